@@ -1,6 +1,6 @@
 //! The server's log: after kill -9 everything acknowledged is there, whole, and nothing torn.
 
-use crate::pairs::{Counts, Pairs, WRITERS};
+use crate::pairs::{Counts, Form, Pairs, WRITERS};
 use crate::support::{
     ALGORITHMS, Client, Kind, PATIENCE, Peer, Random, Reply, Setup, are_here, free_port,
     limit_file_size, rounds, stillframe, wait_until,
@@ -26,32 +26,47 @@ fn server_by(algorithm: &'static str, policy: &str, folder: &Path) -> Setup {
 #[test]
 fn under_always_nothing_acknowledged_is_lost_and_no_transaction_is_torn() {
     let all = rounds(100, 1_000);
-    in_lanes("always", all, |pairs| Pairs::counts(&pairs.acknowledged));
+    in_lanes("always", Form::Multi, all, |pairs| Pairs::counts(&pairs.acknowledged));
     println!("{all} rounds of kill -9: no acknowledged write lost, no transaction torn");
+}
+
+#[test]
+fn under_always_nothing_that_a_script_acknowledged_is_lost_and_no_script_is_torn() {
+    let all = rounds(40, 1_000);
+    in_lanes("always", Form::Script, all, |pairs| Pairs::counts(&pairs.acknowledged));
+    println!("{all} rounds of kill -9: no acknowledged script lost, none torn");
 }
 
 #[test]
 fn under_everysec_and_no_a_killed_server_comes_back_with_a_prefix() {
     let before_the_round = |pairs: &Pairs| Pairs::counts(&pairs.acknowledged).map(|_| 0);
-    in_lanes("everysec", rounds(12, 200), before_the_round);
-    in_lanes("no", rounds(12, 200), before_the_round);
+    for form in [Form::Multi, Form::Script] {
+        in_lanes("everysec", form, rounds(12, 200), before_the_round);
+        in_lanes("no", form, rounds(12, 200), before_the_round);
+    }
 }
 
 /// Kills servers under load, `all` times together, and checks what they come back with. `low`:
 /// what must be there at least.
-fn in_lanes(policy: &'static str, all: usize, low: impl Fn(&Pairs) -> Counts + Sync) {
+fn in_lanes(policy: &'static str, form: Form, all: usize, low: impl Fn(&Pairs) -> Counts + Sync) {
     let mut random = Random::new(policy);
     std::thread::scope(|scope| {
         for _ in 0..LANES {
             let (low, seed) = (&low, random.next());
-            scope.spawn(move || lane(policy, all / LANES, low, Random::with_seed(seed)));
+            let pairs = Pairs::new(PAIRS).by(form);
+            scope.spawn(move || lane(policy, pairs, all / LANES, low, Random::with_seed(seed)));
         }
     });
 }
 
-fn lane(policy: &str, rounds: usize, low: impl Fn(&Pairs) -> Counts, mut random: Random) {
+fn lane(
+    policy: &str,
+    mut pairs: Pairs,
+    rounds: usize,
+    low: impl Fn(&Pairs) -> Counts,
+    mut random: Random,
+) {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut pairs = Pairs::new(PAIRS);
     let mut written = 0;
     for round in 0..=rounds {
         if random.below(8) == 0 {

@@ -1,10 +1,11 @@
 //! Pairs that are always written together, and the exact check of an image of them.
 //!
 //! Writer `w` owns every pair `i` with `i % WRITERS == w` and stores its transactions' own numbers:
-//! its transaction `n` sets `a:i` and `b:i` to `n`, where `i` follows from `w` and `n` alone. So an
-//! image is right if and only if it is, for each writer, what its transactions `1..=m` leave, for
-//! one `m` between what was acknowledged before the image began and what was sent by its end:
-//! nothing torn, lost, reordered, stale or from the future can pass.
+//! its transaction `n` sets `a:i` and `b:i` to `n`, where `i` follows from `w` and `n` alone. MULTI
+//! and EXEC, or a script, make the two SETs one. So an image is right if and only if it is, for
+//! each writer, what its transactions `1..=m` leave, for one `m` between what was acknowledged
+//! before the image began and what was sent by its end: nothing torn, lost, reordered, stale or
+//! from the future can pass.
 
 use crate::support::{Client, Random, Reply, Stop};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +14,39 @@ pub(crate) const WRITERS: usize = 2;
 /// Transactions that a writer sends at once.
 const DEPTH: u64 = 16;
 
+/// How a writer makes two SETs one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By MULTI and EXEC.
+    Multi,
+    /// By a script that declares no key and reads what it wrote.
+    Script,
+}
+
+impl Form {
+    /// The transaction that sets pair `i` to `n`, as inline requests.
+    fn request(self, i: usize, n: u64) -> String {
+        match self {
+            Self::Multi => format!("MULTI\r\nSET a:{i} {n}\r\nSET b:{i} {n}\r\nEXEC\r\n"),
+            Self::Script => format!("EVAL \"{SCRIPT}\" 0 {i} {n}\r\n"),
+        }
+    }
+
+    fn replies(self) -> &'static [&'static str] {
+        match self {
+            Self::Multi => &["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "*2\r\n+OK\r\n+OK\r\n"],
+            Self::Script => &["+OK\r\n"],
+        }
+    }
+}
+
+const SCRIPT: &str = "redis.call('SET', 'a:' .. ARGV[1], ARGV[2]) \
+    local n = redis.call('GET', 'a:' .. ARGV[1]) \
+    return redis.call('SET', 'b:' .. ARGV[1], n)";
+
 /// The pairs of one server, and how far their writers have come.
 pub(crate) struct Pairs {
+    form: Form,
     pub(crate) count: usize,
     pub(crate) sent: [AtomicU64; WRITERS],
     pub(crate) acknowledged: [AtomicU64; WRITERS],
@@ -30,11 +62,16 @@ pub(crate) type Counts = [u64; WRITERS];
 impl Pairs {
     pub(crate) fn new(count: usize) -> Self {
         Self {
+            form: Form::Multi,
             count,
             sent: Default::default(),
             acknowledged: Default::default(),
             stop: Stop::default(),
         }
+    }
+
+    pub(crate) fn by(self, form: Form) -> Self {
+        Self { form, ..self }
     }
 
     /// Stores every pair as 0.
@@ -88,16 +125,14 @@ impl Pairs {
             let first = self.sent[w].load(Ordering::SeqCst) + 1;
             let mut bytes = Vec::new();
             for n in first..first + DEPTH {
-                let i = self.pair(w, n);
-                let line = format!("MULTI\r\nSET a:{i} {n}\r\nSET b:{i} {n}\r\nEXEC\r\n");
-                bytes.extend_from_slice(line.as_bytes());
+                bytes.extend_from_slice(self.form.request(self.pair(w, n), n).as_bytes());
             }
             self.sent[w].store(first + DEPTH - 1, Ordering::SeqCst);
             if !client.send_raw(&bytes) {
                 return;
             }
             for n in first..first + DEPTH {
-                for expected in ["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "*2\r\n+OK\r\n+OK\r\n"] {
+                for expected in self.form.replies() {
                     let Some(raw) = client.try_raw() else { return };
                     assert_eq!(
                         raw.escape_ascii().to_string(),

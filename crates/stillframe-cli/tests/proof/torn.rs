@@ -1,8 +1,9 @@
-//! No image tears a transaction, whatever the algorithm, while clients write at full speed.
+//! No image tears a transaction or a script, whatever the algorithm, while clients write at full
+//! speed.
 
 use crate::files::check_dump;
-use crate::pairs::{Counts, Pairs, WRITERS};
-use crate::support::{Kind, PUBLISHED, Server, Setup, redis_is_here, rounds};
+use crate::pairs::{Counts, Form, Pairs, WRITERS};
+use crate::support::{ALGORITHMS, Kind, PUBLISHED, Server, Setup, redis_is_here, rounds};
 use std::fs;
 use std::path::PathBuf;
 
@@ -10,30 +11,37 @@ const PAIRS: usize = 100_000;
 
 #[test]
 fn images_by_imprint_hold_whole_transactions() {
-    images_hold_whole_transactions("imprint", rounds(4, 40));
+    images_hold_whole_transactions("imprint", Form::Multi, rounds(4, 40));
 }
 
 #[test]
 fn images_by_fork_hold_whole_transactions() {
-    images_hold_whole_transactions("fork", rounds(4, 40));
+    images_hold_whole_transactions("fork", Form::Multi, rounds(4, 40));
 }
 
 #[test]
 fn images_by_naive_hold_whole_transactions() {
-    images_hold_whole_transactions("naive", rounds(4, 40));
+    images_hold_whole_transactions("naive", Form::Multi, rounds(4, 40));
 }
 
 /// The rows Redis-HG and Redis-PB of Li et al., and their kin: the originals lose updates.
 #[test]
 fn images_by_the_papers_algorithms_hold_whole_transactions() {
     for algorithm in PUBLISHED {
-        images_hold_whole_transactions(algorithm, rounds(2, 20));
+        images_hold_whole_transactions(algorithm, Form::Multi, rounds(2, 20));
     }
 }
 
-fn images_hold_whole_transactions(algorithm: &'static str, images: usize) {
+#[test]
+fn images_hold_whole_scripts() {
+    for algorithm in ALGORITHMS {
+        images_hold_whole_transactions(algorithm, Form::Script, rounds(2, 20));
+    }
+}
+
+fn images_hold_whole_transactions(algorithm: &'static str, form: Form, images: usize) {
     let server = Server::start(Kind::subject(algorithm));
-    let pairs = Pairs::new(PAIRS);
+    let pairs = Pairs::new(PAIRS).by(form);
     pairs.prefill(&mut server.client());
     let images = std::thread::scope(|scope| {
         let _guard = pairs.stop.at_the_end();
@@ -44,7 +52,7 @@ fn images_hold_whole_transactions(algorithm: &'static str, images: usize) {
         take_images(&server, &pairs, images)
     });
     // The real redis-server is the judge of each file; ours judges where it is absent.
-    let here = redis_is_here(&format!("torn ({algorithm}), judged by redis-server"));
+    let here = redis_is_here(&format!("torn ({algorithm}, {form:?}), judged by redis-server"));
     let judge = if here { Kind::Redis } else { Kind::subject(algorithm) };
     for image in &images {
         image.judge(judge, &pairs);
@@ -90,5 +98,34 @@ impl Kept {
         if let Err(fault) = verdict {
             panic!("{}: {fault}", self.path.display());
         }
+    }
+}
+
+/// A save that cannot end for minutes holds up no script, though the script declares no key and
+/// overwrites every key that the image holds.
+#[test]
+fn a_save_holds_up_no_script() {
+    const KEYS: i64 = 2_000;
+    for algorithm in ALGORITHMS {
+        let flags = ["--snapshot-bandwidth", "10kb"];
+        let server = Setup::new(Kind::Ours(algorithm)).flags(&flags).start();
+        let (mut admin, mut client) = (server.client(), server.client());
+        admin.ok("CONFIG SET rdbcompression no");
+        let mut run = |source: &str| {
+            client.call(&[b"EVAL", source.as_bytes(), b"0", KEYS.to_string().as_bytes()]).int()
+        };
+        let fill = "for i = 1, ARGV[1] do redis.call('SET', 'k' .. i, ('x'):rep(1000)) end \
+            return 1";
+        assert_eq!(run(fill), 1);
+        admin.ok("BGSAVE");
+        let overwrite = "for i = 1, ARGV[1] do \
+                redis.call('SET', 'k' .. i, 'y') redis.call('SET', 'new' .. i, 'y') \
+            end \
+            return redis.call('DBSIZE')";
+        for _ in 0..10 {
+            assert_eq!(run(overwrite), 2 * KEYS);
+        }
+        assert_eq!(admin.info("rdb_bgsave_in_progress"), "1", "{algorithm}: {}", server.log());
+        admin.ok("BGSAVE CANCEL");
     }
 }

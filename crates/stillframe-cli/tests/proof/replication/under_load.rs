@@ -1,7 +1,7 @@
 //! A replica is made while its primary is written at full speed, and ends equal.
 
-use super::{Who, assert_equal, fill, ours, under_load, wait_for_link};
-use crate::pairs::{Pairs, WRITERS};
+use super::{Who, assert_equal, fill, ours, under_load, wait_for_all, wait_for_link};
+use crate::pairs::{Form, Pairs, WRITERS};
 use crate::support::{Random, Server, redis_is_here, rounds, wait_until};
 use std::time::Duration;
 
@@ -77,38 +77,63 @@ fn two_replicas_share_one_image() {
 
 #[test]
 fn a_replica_never_shows_half_a_transaction() {
-    for (primary, replica) in [(Who::Ours, Who::Ours), (Who::Redis, Who::Ours)] {
-        if primary == Who::Redis && !redis_is_here("whole transactions of redis") {
+    a_replica_never_shows_a_half(Form::Multi);
+}
+
+#[test]
+fn a_replica_never_shows_half_a_script() {
+    a_replica_never_shows_a_half(Form::Script);
+}
+
+/// Writers write before, during and after the first image of the replica.
+fn a_replica_never_shows_a_half(form: Form) {
+    use Who::{Ours, Redis};
+    for (primary, replica) in [(Ours, Ours), (Ours, Redis), (Redis, Ours)] {
+        let name = format!("{form:?} of {primary:?} at {replica:?}");
+        if (primary, replica) != (Ours, Ours) && !redis_is_here(&name) {
             continue;
         }
         let primary = primary.start("");
         // On a busy machine the replica may be far behind: that is no reason to drop it here.
         let limit: &[&[u8]] = &[b"CONFIG", b"SET", b"client-output-buffer-limit"];
         primary.client().call(&[limit, &[b"replica 0 0 0"]].concat());
-        let pairs = Pairs::new(200);
+        let pairs = Pairs::new(200).by(form);
         pairs.prefill(&mut primary.client());
-        let replica = replica.follow(primary.port);
-        wait_for_link(&replica);
-        std::thread::scope(|scope| {
+        let replica = std::thread::scope(|scope| {
             let _guard = pairs.stop.at_the_end();
             for w in 0..WRITERS {
                 let (primary, pairs) = (&primary, &pairs);
                 scope.spawn(move || pairs.write(w, &mut primary.client()));
             }
-            let mut client = replica.client();
-            let mut written = 0;
-            for _ in 0..rounds(200, 5_000) {
-                // One MGET reads all pairs: one instant.
-                let image = pairs.read(&mut client).expect("all pairs are there");
-                if let Some((a, b)) = image.iter().find(|(a, b)| a != b) {
-                    panic!("half a transaction: {a} and {b}");
-                }
-                written = image.iter().map(|pair| pair.0).max().unwrap_or(0);
-            }
-            wait_until("the stream moves", || {
-                let image = pairs.read(&mut client).expect("all pairs are there");
-                image.iter().any(|pair| pair.0 > written)
+            wait_until("writes begin", || {
+                Pairs::counts(&pairs.acknowledged).iter().all(|&n| n > 0)
             });
+            let replica = replica.follow(primary.port);
+            wait_for_link(&replica);
+            show_no_half(&pairs, &replica, &name);
+            replica
         });
+        wait_for_all(&primary, &replica);
+        let counts = Pairs::counts(&pairs.acknowledged);
+        let image = pairs.read(&mut replica.client()).expect("all pairs are there");
+        assert_eq!(pairs.check(&image, counts, counts), Ok(counts), "{name}");
     }
+}
+
+/// Reads all pairs of a replica again and again, while its primary is written.
+fn show_no_half(pairs: &Pairs, replica: &Server, name: &str) {
+    let mut client = replica.client();
+    let mut written = 0;
+    for _ in 0..rounds(100, 5_000) {
+        // One MGET reads all pairs: one instant.
+        let image = pairs.read(&mut client).expect("all pairs are there");
+        if let Some((a, b)) = image.iter().find(|(a, b)| a != b) {
+            panic!("{name}: half a transaction: {a} and {b}");
+        }
+        written = image.iter().map(|pair| pair.0).max().unwrap_or(0);
+    }
+    wait_until("the stream moves", || {
+        let image = pairs.read(&mut client).expect("all pairs are there");
+        image.iter().any(|pair| pair.0 > written)
+    });
 }
