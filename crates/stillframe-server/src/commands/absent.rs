@@ -6,10 +6,10 @@ use stillframe_redis::{Refusal, facts};
 
 use super::{Context, Table, flags};
 
-/// The error of a Redis that is no cluster node, by which clients find out.
+/// Redis's error outside of a cluster: clients learn from it that there is none.
 const NO_CLUSTER: Refusal = Refusal::new("ERR This instance has cluster support disabled");
 
-/// The error for a command that is missing yet; `None` for names that Redis does not know either.
+/// The error for a command of Redis that is missing here; `None` for a name unknown to Redis, too.
 pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     let name = String::from_utf8_lossy(name).to_lowercase();
     let facts = facts::of(&name).filter(|facts| facts.flags & flags::ABSENT != 0)?;

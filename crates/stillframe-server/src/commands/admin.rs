@@ -37,7 +37,7 @@ fn time(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let config = &ctx.server.config;
     let mut found: Vec<(Vec<u8>, String)> = Vec::new();
-    // Each is answered once, however often it is asked for.
+    // The reply has each setting once, however many patterns match it.
     let mut left: Vec<_> = named().collect();
     for pattern in args.get(2..).unwrap_or_default() {
         let is_plain = !pattern.iter().any(|byte| b"*?[".contains(byte));
@@ -47,7 +47,7 @@ fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             let fits =
                 if is_plain { lower == name } else { !is_hidden && glob::matches(&lower, name) };
             if fits {
-                // A plain name is answered in the case it was asked in.
+                // The reply to a plain name keeps the letter case of the request.
                 let name = if is_plain { pattern } else { name };
                 found.push((name.to_vec(), (setting.get)(config)));
             }
@@ -90,19 +90,19 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Err(problem) => {
             ctx.server.config = before;
             if asked.having(Effect::OomScore).is_some() {
-                // It may have been changed.
+                // The request may have changed the score.
                 let is_replica = ctx.server.replication.is_replica();
                 ctx.server.process.tend_oom_score(&ctx.server.config, is_replica);
             }
             if asked.having(Effect::Directory).is_some() {
-                let _ = persistence::enter(&ctx.server.config.dir); // it may have been left
+                let _ = persistence::enter(&ctx.server.config.dir); // the request may have left it
             }
             Err(problem)
         }
     }
 }
 
-/// What CONFIG SET is asked for: names as they were written, settings and values.
+/// The arguments of CONFIG SET: names as written, settings and values.
 struct Asked<'a>(Vec<(&'a [u8], &'static Setting, &'a [u8])>);
 
 fn asked<'a>(pairs: &[[&'a [u8]; 2]]) -> Result<Asked<'a>, Refusal> {
@@ -138,7 +138,7 @@ fn take_effect(
     Ok((directory, tls))
 }
 
-/// Has everything obey the new settings.
+/// Applies the new settings to every part of the server.
 fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     let (server, keyspace) = (&mut *ctx.server, &mut *ctx.keyspace);
     let config = &server.config;
@@ -158,7 +158,7 @@ fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     server.meter.evicted_clients(closed);
 }
 
-/// Makes room for as many clients as `maxclients` says, if that is set.
+/// Makes room for `maxclients` clients, if the request sets that number.
 fn has_room(config: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
     let Some(setting) = asked.having(Effect::Clients) else { return Ok(()) };
     let room = room_for_clients(config.maxclients);
@@ -172,7 +172,7 @@ fn has_room(config: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
     Err(refusal(setting.name.as_bytes(), &problem))
 }
 
-/// Sets the system's score of the process, if that is set.
+/// Sets the OOM score of the process, if the request sets it.
 fn scored(server: &mut ServerState, asked: &Asked<'_>) -> Result<(), Refusal> {
     let Some(Setting { name, .. }) = asked.having(Effect::OomScore) else { return Ok(()) };
     let is_replica = server.replication.is_replica();
@@ -229,7 +229,7 @@ fn begin_log(ctx: &mut Context<'_>, before: &Config, asked: &Asked<'_>) -> Resul
     })
 }
 
-/// Listens where the new configuration says, if it says so anew.
+/// Listens at the addresses of the new configuration, if the request changes them.
 fn listen(server: &mut ServerState, before: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
     let Some(Setting { name, .. }) = asked.having(Effect::Listen) else { return Ok(()) };
     let changed = server.net.listen_anew(&server.config, before);
@@ -264,7 +264,7 @@ fn refusal(name: &[u8], problem: &str) -> Refusal {
     [&start[..], name, b"') - ", problem.as_bytes()].concat().into()
 }
 
-/// Whether `value` is what a setting is.
+/// Whether the setting already has `value`.
 fn says_the_same(config: &Config, setting: &Setting, value: &[u8]) -> bool {
     let mut again = config.clone();
     let set =
@@ -272,7 +272,7 @@ fn says_the_same(config: &Config, setting: &Setting, value: &[u8]) -> bool {
     set && (setting.get)(&again) == (setting.get)(config)
 }
 
-/// The configuration with all changes, or why one of them cannot be.
+/// The configuration with all changes, or why one is refused.
 fn changed(config: &Config, asked: &Asked<'_>, is_local: bool) -> Result<Config, Refusal> {
     let allowed = config.protected_configs.allows(is_local);
     let mut changed = config.clone();

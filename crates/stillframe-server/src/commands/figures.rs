@@ -1,9 +1,9 @@
 //! The figures of the server: one list, which INFO and `/metrics` print.
 //!
-//! - An entry says the field of INFO, how it is read, and the metric of Prometheus if it is one.
+//! - An entry names the field of INFO, how to read it, and the metric of Prometheus, if any.
 //!   Entries stand in the order of INFO's sections.
-//! - What has labels in Prometheus (commands, errors, databases, replicas) is lines in INFO and
-//!   families in `metrics`.
+//! - Figures with labels in Prometheus (commands, errors, databases, replicas) are lines in INFO
+//!   and families in `metrics`.
 
 use std::cell::OnceCell;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ pub(crate) struct Seen<'a> {
     log: OnceCell<Option<LogFigures>>,
 }
 
-/// What the operating system knows of the process, asked at most once.
+/// What the operating system knows of the process; the server asks it at most once.
 #[derive(Default)]
 struct OfProcess {
     resident: OnceCell<(u64, u64)>,
@@ -100,7 +100,7 @@ impl<'a> Seen<'a> {
         self.server.replication.following().map(|it| figure(self, it))
     }
 
-    /// A figure of the first synchronisation, while it goes on: bytes that came, and all of them.
+    /// A figure of the first synchronisation under way: bytes received, and all bytes.
     fn syncing(&self, figure: fn(u64, u64) -> Value) -> Option<Value> {
         let following = self.server.replication.following().filter(|it| is_syncing(it))?;
         let (done, total) = match (following.reception(), following.load()) {
@@ -115,7 +115,7 @@ impl<'a> Seen<'a> {
         self.server.clock.turn().saturating_duration_since(time).as_secs()
     }
 
-    /// Bytes of the stream kept beyond the backlog: they are for replicas that are behind.
+    /// Bytes of the stream kept beyond the backlog, for replicas that are behind.
     fn behind(&self) -> usize {
         let backlog = self.server.config.replication.backlog_bytes as usize;
         let kept = self.server.replication.stream().memory();
@@ -127,7 +127,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Whether an image of the primary comes, or is loaded.
+/// Whether the server receives or loads an image of its primary.
 pub(crate) fn is_syncing(following: &Following) -> bool {
     following.state() == "sync" || following.is_loading()
 }
@@ -139,13 +139,13 @@ pub(crate) enum Value {
     Flag(bool),
     /// `ok` or `err`, 1 or 0.
     Status(bool),
-    /// With so many digits behind the point in INFO.
+    /// A number with so many digits behind the point in INFO.
     Real(f64, usize),
     /// Whole seconds in INFO; -1 for none.
     Seconds(Option<Duration>),
     /// Whole microseconds in INFO, seconds in Prometheus.
     Micros(Duration),
-    /// A number of bytes, which INFO shows a second time for people.
+    /// Bytes; INFO shows them a second time for people.
     Size(u64),
     Percent(u64, u64),
     Text(String),
@@ -214,9 +214,9 @@ impl Value {
 /// How a figure changes over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trend {
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
-    /// It only rises, until a restart or CONFIG RESETSTAT.
+    /// Only rises, until a restart or CONFIG RESETSTAT.
     Counter,
 }
 
@@ -238,9 +238,9 @@ pub(crate) struct Figure {
 
 /// Where a figure comes from.
 enum Read {
-    /// The server; `None` if there is nothing to show just now.
+    /// The server; `None` if there is nothing to show now.
     Server(fn(&Seen<'_>) -> Option<Value>),
-    /// The operating system: any thread can ask it.
+    /// The operating system, which any thread can ask.
     Process(fn(&OfProcess) -> Value),
     /// Several lines of INFO, as many as there are things to show.
     Lines(fn(&Seen<'_>, &mut String)),
@@ -258,7 +258,7 @@ pub(super) const fn lines(read: fn(&Seen<'_>, &mut String)) -> Figure {
     Figure { field: "", read: Read::Lines(read), metric: None }
 }
 
-/// What Redis has and this server does not.
+/// A figure of Redis that this server lacks.
 const fn none(field: &'static str) -> Figure {
     figure(field, |_| Some(Value::Whole(0)))
 }
@@ -328,7 +328,7 @@ pub(crate) fn metrics_of_process() -> Vec<(Metric, f64)> {
     all().filter_map(metric).collect()
 }
 
-/// What Prometheus has and INFO does not.
+/// The metrics that INFO lacks.
 static UNLISTED: &[Figure] = &[
     always!("", |_| 1u8).gauge("redis_up", "Whether the server answers."),
     always!("", |s| s.server.meter.slow_requests().len())

@@ -101,7 +101,7 @@ fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         _ => return Err(SYNTAX),
     };
-    // The filtered list is not a set, nor is it in Redis.
+    // As in Redis, the filtered list is no set.
     if args.len() == 2 {
         ctx.out.set(names.len());
     } else {
@@ -248,7 +248,7 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
     let mut keys = Vec::new();
     for spec in specs {
         let found = match spec.begin {
-            // Only SORT: the data decides which other keys it reads; the table knows the one it
+            // SORT alone: the data decides which other keys it reads; the table knows the one it
             // writes.
             Begin::Unknown if spec.flags.contains(&"OW") => {
                 command.keys.of(request).get(1..).unwrap_or_default().to_vec()

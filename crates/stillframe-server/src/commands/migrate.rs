@@ -2,7 +2,8 @@
 //!
 //! - The whole server waits for the other one, as in Redis: nobody sees a key on both.
 //! - A key is deleted here only after the other server has confirmed it.
-//! - A connection is kept for a while: a client that moves many keys calls MIGRATE again and again.
+//! - The server keeps a connection for a while, since a client that moves many keys calls MIGRATE
+//!   again and again.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -26,7 +27,7 @@ struct Request<'a> {
     keys: Vec<&'a [u8]>,
     db: i64,
     timeout: Duration,
-    /// Whether the keys stay here, too.
+    /// Whether the keys also stay here.
     copies: bool,
     /// Whether they replace keys of the same names there.
     replaces: bool,
@@ -140,7 +141,7 @@ fn send<'a>(
         let mut peer = peer.map_err(|error| {
             tracing::warn!("MIGRATE: {error}");
             match error.kind() {
-                // Redis finds that out by a write.
+                // Redis detects a lost connection by a write.
                 ErrorKind::ConnectionRefused => "IOERR error or timeout writing to target instance",
                 _ => "IOERR error or timeout connecting to the client",
             }

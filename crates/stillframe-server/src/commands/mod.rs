@@ -47,8 +47,8 @@ use crate::meter;
 use crate::replication::Replica;
 use crate::state::ServerState;
 
-/// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
-/// exactly one reply, or returns why the command is not done.
+/// Runs one command that needs the server. `args[0]` is the name; the caller has checked the arity.
+/// Writes exactly one reply, or returns why the command is not done.
 pub(crate) type ServerHandler = fn(&mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>;
 
 /// Every command of the server.
@@ -65,7 +65,7 @@ pub(crate) struct Context<'a> {
     pub(crate) server: &'a mut ServerState,
     /// The client's own state.
     pub(crate) session: &'a mut Session,
-    /// Where the reply goes.
+    /// The output for the reply.
     pub(crate) out: Out<'a>,
     /// Unix time in milliseconds, the same throughout one command (and one EXEC).
     pub(crate) now: i64,
@@ -265,13 +265,13 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 const OUT_OF_MEMORY: Refusal =
     Refusal::new("OOM command not allowed when used memory > 'maxmemory'.");
 
-/// Makes room, and returns whether the command may not run for lack of it.
+/// Makes room, and returns whether the command is refused for lack of memory.
 #[cold]
 fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
     if ctx.session.caller.internal || make_room(ctx.keyspace, ctx.server) != Room::None {
         return false;
     }
-    // A queue takes memory, too.
+    // A queued request takes memory, too.
     let queues = ctx.session.caller.transaction.is_some() && !command.has(flags::NOT_QUEUED);
     queues || ctx.session.has(command, flags::DENYOOM)
 }
@@ -317,7 +317,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
 }
 
-/// Shows a request to those who monitor.
+/// Shows a request to the clients in MONITOR.
 #[cold]
 fn show(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.storage.loading().is_none() {

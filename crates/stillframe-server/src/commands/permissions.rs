@@ -39,7 +39,7 @@ pub(super) fn touched<'a>(command: &Command, index: usize, args: &[&'a [u8]]) ->
 pub(super) fn access(command: &Command, args: &[&[u8]]) -> [u8; 2] {
     let rest = args.get(2..).unwrap_or_default();
     match command.name {
-        // Its value may be any word.
+        // The value of SET may be any word.
         "set" if !rest.iter().skip(1).any(|word| word.eq_ignore_ascii_case(b"get")) => {
             [WRITE, WRITE]
         }
@@ -71,7 +71,7 @@ pub(super) fn denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Opt
     })
 }
 
-/// As [`denied`], for a request that was queued while it was still allowed.
+/// As [`denied`], for a queued request, which was allowed when it was queued.
 #[cold]
 pub(super) fn denied_at_exec(
     ctx: &mut Context<'_>,

@@ -26,7 +26,7 @@ fn is_saving(ctx: &Context<'_>) -> bool {
     ctx.server.storage.saves.running().is_some() || ctx.server.replication.sends_image()
 }
 
-/// `BGSAVE [SCHEDULE | CANCEL]`: scheduled inside a transaction, which is half done.
+/// `BGSAVE [SCHEDULE | CANCEL]`. Inside a transaction, which is half done, the save is scheduled.
 fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     match args {
         [_] => {}

@@ -67,7 +67,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
         Kind::Shard => own.count(Kind::Shard),
         Kind::Channel | Kind::Pattern => own.count(Kind::Channel) + own.count(Kind::Pattern),
     });
-    // It arrives like a message, even at a client that wants no replies.
+    // The confirmation arrives like a message, even at a client that wants no replies.
     let silent = ctx.session.replies != Replies::Sent;
     let buffer =
         if silent { &mut ctx.server.hub.clients.served.mail } else { &mut *ctx.out.buffer };
@@ -81,7 +81,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     out.integer(count as i64);
 }
 
-/// `PUBLISH channel message` and `SPUBLISH channel message`: replies how many get it.
+/// `PUBLISH channel message` and `SPUBLISH channel message`: replies how many clients receive it.
 fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
     let count = ctx.server.hub.publish(terms, kind, args[1], args[2]);

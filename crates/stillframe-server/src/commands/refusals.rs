@@ -115,8 +115,8 @@ pub(super) fn reject(ctx: &mut Context<'_>, refusal: Refusal) {
     ctx.answer_refusal(refusal);
 }
 
-/// Whether it is a line of HTTP. A web page can make a browser send such lines to a server that
-/// listens on this machine only, with requests of the page's choice behind them.
+/// Whether a request is a line of HTTP. A web page can make a browser send such lines to a server
+/// that listens on this machine only, with requests of the page's choice behind them.
 pub(super) fn is_http(args: &[&[u8]]) -> bool {
     let name = args.first().copied().unwrap_or_default();
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")

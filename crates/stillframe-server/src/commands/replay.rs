@@ -1,7 +1,7 @@
 //! Replaying requests through the table of commands.
 //!
 //! - Only commands that write, or may reach replicas for another reason (PFCOUNT, PUBLISH), and
-//!   SELECT, MULTI and EXEC may run; all others are refused, as are unknown ones.
+//!   SELECT, MULTI and EXEC may run; other and unknown commands are refused.
 //! - A refusal, even of a request within EXEC, means that the data differs from that of the first
 //!   run.
 

@@ -75,7 +75,7 @@ fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The failover that a request asks for.
+/// The failover that the request describes.
 fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Refusal> {
     let mut wish = Failover { target: None, deadline: None, force: false, handed_over: false };
     let mut rest = args.get(1..).unwrap_or_default();
@@ -336,7 +336,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         if replica.phase == Phase::Online { "goes on where it was" } else { "needs an image" }
     );
     replication.add_replica(ctx.session.caller.place);
-    // Whatever else it asks, it receives only the stream.
+    // The replica receives only the stream, whatever else it requests.
     ctx.session.replies = Replies::Dropped;
     Ok(())
 }

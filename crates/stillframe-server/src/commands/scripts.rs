@@ -1,7 +1,7 @@
 //! Scripts: EVAL, EVALSHA, their read-only forms, SCRIPT.
 //!
 //! A script is one request: it runs within one turn of the command thread, and what its requests
-//! did is one unit for log and replicas, as a transaction's. Its requests are checked as those of
+//! did is one unit for log and replicas, as a transaction. Its requests are checked as those of
 //! its client are, and counted as commands of their own.
 
 use stillframe_redis::Refusal;
@@ -63,7 +63,7 @@ fn evaluate_loaded(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result
     execute(ctx, (sha, keys), reads, args)
 }
 
-/// Shows the request to those who monitor, before what the script asks for.
+/// Shows the request to the clients in MONITOR, before the requests of the script.
 fn show_first(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.hub.is_monitored() {
         super::show(ctx, args);
@@ -140,7 +140,7 @@ fn run_in(
     Ok(())
 }
 
-/// Whether a script may start, by what it says of itself; and whether memory is used up.
+/// Whether a script may start, by its flags; and whether memory is used up.
 fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Refusal> {
     let internal = ctx.session.caller.internal;
     let limited = ctx.server.config.maxmemory_bytes > 0 && !internal;
@@ -175,11 +175,11 @@ fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Re
 struct Running<'a, 'c> {
     ctx: &'a mut Context<'c>,
     flags: Flags,
-    /// It may not write.
+    /// The script may not write.
     reads: bool,
-    /// It has written.
+    /// The script has written.
     wrote: bool,
-    /// It started while memory was used up.
+    /// The script started while memory was used up.
     out_of_memory: bool,
 }
 
