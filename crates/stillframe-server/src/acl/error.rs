@@ -1,8 +1,8 @@
-//! Why users cannot be had.
+//! Why the users of a configuration or an ACL file are refused.
 
 use std::io;
 
-/// Why the users of a configuration cannot be had.
+/// Why the users of a configuration are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
     /// A line of the configuration has a user without a name.
@@ -19,7 +19,7 @@ pub enum UsersError {
         /// Which rule, and why.
         source: RuleError,
     },
-    /// There are users at two places.
+    /// Both the configuration and an ACL file define users.
     #[error("users are defined in the configuration file and in an aclfile; use one of the two")]
     TwoPlaces,
     /// The ACL file cannot be read.

@@ -12,16 +12,16 @@ use super::selector::{Denied, SYNTAX, Selector, Touched};
 pub(crate) struct User {
     /// Its name.
     pub(crate) name: Vec<u8>,
-    /// It may log in.
+    /// Whether the user may log in.
     pub(crate) enabled: bool,
-    /// Any password is right.
+    /// Whether any password is right.
     pub(crate) nopass: bool,
     /// Kept for ACL LIST: RESTORE always checks its payload.
     sanitize: Option<bool>,
     passwords: Passwords,
     /// The user's own rules, then its selectors in brackets.
     selectors: Vec<Selector>,
-    /// Nothing needs to be checked.
+    /// Whether no request needs a check.
     pub(crate) unlimited: bool,
 }
 

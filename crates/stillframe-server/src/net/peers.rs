@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// A connection that was not used for so long is closed.
+/// The server closes a connection after so long without use.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Most kept connections.
 const KEPT_MAX: usize = 64;

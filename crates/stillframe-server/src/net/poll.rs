@@ -77,7 +77,7 @@ pub(crate) struct Door(Registry);
 impl Door {
     /// Watches a listening socket under a number, in place of any number before.
     pub(crate) fn watch(&self, source: &mut dyn Source, number: usize) -> io::Result<()> {
-        // It may be new.
+        // A new socket is not registered yet.
         let _ = self.0.deregister(source);
         self.0.register(source, Token(FIRST_LISTENER + number), Interest::READABLE)
     }

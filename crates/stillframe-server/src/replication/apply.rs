@@ -16,7 +16,7 @@ use crate::state::ServerState;
 /// Why the stream cannot be applied any further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StreamError {
-    /// It is malformed.
+    /// The stream is malformed.
     #[error("its stream holds no request: {0}")]
     Request(#[from] ProtocolError),
     /// A command cannot run, or fails.

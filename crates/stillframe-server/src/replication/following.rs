@@ -29,13 +29,13 @@ pub(crate) struct Following {
     pub(super) link: Option<Link>,
     /// The load of an image that replaces the data, if any.
     pub(super) load: Option<Load>,
-    /// Whether the data is no state that a primary could continue.
+    /// Whether the data is a state that no primary could continue.
     pub(super) lost: bool,
     /// When the link went down.
     pub(crate) down_since: Option<Instant>,
-    /// When it last sent anything.
+    /// When the primary last sent anything.
     pub(crate) last_io: Instant,
-    /// Whether a client wants the link closed.
+    /// Whether a client has asked to close the link.
     pub(crate) kill: bool,
     /// Whether there is more to do at once.
     pub(crate) more: bool,
@@ -144,7 +144,7 @@ impl Following {
         });
     }
 
-    /// Notes that the primary's bytes are unusable: only an image can help, and perhaps not soon.
+    /// Notes that the primary's bytes are unusable: only an image can help, perhaps after a pause.
     pub(super) fn fail_badly(&mut self, problem: &str) {
         self.fail(problem);
         self.lost = true;
@@ -188,7 +188,7 @@ impl Following {
 
 /// Why the connection cannot go on.
 pub(super) enum Failure {
-    /// It has ended, or the primary cannot serve now.
+    /// The connection has ended, or the primary cannot serve now.
     Ended(String),
     /// The received bytes are unusable.
     Unusable(String),

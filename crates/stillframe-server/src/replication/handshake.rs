@@ -94,7 +94,7 @@ impl Follower<'_> {
                 return Err(Failure::Ended(format!("Unable to AUTH to MASTER: {answer}")));
             }
             Question::Psync => return self.psynced(link, &answer),
-            // A primary that does not know REPLCONF needs no answer to the question.
+            // A primary that does not know REPLCONF may refuse the question.
             Question::Auth | Question::Port | Question::Address | Question::Abilities => {}
         }
         question.next(self.state).ask(link, self.state);

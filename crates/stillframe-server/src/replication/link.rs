@@ -32,34 +32,34 @@ pub(crate) struct Link {
 
 /// The state of the link.
 pub(super) enum Step {
-    /// The connection is being made.
+    /// The server connects.
     Connecting,
-    /// A question was asked.
+    /// The server has asked a question.
     Asked(Question),
-    /// An image is announced next.
+    /// The primary announces an image next.
     Announced,
-    /// An image is being received.
+    /// The server receives an image.
     Receiving(Reception),
-    /// It is being loaded.
+    /// The server loads the image.
     Loading,
-    /// The stream is being received.
+    /// The server receives the stream.
     Streaming,
 }
 
 /// The last question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Whether it is there.
+    /// PING: whether the primary is there.
     Ping,
-    /// Whether it lets us in.
+    /// AUTH: whether the primary lets this server in.
     Auth,
-    /// Whether it knows our port.
+    /// REPLCONF: this server's port.
     Port,
-    /// Whether it knows our address.
+    /// REPLCONF: this server's address.
     Address,
-    /// Whether it knows what we can do.
+    /// REPLCONF: what this server supports.
     Abilities,
-    /// Whether we may go on where we are.
+    /// PSYNC: whether the stream goes on at the offset of the data.
     Psync,
 }
 

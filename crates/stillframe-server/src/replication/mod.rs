@@ -82,7 +82,7 @@ pub(crate) struct Replication {
     lonely_since: Instant,
     /// Messages for the stream, which are no effects.
     messages: Vec<Message>,
-    /// Replicas shall report their offsets.
+    /// Whether to ask replicas for their offsets.
     ask: bool,
     /// A replica has reported its offset.
     acked: bool,
@@ -98,7 +98,7 @@ pub(crate) struct Replication {
     own: OwnKeys,
     /// The name and offset of the image that the primary sends.
     announced: Option<(String, u64)>,
-    /// Some replica could take more at once.
+    /// Whether some replica could take more at once.
     more: bool,
     /// Since when writes have waited for a replica that is being synchronised.
     writes_wait_since: Option<Instant>,
@@ -111,7 +111,7 @@ pub(crate) struct Replication {
 
 /// Requests for the stream that change no data.
 struct Message {
-    /// The database to select, if it matters.
+    /// The database that the stream selects before it, if any.
     db: Option<usize>,
     bytes: Vec<u8>,
 }
@@ -162,7 +162,7 @@ impl Replication {
         self.older.as_ref()
     }
 
-    /// Gives the stream another name: nobody may go on from where it is.
+    /// Gives the stream another name: no replica may resume from its offset.
     pub(crate) fn change_id(&mut self, id: String) {
         (self.id, self.older) = (id, None);
     }

@@ -11,11 +11,11 @@ use crate::state::ServerState;
 
 /// The result of a turn.
 enum Passed {
-    /// It waits, for the image or for the replica.
+    /// The relay waits for the image or for the replica.
     Waits,
     /// There is more to do at once.
     More,
-    /// That was all.
+    /// The image has ended.
     All,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Relay {
     /// Bytes in `piece`, and how many of them were passed on.
     pub(super) filled: usize,
     pub(super) passed: usize,
-    /// Its events wake the loop.
+    /// Wakes the loop by its events.
     pub(super) watched: bool,
 }
 

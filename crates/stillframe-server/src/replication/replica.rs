@@ -10,9 +10,9 @@ use super::target::{FAILED, Sent};
 /// The phase of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It may become one: it has sent REPLCONF.
+    /// Has sent REPLCONF, and may become a replica.
     Greeting,
-    /// It waits for an image, since then.
+    /// Waits for an image, since that time.
     Waiting(Instant),
     /// Its image is being written to the dump file.
     Saving,
@@ -20,7 +20,7 @@ pub(crate) enum Phase {
     Sending,
     /// Another thread sends it a saved file.
     SendingFile,
-    /// It follows the stream.
+    /// Follows the stream.
     Online,
 }
 
@@ -31,15 +31,15 @@ pub(crate) struct Replica {
     pub(crate) port: u16,
     /// The address that it announces, or empty.
     pub(crate) ip: String,
-    /// It takes an image without a length, ended by a mark.
+    /// Whether it takes an image without a length, ended by a mark.
     pub(crate) eof: bool,
-    /// It supports a change of the stream's name.
+    /// Whether it supports a change of the stream's name.
     pub(crate) psync2: bool,
-    /// It asked with SYNC: it knows no names of streams, and never reports its offset.
+    /// Whether it asked with SYNC: it then knows no names of streams, and never reports its offset.
     pub(crate) old: bool,
-    /// It wants an image and no stream: its connection ends with the image.
+    /// Whether it wants an image and no stream: its connection then ends with the image.
     pub(crate) image_only: bool,
-    /// It wants an image without data, only for the stream.
+    /// Whether it wants an image without data, only for the stream.
     pub(crate) no_data: bool,
     /// The offset up to which it was sent the stream.
     pub(crate) cursor: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// A client that has just announced to become one.
+    /// A client that has just sent its first REPLCONF.
     pub(crate) fn greeting(now: Instant) -> Self {
         Self {
             phase: Phase::Greeting,
@@ -75,7 +75,7 @@ impl Replica {
         }
     }
 
-    /// Whether it is one at all.
+    /// Whether the client is a replica already.
     pub(crate) fn is_real(&self) -> bool {
         self.phase != Phase::Greeting
     }

@@ -79,7 +79,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
     let id = state.ledger.random.identifier();
     state.replication.rename(id);
     if lost {
-        // The data is not what the stream made: no replica may resume from it.
+        // The stream did not make this data: no replica may resume from it.
         state.replication.older = None;
     }
     state.replication.drop_replicas(&mut state.hub.clients);

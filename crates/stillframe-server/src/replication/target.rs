@@ -1,8 +1,8 @@
 //! The sockets of replicas, as targets of an image.
 //!
-//! - Runs on the snapshotter thread, in a forked child, or on a thread that sends a file. Only here
-//!   does the server wait for a socket, and never for ever: the command thread shuts the socket of
-//!   a lost replica down, which ends the wait.
+//! - This code runs on the snapshotter thread, in a forked child, or on a thread that sends a file.
+//!   No other code of the server waits for a socket. The wait is never for ever: the command thread
+//!   shuts the socket of a lost replica down, which ends the wait.
 //! - One image goes to several replicas at once, as fast as the slowest takes it; a failed one is
 //!   left out. Nothing is buffered beyond the encoder's buffer.
 //! - Nothing here allocates, locks or logs after construction.
@@ -22,7 +22,7 @@ use crate::persistence::{Destination, given_up};
 /// Bytes of an image sent to a replica, shared by both sides.
 pub(crate) type Sent = Shared<AtomicU64>;
 
-/// The replica is left out.
+/// The replica has failed and is left out.
 pub(crate) const FAILED: u64 = u64::MAX;
 
 /// One replica's socket.

@@ -105,7 +105,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Replicas that wait and that `want`, and since when the first does.
+/// Replicas that wait and satisfy `want`, and since when the first of them waits.
 fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
     let diskless = state.config.replication.diskless;
     let mut first: Option<Instant> = None;

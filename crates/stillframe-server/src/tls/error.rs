@@ -1,4 +1,4 @@
-//! Why TLS cannot be had as the settings want it.
+//! Why the settings of TLS are refused.
 
 #[cfg(feature = "tls")]
 use std::io;
@@ -10,13 +10,13 @@ use rustls::pki_types::pem;
 #[cfg(feature = "tls")]
 use rustls::server::VerifierBuilderError;
 
-/// Why TLS cannot be had.
+/// Why the settings of TLS are refused.
 #[derive(Debug, thiserror::Error)]
 #[error("this stillframe was built without TLS (feature 'tls')")]
 #[cfg(not(feature = "tls"))]
 pub struct TlsError;
 
-/// Why TLS cannot be had: which file, what is wrong.
+/// Which file, and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
 #[cfg(feature = "tls")]
 pub enum TlsError {
@@ -91,7 +91,7 @@ pub enum TlsError {
         /// What is wrong with them.
         source: rustls::Error,
     },
-    /// The versions, or the tickets, cannot be had.
+    /// The versions or the tickets cannot be used.
     #[error(transparent)]
     Unusable(#[from] rustls::Error),
 }

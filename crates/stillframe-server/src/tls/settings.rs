@@ -1,6 +1,6 @@
 //! The material of TLS connections: certificates, keys, trusted authorities.
 //!
-//! - It is made whole from the files that the settings name, or not at all: when new files cannot
+//! - The server reads all files that the settings name, or uses none of them: when new files cannot
 //!   be read, the old material stays in use. Connections keep the one that they began with.
 //! - A peer is trusted if a configured authority has signed its certificate; its name is not
 //!   compared with its address, since replicas and primaries often lack both (as in Redis).

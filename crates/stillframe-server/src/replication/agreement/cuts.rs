@@ -3,7 +3,7 @@
 
 use super::fleet::Fleet;
 
-/// Requests whose stream selects databases, within transactions and outside of them. The last one
+/// Requests whose stream selects databases, inside and outside of transactions. The last one
 /// leaves another database selected than a connection begins with.
 const PROGRAM: [&str; 15] = [
     "FLUSHALL",

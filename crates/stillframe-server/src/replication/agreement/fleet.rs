@@ -29,7 +29,7 @@ pub(super) struct Fleet {
     pub(super) nodes: Vec<Node>,
     /// Which node has no primary.
     pub(super) primary: usize,
-    /// Whom each node follows.
+    /// The primary of each node.
     pub(super) whom: Vec<usize>,
     wires: Vec<Option<Wire>>,
 }
@@ -151,7 +151,7 @@ impl Fleet {
         }
     }
 
-    /// How far all nodes are, for people.
+    /// How far all nodes are, as text for people.
     fn shown(&self) -> String {
         let shown = |(who, node): (usize, &Node)| {
             let state = &node.server.state;

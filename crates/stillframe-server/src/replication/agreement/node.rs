@@ -178,7 +178,7 @@ impl Node {
         contents(&mut self.server.keyspace)
     }
 
-    /// What another server finds on the disk if this one is killed now; `None`: no log is kept.
+    /// What another server finds on the disk if this one is killed now; `None` without a log.
     pub(super) fn replayed(&mut self) -> Option<Contents> {
         let journal = &self.server.state.storage.journal;
         if !journal.is_on() {
