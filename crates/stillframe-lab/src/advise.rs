@@ -2,8 +2,8 @@
 //!
 //! - Figures are ratios to plain memory under the same load: of records of the lab, or of the table
 //!   in `docs/algorithms/README.md`, which the program carries.
-//! - What the figures do not cover is said, never guessed: each difference between the need and the
-//!   measured load is a gap.
+//! - The advice never guesses what the figures do not cover: each difference between the need and
+//!   the measured load is a gap.
 
 use stillframe::algorithms::ALL;
 use stillframe_measure::Table;
@@ -12,7 +12,7 @@ use crate::case::{Case, Distribution, FLOOR, is_floor};
 use crate::record::Record;
 use crate::summary;
 
-/// What is asked for.
+/// The need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
     /// State.
@@ -52,10 +52,10 @@ pub struct Row {
     pub memory: f64,
 }
 
-/// Rows that were measured under one load.
+/// Rows measured under one load.
 #[derive(Debug, Clone)]
 pub struct Figures {
-    /// Where they come from.
+    /// The source of the rows.
     pub source: String,
     /// The load.
     pub case: Case,
@@ -70,7 +70,7 @@ pub struct Advice {
     pub fitting: Vec<Row>,
     /// Names that a limit rules out, each with the limit.
     pub ruled_out: Vec<(String, &'static str)>,
-    /// Names of which there are no figures.
+    /// Names without figures.
     pub unmeasured: Vec<&'static str>,
     /// What the figures do not cover.
     pub gaps: Vec<String>,
@@ -250,7 +250,7 @@ fn row(name: &str, cells: &str) -> Option<Row> {
     })
 }
 
-/// Whether two cases differ in nothing but the algorithm, the unit and the seed.
+/// Whether two cases differ only in algorithm, unit and seed.
 fn same_load(a: &Case, b: &Case) -> bool {
     let load = |case: &Case| {
         let algorithm = FLOOR.to_owned();

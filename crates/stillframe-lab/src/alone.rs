@@ -31,7 +31,7 @@ impl Visitor for Writer<'_> {
     fn visit<A: Algorithm>(self) -> Self::Output {
         let mut state = A::create(&options(self.case)).map_err(|error| error.to_string())?;
         let image = state.begin(Point::declare(), Nowhere).map_err(|error| error.to_string())?;
-        // Held to the end of the process: dropping it would copy what the writer has not.
+        // Held to the end of the process: dropping the image would copy all remaining blocks.
         let _held = ManuallyDrop::new(image);
         write(&mut state, self.case)
     }

@@ -1,7 +1,7 @@
-//! The sink of every run, and what it works with from one image to the next.
+//! The sink of every run, and its buffers, which go from one image to the next.
 //!
-//! It may run in a forked child: whatever it needs is made before begin, its `push` neither
-//! allocates nor locks, and the digests lie in shared memory.
+//! The sink may run in a forked child: everything that it needs is made before begin, its `push`
+//! neither allocates nor locks, and the digests lie in shared memory.
 
 use std::fs::File;
 use std::mem;
@@ -46,12 +46,12 @@ struct Returned {
     outcome: Option<Ended>,
 }
 
-/// What came of an image.
+/// The outcome of an image.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// Why it was not captured whole.
     pub(crate) result: Result<(), String>,
-    /// When it was durable.
+    /// When the image was durable.
     pub(crate) done: Instant,
 }
 
@@ -98,7 +98,7 @@ impl Drop for Files {
 pub(crate) const TMPFS: &str = "/dev/shm";
 
 impl Depot {
-    /// Makes and touches everything that images will need.
+    /// Makes and touches all memory that images will need.
     pub(crate) fn new(case: &Case, info: Option<Info>, cores: Cores) -> Result<Self, String> {
         let files = match &case.sink {
             SinkKind::Discard => None,
@@ -110,7 +110,7 @@ impl Depot {
             parts.out = vec![1; BUFFER_BYTES];
             parts.window = vec![1; BUFFER_BYTES];
         } else if info.is_some_and(|info| info.image == Completeness::Incremental) {
-            parts.before = vec![1; case.words()]; // touched now, so that it counts as ours
+            parts.before = vec![1; case.words()]; // touched now: memory of the run
             parts.before.fill(0);
         }
         Ok(Self {
@@ -335,7 +335,7 @@ fn io(what: &str, error: &std::io::Error) -> SinkError {
 #[derive(Debug)]
 struct Pace {
     rate: Option<u64>,
-    /// Before that nothing is read.
+    /// Nothing is read before this time.
     until: Option<Instant>,
     started: Option<Instant>,
     blocks: u64,

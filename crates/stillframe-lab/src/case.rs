@@ -1,4 +1,4 @@
-//! A case: one algorithm under one workload, as data that crosses to the process that runs it.
+//! A case: one algorithm under one workload, as data for the process that runs it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub fn is_floor(name: &str) -> bool {
 pub struct Case {
     /// Name in the registry, or [`FLOOR`].
     pub algorithm: String,
-    /// What one flag describes, where the algorithm leaves the choice.
+    /// The unit that one flag describes, where the algorithm leaves the choice.
     #[serde(with = "unit_name")]
     pub unit: Unit,
     /// State in bytes; rounded up to whole 8-byte words.
@@ -88,9 +88,9 @@ pub struct Case {
     pub service: Option<Service>,
 }
 
-/// In the place of an algorithm: redis-server, which forks.
+/// redis-server, which forks, in the place of an algorithm.
 pub const REDIS: &str = "redis-server";
-/// The same: valkey-server.
+/// valkey-server, in the place of an algorithm.
 pub const VALKEY: &str = "valkey-server";
 
 /// A workload of a server. Names are those of `stillframe load`.
@@ -370,7 +370,7 @@ pub fn parse_unit(text: &str) -> Result<Unit, String> {
     named.copied().ok_or_else(|| format!("'{text}' is not word, line or page"))
 }
 
-/// What is written as people write it: serde goes through `Display` and `FromStr`.
+/// Values that serde writes as people do, by `Display` and `FromStr`.
 macro_rules! as_text {
     ($($type:ty),*) => {
         $(impl TryFrom<String> for $type {

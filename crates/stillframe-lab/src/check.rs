@@ -1,4 +1,4 @@
-//! What is refused before anything runs, each in one sentence.
+//! Refuses, in one sentence, a case that cannot run, before anything runs.
 
 use stillframe::algorithms::ALL;
 use stillframe::{Completeness, Info};
@@ -139,7 +139,7 @@ fn has_undo(info: Option<&Info>) -> bool {
     info.is_some_and(|info| info.memory.contains("undo"))
 }
 
-/// Copies of the state in memory at the worst moment: what the registry says, a budget that is a
+/// Copies of the state in memory at the worst moment: by the registry, a budget that is a
 /// share of the state, and what the sink keeps.
 fn copies(case: &Case, info: Option<&Info>) -> f64 {
     let Some(info) = info else { return 1.02 };

@@ -1,4 +1,4 @@
-//! The records of `lab compare` as one table: a row an algorithm, medians over its rounds.
+//! The records of `lab compare` as one table: one row for each algorithm, medians over its rounds.
 
 use crate::case::is_floor;
 use crate::record::{Record, quantile};
@@ -159,7 +159,7 @@ impl<'a> Row<'a> {
         let values = values.collect();
         Self { name, records, values }
     }
-    /// Whether it can be the best: the floor cannot, and what is wrong must not.
+    /// Whether a row can be the best: the floor cannot, and a row with wrong images must not.
     fn contends(&self) -> bool {
         !is_floor(self.name) && !self.records.iter().any(|record| record.is_wrong())
     }

@@ -5,7 +5,7 @@ use crate::record::Record;
 use crate::report::{self, FigureReport, Images, Kind, Panel, Point, Report, page};
 use stillframe_measure::environment;
 
-/// What the page shows of each record, and how that is called.
+/// The figures that the page shows of each record, with their names.
 type Shown = (&'static str, fn(&Record) -> Option<f64>);
 
 const ROWS: [Shown; 4] = [

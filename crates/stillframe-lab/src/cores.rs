@@ -22,8 +22,8 @@ impl Cores {
         };
         Self { pair }
     }
-    /// Keeps every thread of the process on one core, if they are to share it: those inherit it
-    /// that are started after this.
+    /// Keeps every thread of the process on one core, if they share one: threads started after this
+    /// inherit the core.
     pub(crate) fn share(self) {
         if self.pair.is_some_and(|(writer, snapshotter)| writer == snapshotter) {
             self.enter_writer();

@@ -51,7 +51,7 @@ impl Digests {
         let parts = (0..blocks.div_ceil(PART)).map(part).collect::<Result<_, _>>()?;
         Ok(Self { blocks, parts })
     }
-    /// Relaxed: the end of the image shows its reader that all of them are there.
+    /// Relaxed: the end of the image orders all stores before its reader.
     pub(crate) fn set(&self, block: usize, digest: u64) {
         self.parts[block / PART][block % PART].store(digest, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What can go wrong around the runs; a run's record says what went wrong in it.
+//! Errors around the runs; the record of a run has the errors in it.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A process for a round could not be had.
+    /// The system gave no process for a round.
     #[error("starting a process for a round failed: {0}")]
     Spawn(#[source] io::Error),
-    /// Ctrl-C; what was finished has been handed over.
+    /// Ctrl-C; the finished records have been handed over.
     #[error("interrupted; finished rounds are kept")]
     Interrupted,
     /// The case cannot be run at all.

@@ -2,7 +2,7 @@
 //!
 //! - A [`Case`] is one algorithm under one workload; a [`Record`] is what one round of it gave.
 //! - [`run_rounds`] runs cases, each round in a process of its own, rounds interleaved.
-//! - Nothing is timed but what a writer would wait for: its updates, its reads and `begin`. Making
+//! - A trial times only what a writer would wait for: its updates, its reads and `begin`. Making
 //!   the updates, verifying the images and measuring memory lie outside.
 //!
 //! Reading order: `case`, `record`, `trial` (a round), `capture` (the sink), `oracle`, `rounds`.

@@ -1,10 +1,10 @@
 //! Memory of this process and its descendants, as proportional set size: a page that several
 //! processes share counts in parts, so that a forked child is not counted twice.
 //!
-//! Reading it holds up page faults of the process for milliseconds. So no timed tick ever sees it:
-//! after the timed ticks the load goes on for one more image, at 50, 90 and 99 % of which the sum
-//! is taken. What the process held before the algorithm was made (buffers, digests, what a
-//! discarding sink keeps for incremental images) is subtracted.
+//! Reading that sum holds up page faults of the process for milliseconds. So no timed tick sees it:
+//! after the timed ticks the load goes on for one more image, and the sum is taken at 50, 90 and
+//! 99 % of that image. What the process held before the algorithm was made (buffers, digests, what
+//! a discarding sink keeps for incremental images) is subtracted.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ fn descendants(pid: &str) -> Vec<String> {
     children.flat_map(|child| [descendants(&child), vec![child]].concat()).collect()
 }
 
-/// Memory that can be had without swapping, the limit of a control group included.
+/// Memory available without swapping, within the limit of a control group.
 pub(crate) fn available_bytes() -> u64 {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let machine = field_bytes(&read("/proc/meminfo"), "MemAvailable:");

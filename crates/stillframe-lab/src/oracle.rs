@@ -10,15 +10,15 @@ use crate::workload::{Tick, Ticks, value};
 /// An image that was captured.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// It holds the state before the updates of this tick.
+    /// The image holds the state before the updates of this tick.
     pub(crate) tick: u64,
-    /// Whether it was begun in a timed tick.
+    /// Whether a timed tick began it.
     pub(crate) timed: bool,
-    /// What the sink saw of each block; zero if nothing.
+    /// The digest of each block as the sink saw it; zero for a block that it did not see.
     pub(crate) digests: Vec<u64>,
 }
 
-/// What the oracle found.
+/// The findings of the oracle.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) verified_images: u32,

@@ -10,11 +10,11 @@ use serde::Serialize;
 #[derive(Debug, thiserror::Error)]
 #[error("{action} {} failed: {source}; name another place to write to", path.display())]
 pub struct Unwritable {
-    /// What was tried.
+    /// The failed step.
     action: &'static str,
-    /// With which file or directory.
+    /// The file or directory.
     path: PathBuf,
-    /// What the operating system says.
+    /// The operating system's error.
     source: io::Error,
 }
 

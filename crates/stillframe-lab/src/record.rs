@@ -75,12 +75,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether there is anything measured in it.
+    /// Whether the record has any measurement.
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.unavailable.is_none() && self.failed.is_none()
     }
-    /// Whether an image was not what it should be, or the round broke.
+    /// Whether an image was wrong, or the round broke.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         self.mismatched_words > 0 || self.failed.is_some()
@@ -94,7 +94,7 @@ pub struct Served {
     pub server: String,
     /// Queries a second of a closed loop, with saves; 0 if that was not measured.
     pub throughput_per_s: f64,
-    /// The least of it over 50 ms within a save.
+    /// The least throughput over 50 ms within a save.
     pub least_throughput_per_s: Option<f64>,
     /// Latency from intended times, of queries while no save ran.
     pub normal: Option<QueryMs>,
@@ -106,7 +106,7 @@ pub struct Served {
     pub late_own: u64,
     /// Bytes of the dump file.
     pub dump_bytes: u64,
-    /// What was wrong with the image first, if anything was.
+    /// The first fault of the image, if any.
     pub wrong: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use crate::record::Record;
 use crate::served::Scratch;
 use stillframe_measure::environment;
 
-/// How far the rounds are, reported before each.
+/// The progress of the rounds, reported before each.
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// Rounds of cases that are finished.
@@ -24,12 +24,12 @@ pub struct Progress {
     pub total: usize,
     /// Since the first began.
     pub elapsed: Duration,
-    /// What is about to run; `None` at the end.
+    /// The case about to run; `None` at the end.
     pub next: Option<Case>,
 }
 
 impl Progress {
-    /// How long the rest will take if it goes on like that; `None` before the first is finished.
+    /// Estimate of the remaining time; `None` before the first round is finished.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         let each = self.elapsed.checked_div(u32::try_from(self.done).ok()?)?;

@@ -1,4 +1,4 @@
-//! What is measured: an algorithm in its engine, or plain memory.
+//! The subject of a measurement: an algorithm in its engine, or plain memory.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::case::Case;
 
 /// Memory that a run reads and writes: all that a stage needs.
 pub(crate) trait State {
-    /// Whether it needs slices of the writer's time.
+    /// Whether the algorithm needs slices of the writer's time.
     const IS_TENDED: bool;
     fn read(&self, index: usize) -> u64;
     fn write(&mut self, index: usize, value: u64);

@@ -1,6 +1,6 @@
 //! The registry and the records of `lab compare` as one table in Markdown, for documents.
 //!
-//! Ratios are to the floor of the same run, medians over the rounds: what they say outlives the
+//! Ratios are to the floor of the same run, medians over the rounds: they outlive the
 //! machine better than milliseconds do.
 
 use std::fmt::Write as _;

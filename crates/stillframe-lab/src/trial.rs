@@ -33,7 +33,7 @@ use stillframe::{BLOCK_WORDS, Info, Unit};
 /// Updates between two slices for an algorithm that needs the writer's thread.
 const UPDATES_PER_SLICE: usize = 256;
 
-/// Runs a case and verifies what it gave.
+/// Runs a case and verifies its images.
 pub(crate) fn run<S: Subject>(case: &Case) -> Result<Record, String> {
     let mut trial = Trial::<S>::start(case)?;
     if !case.first {
@@ -61,7 +61,7 @@ struct Trial<'a, S> {
     memory_base: u64,
 }
 
-/// What the timed ticks gave.
+/// The figures of the timed ticks.
 #[derive(Default)]
 struct Log {
     timed: bool,
@@ -128,7 +128,7 @@ impl<'a, S: Subject> Trial<'a, S> {
         })
     }
 
-    /// The image that every later one builds on, as fast as it will go.
+    /// The image that every later one builds on, at full speed.
     fn base_image(&mut self) -> Result<(), String> {
         self.tick(S::INFO.map(|_| Begin { paced: false }))?;
         self.until_idle()
@@ -236,7 +236,7 @@ impl<'a, S: Subject> Trial<'a, S> {
         }
     }
 
-    /// Keeps what the image that has just ended came to.
+    /// Keeps the outcome of the image that has just ended.
     fn collect(&mut self) -> Result<(), String> {
         let Some((tick, begun)) = self.held.take() else { return Ok(()) };
         let (outcome, digests) =
@@ -333,7 +333,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     quantile(&values, 0.5)
 }
 
-/// What reading every word gives in the end, as an image.
+/// The state as reads give it at the end, as an image.
 fn live_state<S: State>(case: &Case, state: &S, tick: u64) -> Taken {
     let mut block = [0; BLOCK_WORDS];
     let digest_of = |start: usize| {

@@ -17,7 +17,7 @@ pub(crate) fn value(key: u64, number: u64) -> u64 {
 /// The updates (and reads) of one tick, made before its stage is timed.
 #[derive(Debug, Default)]
 pub(crate) struct Tick {
-    /// What [`value`] starts from.
+    /// The key from which [`value`] makes values.
     pub(crate) key: u64,
     /// Items updated, in order.
     pub(crate) updates: Vec<u32>,
@@ -38,7 +38,7 @@ pub(crate) struct Stream {
 /// How many ticks of items there are when there is no idle time to make more: they come again, with
 /// other values.
 const STREAMS_FULL_SPEED: u64 = 16;
-/// Items made before somebody else gets a turn.
+/// Items made between two turns of the algorithm.
 const SLICE: usize = 2048;
 
 impl Stream {

@@ -1,4 +1,4 @@
-//! From what was measured to what the report shows.
+//! Turns measurements into the report.
 
 use std::collections::BTreeSet;
 
@@ -175,7 +175,7 @@ fn images(data: &Data<'_>) -> Images {
     })
 }
 
-/// What must stand beside every figure.
+/// The facts beside every figure.
 fn parameters(data: &Data<'_>) -> Vec<(String, String)> {
     let cases: Vec<&Case> =
         data.facets.iter().flat_map(|facet| &facet.spots).map(|(_, case)| case).collect();
@@ -231,7 +231,7 @@ fn mb_per_s(rate: u64) -> String {
     format!("{} MB/s", number(rate as f64 / 1e6))
 }
 
-/// The units that were really used, with who used them.
+/// The units that were really used, each with its algorithms.
 fn units(data: &Data<'_>) -> String {
     let used: BTreeSet<(&str, &str)> = data
         .records()
@@ -254,7 +254,7 @@ fn range(data: &Data<'_>, of: fn(&Record) -> Option<f64>) -> String {
     }
 }
 
-/// What is left out and why: each reason once, with all algorithms that it concerns.
+/// Which algorithms are left out and why: each reason once, with all its algorithms.
 fn notes(data: &Data<'_>) -> Vec<String> {
     let mut left_out: Vec<(String, Vec<&str>)> = Vec::new();
     for facet in data.facets {

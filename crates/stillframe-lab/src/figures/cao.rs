@@ -91,7 +91,7 @@ fn on(data: &Data<'_>, metric: &Metric, rule: impl FnOnce(View<'_>) -> Judgement
     within(data, 0, metric, rule)
 }
 
-/// How much of the overhead large pages take away, at the higher rate: within `share`.
+/// The share of the overhead that large pages remove, at the higher rate: within `share`.
 fn cut(data: &Data<'_>, name: &str, share: std::ops::RangeInclusive<f64>) -> Judgement {
     let [small, large] = [0, 1].map(|facet| {
         let facet = data.facets.get(facet)?;

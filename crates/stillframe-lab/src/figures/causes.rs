@@ -1,4 +1,4 @@
-//! Why claims do not hold here, as far as it was examined: where the reason lies, and the
+//! Why claims do not hold here, where we have examined them: where the reason lies, and the
 //! experiment that decides. A claim that is missing here and does not hold was not
 //! examined.
 

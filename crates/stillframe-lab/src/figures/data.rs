@@ -1,4 +1,4 @@
-//! What was measured, found by figure: facet, algorithm, swept value, metric.
+//! The measurements of a figure, found by facet, algorithm, swept value and metric.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,26 +29,26 @@ impl Cache {
     }
 }
 
-/// What a figure measures apart from cases, by round.
+/// The series that a figure measures apart from cases, by round.
 pub type Direct = BTreeMap<u32, Vec<Panel>>;
 
 /// The part of a run that belongs to one figure.
 #[derive(Debug)]
 pub struct Data<'a> {
-    /// What was planned.
+    /// The plan.
     pub facets: &'a [Facet],
     /// What was run.
     pub cache: &'a Cache,
     /// What was measured apart from cases.
     direct: &'a Direct,
-    /// The one round that is looked at; all of them without one.
+    /// The one round that rules see; `None`: all rounds.
     round: Option<u32>,
     /// What was looked at so far.
     asked: RefCell<BTreeSet<String>>,
     asked_direct: Cell<bool>,
 }
 
-/// What a rule looked at.
+/// The data that a rule has read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Keys of cases.
@@ -75,7 +75,7 @@ impl<'a> Data<'a> {
         let (asked, asked_direct) = (RefCell::default(), Cell::default());
         Self { facets, cache, direct, round: None, asked, asked_direct }
     }
-    /// The same with one round alone, of which nothing has been looked at.
+    /// The same with one round alone, of which no rule has read anything.
     #[must_use]
     pub fn of_round(&self, round: u32) -> Self {
         Self { round: Some(round), ..Self::new(self.facets, self.cache, self.direct) }

@@ -1,7 +1,7 @@
-//! What is measured apart from cases: single writes after a fork, interruptions of models of page
+//! Measurements apart from cases: single writes after a fork, interruptions of models of page
 //! tables, and the bandwidth of memory.
 //!
-//! Each runs on a thread of its own, so that what it pins or forks leaves the caller alone.
+//! Each runs on a thread of its own, so that its pins and forks do not touch the caller.
 
 use std::hint::black_box;
 use std::thread;
@@ -177,8 +177,7 @@ fn interruptions_of<A: Algorithm>(words: usize) -> Result<Vec<f64>, String> {
             times.push(took);
             seen = count;
         }
-        // A sleep would take longer than that. Who is late does not catch up: that would be a
-        // burst.
+        // A sleep would take longer. A late writer does not catch up: that would be a burst.
         due = (due + BETWEEN_WRITES).max(Instant::now());
         while Instant::now() < due {
             std::hint::spin_loop();

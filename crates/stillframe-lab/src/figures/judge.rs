@@ -7,10 +7,10 @@ use super::metric::Metric;
 use crate::report::{Outcome, Point, Tally};
 use stillframe_measure::scale::number;
 
-/// What came of a claim, and by what.
+/// The outcome of a claim, and the number that decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// Held or not, or why it cannot be said.
+    /// Held or not, or why the claim is untested.
     pub outcome: Outcome,
     /// The ratio that decided.
     pub measured: String,

@@ -1,4 +1,4 @@
-//! What is read off a record.
+//! The numbers read from a record.
 
 use crate::record::Record;
 

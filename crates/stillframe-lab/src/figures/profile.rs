@@ -89,7 +89,7 @@ fn counted(case: &Case) -> Result<Vec<f64>, String> {
         .map_err(|error| format!("starting valgrind failed: {error}"))?;
     let input = serde_json::to_vec(case).map_err(|error| error.to_string())?;
     if let Some(mut stdin) = child.stdin.take() {
-        let _ = stdin.write_all(&input); // a process that died before is noticed below
+        let _ = stdin.write_all(&input); // the status below shows a process that has died
     }
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     let record: Option<Record> = serde_json::from_slice(&output.stdout).ok();

@@ -32,7 +32,7 @@ use crate::report::{self, Kind, Panel, Point};
 /// Queries, and updates, between two looks at the clock or at a wish to stop.
 const BATCH: usize = 256;
 
-/// How much is done.
+/// The size of a run.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     words: usize,
@@ -41,7 +41,7 @@ struct Extent {
     each: Duration,
 }
 
-/// What came of some images with the same number of query threads.
+/// The figures of some images with the same number of query threads.
 #[derive(Debug, Clone, Default)]
 struct Found {
     begins_ms: Vec<f64>,
@@ -188,7 +188,7 @@ fn end((mut image, counts, started): (impl Image, QueryCounts, Instant)) -> Resu
     Ok(counts.queries()? / lasted.as_secs_f64() / 1e6)
 }
 
-/// What the child of a fork does.
+/// The work of the forked child.
 struct Child {
     state: Words,
     threads: usize,

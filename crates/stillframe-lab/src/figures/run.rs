@@ -29,7 +29,7 @@ pub const FULL_ROUNDS: u32 = 3;
 /// Most rounds that a claim gets which the first leave undecided.
 pub const MOST_ROUNDS: u32 = 6;
 
-/// What is to be run.
+/// The plan of a run.
 #[derive(Debug)]
 pub struct Plan {
     figures: Vec<(&'static Figure, Vec<Facet>)>,
@@ -42,10 +42,10 @@ pub struct Plan {
     refused: Vec<(Case, String)>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Finished {
-    /// As the page shows it.
+    /// The report, as the page shows it.
     pub report: Report,
     /// Whether Ctrl-C came before the last round.
     pub is_interrupted: bool,
@@ -156,7 +156,7 @@ impl Plan {
         let first_took = started.elapsed();
         for round in self.rounds + 1..=self.most {
             let part = self.undecided(&measured);
-            // What the first rounds leave open gets as much time again, not more.
+            // Claims that the first rounds leave open get as much time again, not more.
             let is_late = started.elapsed() > 2 * first_took;
             if is_interrupted || is_late || part.is_empty() {
                 break;
@@ -275,7 +275,7 @@ impl Plan {
     }
 }
 
-/// What came of the rounds so far.
+/// The outcome of the rounds so far.
 struct Measured {
     cache: Cache,
     /// Apart from cases, of each figure.
@@ -299,10 +299,10 @@ impl Measured {
     }
 }
 
-/// What a round is run of.
+/// The cases and measurements of a round.
 struct Part {
     cases: Vec<Case>,
-    /// Numbers of figures of which is measured what they measure apart from cases.
+    /// Numbers of the figures whose measurements apart from cases are due.
     direct: Vec<usize>,
 }
 

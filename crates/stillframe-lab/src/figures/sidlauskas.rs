@@ -1,9 +1,9 @@
 //! Sidlauskas, Jensen and Saltenis: "A Comparison of the Use of Virtual Versus Physical Snapshots
 //! for Supporting Update-Intensive Workloads" (2012): the four charts of the poster.
 //!
-//! We know only the poster's text, so captions stand for charts. Query threads
-//! in the forked child (chart 2) are left out: a forked child of a threaded process may run nothing
-//! that takes a lock, so ours reads the image with one thread.
+//! We know only the poster's text, so captions stand for charts. Query threads in the forked child
+//! (chart 2) are left out: a forked child of a threaded process must run nothing that takes a lock,
+//! so ours reads the image with one thread.
 
 use super::data::{Data, View};
 use super::direct;

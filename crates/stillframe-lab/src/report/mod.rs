@@ -1,4 +1,4 @@
-//! What a run of figures leaves behind: tables, plots and one page.
+//! The report of a run of figures: tables, plots and one page.
 //!
 //! Figures hand over panels, tables and verdicts, this module makes text, SVG and HTML of them; how
 //! tables and plots look is in `stillframe-measure`.
@@ -16,7 +16,7 @@ use stillframe::algorithms;
 use stillframe_measure::svg::{self, Drawing, Escaped};
 use stillframe_measure::{plot, style};
 
-/// Everything a page shows.
+/// The contents of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// Name and value, of the machine and the program.
@@ -46,9 +46,9 @@ pub struct FigureReport {
     pub panels: Vec<Panel>,
     /// What was measured, as numbers.
     pub tables: Vec<Table>,
-    /// Name and value of what must stand beside every figure.
+    /// Names and values of the facts beside every figure.
     pub parameters: Vec<(String, String)>,
-    /// What is left out and why.
+    /// Which algorithms are left out, and why.
     pub notes: Vec<String>,
     /// Images taken, images compared with the oracle, words that differed.
     pub images: Images,
@@ -169,7 +169,7 @@ pub fn text(figure: &FigureReport) -> String {
     text
 }
 
-/// A figure for those who do not see it: its verdicts in sentences.
+/// A figure in words, for readers who do not see it: its verdicts in sentences.
 #[must_use]
 pub fn description(figure: &FigureReport) -> String {
     let sentences = figure.verdicts.iter().map(|verdict| {

@@ -66,7 +66,7 @@ fn overview(html: &mut String, report: &Report) {
     html.push_str("</tbody></table></div></section>\n");
 }
 
-/// Two cells: what came of the claim, and by what.
+/// Two cells: the outcome of the claim, and the number that decided.
 fn outcome(html: &mut String, verdict: &Verdict) {
     let outcome = &verdict.outcome;
     let _ = write!(
@@ -119,7 +119,7 @@ fn section(html: &mut String, figure: &FigureReport) {
     html.push_str("</section>\n");
 }
 
-/// What stands below the plots: tables, notes, parameters, the command.
+/// The part below the plots: tables, notes, parameters, the command.
 fn numbers(html: &mut String, figure: &FigureReport) {
     let open = if figure.panels.is_empty() { " open=\"\"" } else { "" };
     if !figure.tables.is_empty() {

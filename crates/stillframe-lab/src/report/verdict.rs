@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// A claim and what came of it here.
+/// A claim and its outcome here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The claim, in our words.
     pub claim: String,
     /// Who claims it.
     pub whose: Whose,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// The ratio or numbers that decided.
     pub measured: String,
@@ -29,7 +29,7 @@ pub enum Whose {
     Ours,
 }
 
-/// What came of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Measured here, too.
@@ -117,13 +117,13 @@ impl Tally {
     }
 }
 
-/// Where the reason lies that a claim did not hold here.
+/// Where the reason lies why a claim did not hold here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// The paper's own sentence, data or code.
     Paper,
-    /// What we run in place of what the paper ran.
+    /// Our substitute for the paper's system.
     Substitution,
     /// This machine.
     Machine,

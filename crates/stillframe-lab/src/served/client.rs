@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use stillframe_resp::{Reply, decode_reply};
 
-/// A server may be busy for long, but not for ever.
+/// Longest wait for a reply: a server may be busy for long, but not for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection to a server on this machine. Errors are one sentence.

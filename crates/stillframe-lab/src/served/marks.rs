@@ -22,7 +22,7 @@ pub(super) const BATCH: u64 = 64;
 /// Between two batches, so that other clients have the server.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What the writer of marks and its caller let each other know.
+/// Signals between the writer of marks and its caller.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     /// The save may be asked for.
@@ -35,7 +35,7 @@ pub(super) struct Signals {
     pub(super) written: AtomicU64,
 }
 
-/// What an image may hold.
+/// The marks that an image may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// Marks written before the save was asked for.
@@ -76,7 +76,7 @@ fn name(mark: u64) -> String {
     format!("mark:{mark:04}")
 }
 
-/// Changes one mark, as no server may: what reads the marks must find it.
+/// Changes one mark, as no server may: the check of the marks must find the change.
 pub(super) fn forge(client: &mut Client) -> Result<(), String> {
     client.call(&["SET", &name(7), "7000000007"]).map(|_| ())
 }
@@ -122,7 +122,7 @@ pub(super) fn judge(marks: &[Option<u64>], bounds: Bounds) -> (u64, Option<Strin
 mod tests {
     use super::*;
 
-    /// What a server holds after `next` marks.
+    /// The marks of a server after `next` writes.
     fn after(next: u64) -> Vec<Option<u64>> {
         let mut marks = vec![None; 16];
         (0..next).for_each(|number| marks[(number % 16) as usize] = Some(number));

@@ -189,7 +189,7 @@ fn wait_for_save(client: &mut Client, mut look: impl FnMut()) -> Result<(), Stri
     }
 }
 
-/// What one image took and may hold.
+/// The cost of one image, and the marks that it may hold.
 struct Image {
     base_bytes: u64,
     peak_bytes: u64,
@@ -244,7 +244,7 @@ fn watch(
     Ok((base_bytes, peak_bytes, signals.written.load(Ordering::Acquire)))
 }
 
-/// Starts a server on what the save has left, and compares everything that it holds. Returns how
+/// Starts a server on the files of the save, and compares everything that it holds. Returns how
 /// much is wrong, and what.
 fn read_back(
     case: &Case,

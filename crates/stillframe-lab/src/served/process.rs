@@ -70,7 +70,7 @@ impl Setup {
     /// Of the algorithm of that name; saves only when asked, as fast as it can.
     ///
     /// # Errors
-    /// Why there is none here.
+    /// Why the server is missing here.
     pub(super) fn of(algorithm: &str, has_log: bool) -> Result<Self, String> {
         let (program, own): (PathBuf, &[&str]) = match algorithm {
             REDIS => (found(REDIS.into())?, &[]),
@@ -174,7 +174,7 @@ fn found(program: PathBuf) -> Result<PathBuf, String> {
     }
 }
 
-/// Becomes the program of that command line, which the kernel ends when `parent` is gone. Returns
+/// Becomes the program of that command line; the kernel ends it when `parent` is gone. Returns
 /// only what went wrong.
 #[must_use]
 pub fn leash(parent: u32, line: &[std::ffi::OsString]) -> io::Error {
@@ -184,7 +184,7 @@ pub fn leash(parent: u32, line: &[std::ffi::OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // A parent that was gone before would never be missed.
+    // The kernel sends no signal for a parent that was gone before.
     if getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned()) != Some(parent) {
         return io::Error::other("the parent is gone");
     }
