@@ -32,7 +32,7 @@ pub enum HuntError {
         /// What to do, with `; ` before it.
         hint: &'static str,
     },
-    /// The connection broke, or what came made no sense.
+    /// The connection broke, or the received bytes made no sense.
     #[error("{target}: {error} while {doing}")]
     Broken {
         /// Host and port.
@@ -50,7 +50,7 @@ pub enum HuntError {
         /// The system's error.
         error: io::Error,
     },
-    /// A writer had no thread.
+    /// The system gave no thread to a writer.
     #[error("starting a writer: {0}")]
     Thread(io::Error),
     /// The hunt was stopped before it had judged an image.

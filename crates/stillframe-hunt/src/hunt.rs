@@ -192,7 +192,7 @@ impl<'a> Hunter<'a> {
         low: &[u64],
         high: &[u64],
     ) -> Result<Vec<Fault>, HuntError> {
-        // They stand still while an image is judged: else they would outrun the judge.
+        // The writers stand still while an image is judged: otherwise they would outrun the judge.
         self.writers.pause(self.plan)?;
         let faults = self.faults(taken, low, high)?;
         self.writers.resume(self.plan)?;
@@ -207,7 +207,7 @@ impl<'a> Hunter<'a> {
     ) -> Result<Vec<Fault>, HuntError> {
         let mut image = match image::read(taken.bytes, self.prefix.as_bytes()) {
             Ok(image) => image,
-            // What cannot be read shows no whole transaction.
+            // An unreadable image shows no whole transaction.
             Err(text) => return Ok(vec![Fault { class: Class::Torn, text, count: 1 }]),
         };
         self.report.keys = image.contents.len() as u64;
@@ -221,8 +221,8 @@ impl<'a> Hunter<'a> {
         Ok(faults)
     }
 
-    /// What is wrong with the image's label: its stream has to lead from the image to the live
-    /// state, at the server's own offset. The writers stand still.
+    /// Finds what is wrong with the image's label: its stream has to lead from the image to the
+    /// live state, at the server's own offset. The writers stand still.
     fn label(
         &mut self,
         synced: &mut Synced<'_>,

@@ -9,17 +9,17 @@ use stillframe_resp::parse_integer;
 use crate::content::{Content, Contents, Name, apply};
 use crate::workload::{Request, Workload};
 
-/// What can be wrong with an image.
+/// The classes of wrong images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// It shows part of a transaction, or transactions in an order in which they never ran.
+    /// The image shows part of a transaction, or transactions in an order in which they never ran.
     Torn,
-    /// It lacks a transaction that was acknowledged before it was asked for.
+    /// The image lacks a transaction that was acknowledged before the request for the image.
     Stale,
-    /// It lacks keys.
+    /// The image lacks keys.
     Missing,
-    /// Its offset or replication id does not belong to what it holds.
+    /// The image's offset or replication id does not belong to its contents.
     Mislabelled,
 }
 
@@ -45,10 +45,10 @@ impl fmt::Display for Class {
     }
 }
 
-/// What is wrong with an image: the first of its class.
+/// A fault of an image, the first of its class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What it is.
+    /// The class.
     pub class: Class,
     /// Which key, which values, which transactions.
     pub text: String,

@@ -74,7 +74,7 @@ impl<'a> Link<'a> {
     pub(crate) fn receive(&mut self, deadline: Instant, doing: &str) -> Result<(), HuntError> {
         let mut scratch = [0; 64 << 10];
         loop {
-            // A server that sends one byte after the other does not get round the time limit.
+            // The time limit also ends a server that sends one byte after the other.
             if Instant::now() > deadline {
                 return Err(self.late(doing));
             }

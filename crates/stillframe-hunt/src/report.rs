@@ -32,7 +32,7 @@ pub struct Report {
     pub seconds: f64,
     /// Wrong images, by class.
     pub found: Vec<Found>,
-    /// It was stopped before its time.
+    /// Whether the hunt was interrupted.
     pub interrupted: bool,
 }
 
@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// What was done and found, one sentence each.
+    /// What the hunt did and found, one sentence each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let Self { images_by, transactions, transactions_during_images, keys, .. } = self;

@@ -20,7 +20,7 @@ const LENGTH: u64 = 16;
 const MEMBERS_KEPT: u64 = 200;
 const ACCOUNTS: u64 = 100;
 
-/// What is written.
+/// The transactions of all writers.
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// Seed of all draws, and part of the keys' names.
@@ -74,7 +74,7 @@ impl Workload {
         self.strings() / 10
     }
 
-    /// What is stored before the first transaction, in database 0.
+    /// The requests before the first transaction, in database 0.
     #[must_use]
     pub fn fill(&self) -> Vec<Request> {
         let mut requests = self.delete();
@@ -111,7 +111,7 @@ impl Workload {
         requests
     }
 
-    /// What deletes every key, of both databases; leaves database 0 selected.
+    /// The requests that delete every key of both databases; they leave database 0 selected.
     #[must_use]
     pub fn delete(&self) -> Vec<Request> {
         let mut names = vec![self.shared("stamp"), self.mark()];

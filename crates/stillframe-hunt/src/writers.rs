@@ -13,13 +13,13 @@ use crate::workload::Workload;
 /// Transactions that a writer sends at once.
 const DEPTH: u64 = 16;
 
-/// How far the writers have come, and whether they shall write.
+/// The progress of the writers, and whether they may write.
 pub(crate) struct Writers {
     sent: Vec<AtomicU64>,
     acknowledged: Vec<AtomicU64>,
     gate: Mutex<Gate>,
     changed: Condvar,
-    /// They end; replies are no longer waited for.
+    /// Whether the writers end without waiting for replies.
     pub(crate) stop: AtomicBool,
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 }
 
 impl Connection {
-    /// Takes over a connection on which nothing is under way.
+    /// Takes over an idle connection.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
@@ -64,7 +64,7 @@ impl Connection {
     pub(crate) fn expect(&mut self, waiting: SentQuery) {
         self.waiting.push_back(waiting);
     }
-    /// Queries that wait for a reply.
+    /// The number of queries that wait for a reply.
     pub(crate) fn waiting(&self) -> &VecDeque<SentQuery> {
         &self.waiting
     }
@@ -89,7 +89,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what is there, and hands over each whole reply with its query.
+    /// Reads the bytes that have come, and hands over each whole reply with its query.
     pub(crate) fn receive(
         &mut self,
         scratch: &mut [u8],

@@ -28,7 +28,7 @@ pub enum LoadError {
         what: &'static str,
         /// The reply.
         answer: String,
-        /// What to do, with `; ` before it.
+        /// What to do, behind `; `.
         hint: &'static str,
     },
     /// The connection broke before the measurement.
@@ -49,7 +49,7 @@ pub enum LoadError {
         /// The system's error.
         error: io::Error,
     },
-    /// It was stopped before anything was measured.
+    /// The measurement was stopped before the first query.
     #[error("interrupted before anything was measured")]
     Interrupted,
 }

@@ -2,7 +2,7 @@
 //! how long replies took, normal operation and saves apart.
 //!
 //! Invariants:
-//! - Rate and number alone fix ahead when a query is to be sent; no late or missing reply moves it.
+//! - The rate and the number of a query fix its time; no late or missing reply moves that time.
 //!   Latency counts from that time: a server that stalls is charged with every query that it kept
 //!   from being sent (no coordinated omission).
 //! - A query belongs to the phase of its intended time, and is put there once that phase is known.

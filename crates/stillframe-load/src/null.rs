@@ -44,7 +44,7 @@ impl NullServer {
     /// Starts one that replies to `after` requests and then is silent for `length`.
     ///
     /// # Errors
-    /// As of [`start`](Self::start).
+    /// As for [`start`](Self::start).
     pub fn stalling(after: usize, length: Duration) -> io::Result<Self> {
         Self::begin(Some(Stall { after, length }))
     }
@@ -64,7 +64,7 @@ impl NullServer {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address of the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -72,7 +72,7 @@ fn parameters(report: &Report) -> Vec<(String, String)> {
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// For those who do not see the plots.
+/// The plots in words, for readers who do not see them.
 fn description(report: &Report) -> String {
     let phases = report.phases.iter().map(|it| {
         let latency = it.latency;
@@ -106,7 +106,7 @@ fn panels(report: &Report) -> Vec<Panel> {
     panels
 }
 
-/// Where a stretch lies, in seconds.
+/// Begin and end of a stretch, in seconds.
 fn seconds(stretch: &Stretch, whole: f64) -> [f64; 2] {
     let seconds = |ns: u64| ns as f64 / SECOND as f64;
     [seconds(stretch.from_ns), stretch.to_ns.map_or(whole, seconds)]
@@ -122,7 +122,7 @@ fn panel(report: &Report, title: &str, [from, to]: [f64; 2]) -> Panel {
             .filter(|(at, _)| (from..to).contains(at))
             .filter_map(|(at, value)| Some(Point::single(at, (*value)? / 1e3)))
             .collect();
-        // Width distinguishes them as well as colour.
+        // Width distinguishes the lines as well as colour.
         let style = Style { width_tenths: width, ..Style::numbered(index) };
         let (name, points) = (format!("{name} of {bin_ms} ms"), thinned(&points));
         Series { name, style, points, shaded: Vec::new() }

@@ -95,12 +95,12 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// Every query intended before this time can be put in its phase.
+    /// The phase of every query intended before this time is known.
     pub(crate) fn known_until(&self) -> u64 {
         // Pairs with the store in `know`: a thread that sees the time sees the stretches before it.
         self.known_until.load(Ordering::Acquire)
     }
-    /// What is known.
+    /// The stretches known so far.
     pub(crate) fn with<R>(&self, look: impl FnOnce(&Stretches) -> R) -> R {
         look(&self.stretches.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -131,7 +131,7 @@ impl Plan {
         format!("{}: {}", self.workload, parts.join(", "))
     }
 
-    /// Flags that contradict each other.
+    /// Finds flags that contradict each other.
     fn check_together(&self) -> Result<(), String> {
         let repeated = [
             ("bgsave-every", self.bgsave_every, "save"),

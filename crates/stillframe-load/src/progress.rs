@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::phases::Phase;
 use crate::report::Quantiles;
 
-/// How far a measurement is.
+/// The progress of a measurement.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// What is going on.
+    /// The stage under way.
     pub stage: Stage,
     /// Of 1.
     pub share: f64,

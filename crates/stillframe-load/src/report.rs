@@ -15,7 +15,7 @@ use crate::worker::LATE;
 
 /// The measurements, before they become a report.
 pub(crate) struct Measured {
-    /// Of all threads, every query in its phase.
+    /// The sum over all threads, every query in its phase.
     pub(crate) tally: Tally,
     pub(crate) stretches: Stretches,
     /// From the first intended time to the last reply.
@@ -33,16 +33,16 @@ pub struct Quantiles {
     pub mean_us: f64,
     /// Median.
     pub p50_us: f64,
-    /// Of 100, the 99th.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// Of 1000, the 999th.
+    /// The 99.9th percentile.
     pub p999_us: f64,
     /// Longest.
     pub max_us: f64,
 }
 
 impl Quantiles {
-    /// Of latencies in nanoseconds.
+    /// From latencies in nanoseconds.
     pub(crate) fn of(latencies: &Histogram<u64>) -> Self {
         let at = |share| latencies.value_at_quantile(share) as f64 / 1e3;
         if latencies.is_empty() {
@@ -58,7 +58,7 @@ impl Quantiles {
     }
 }
 
-/// Queries of one phase.
+/// The figures of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseReport {
     /// Which.
@@ -100,7 +100,7 @@ impl Slower {
 /// How often something happened, and what it was the first time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Counted {
-    /// Code of an error; empty for what has none.
+    /// Code of the error; empty if it has none.
     pub code: String,
     /// How often.
     pub count: u64,
@@ -111,13 +111,13 @@ pub struct Counted {
 /// Queries that left late.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Late {
-    /// More than this after their time.
+    /// The lateness, in microseconds, from which a query counts as late.
     pub over_us: f64,
-    /// Though a connection was free: the generator or its machine was too slow.
+    /// Late although a connection was free: the generator or its machine was too slow.
     pub own: u64,
-    /// The worst of those.
+    /// The longest lateness of those.
     pub own_max_us: f64,
-    /// Because every connection waited for the server.
+    /// Late because every connection waited for the server.
     pub held: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Requests, and which replies to them are right.
 //!
-//! The value of an item starts with eight bytes made from its number and the seed; what follows is
+//! The value of an item starts with eight bytes made from its number and the seed; the rest is
 //! a stretch of random bytes. So values do not compress, and a value that is read can be checked
 //! without a memory of the writes.
 
@@ -62,7 +62,7 @@ impl Query {
     }
 }
 
-/// A request that has been sent and has no reply yet.
+/// A request without a reply so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SentQuery {
     /// Intended time of the query.
@@ -102,7 +102,7 @@ pub(crate) struct Requests {
     check: Check,
 }
 
-/// How closely replies are checked.
+/// How strictly replies are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Check {
     /// Anything but an error is fine: the null server's replies.
@@ -157,7 +157,7 @@ impl Values {
 }
 
 impl Requests {
-    /// Those of worker `worker`.
+    /// The requests of worker `worker`.
     pub(crate) fn new(plan: &Plan, worker: usize, check: Check) -> Self {
         let pick = match plan.distribution {
             Distribution::Uniform => Pick::Uniform,
@@ -234,7 +234,7 @@ impl Requests {
         1
     }
 
-    /// What a good reply leads to: more requests of its query go to `next`.
+    /// Appends the requests that follow a good reply to `next`.
     #[inline]
     pub(crate) fn proceed(&mut self, sent: SentQuery, reply: &Reply<'_>, next: &mut FollowUp) {
         if self.workload.has_records() {

@@ -37,7 +37,7 @@ impl Schedule {
     pub(crate) fn advance(&mut self) {
         self.number += self.step;
     }
-    /// When the last batch is past.
+    /// The end of the last batch.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }

@@ -11,7 +11,7 @@ use crate::trace::Trace;
 
 /// Longest latency that histograms resolve, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Codes of errors that are counted apart; a server that sends more sends nonsense.
+/// Most codes of errors that are counted apart; a server that sends more sends nonsense.
 const CODES_MAX: usize = 64;
 
 /// Latencies in nanoseconds, three digits of each.
@@ -28,7 +28,7 @@ struct Unassigned {
     count: u64,
 }
 
-/// How often something happened, and what it was the first time.
+/// How often an event happened, and its first occurrence in full.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Occurrence {
     pub(crate) count: u64,

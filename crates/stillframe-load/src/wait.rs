@@ -20,7 +20,7 @@ const MARGIN_MIN: u64 = 5_000;
 const MARGIN_MAX: u64 = 100_000;
 const EVENTS_MAX: usize = 256;
 
-/// What has become possible.
+/// An event of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ready {
     /// Number of the socket.
@@ -40,7 +40,7 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     pub(crate) fn new() -> io::Result<Self> {
-        // Of this thread alone. Where the kernel has no such thing, the margin grows instead.
+        // For this thread alone. Where the kernel has no timer slack, the margin grows instead.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
@@ -55,7 +55,7 @@ impl Waiter {
         Ok(epoll::add(&self.epoll, socket, data, EventFlags::IN)?)
     }
 
-    /// Watches it for room to write as well, or no longer.
+    /// Begins or ends to watch a socket for room to write as well.
     pub(crate) fn watch_room(
         &self,
         socket: impl AsFd,

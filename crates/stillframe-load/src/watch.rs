@@ -117,7 +117,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What is to be asked for now.
+    /// The request that is due now.
     fn due(&self, now: u64) -> Option<Task> {
         Task::ALL.into_iter().find(|&task| self.next[task as usize].is_some_and(|at| now >= at))
     }
@@ -162,7 +162,7 @@ impl<'a> Watch<'a> {
         nanos(self.common.plan.duration)
     }
 
-    /// Asks what the server is doing.
+    /// Sends a poll.
     fn poll(&mut self) {
         let sent = self.common.clock.now();
         let Some(side) = self.side.as_mut() else { return };

@@ -61,7 +61,7 @@ struct Alike {
 }
 
 impl Alike {
-    /// Counts them, with replies at `now`, and forgets them.
+    /// Counts the queries, whose replies came at `now`, and forgets them.
     fn count_in(&mut self, now: u64, tally: &mut Tally, live: &mut Live) {
         let count = std::mem::take(&mut self.count);
         if count > 0 {
@@ -78,7 +78,7 @@ impl Alike {
 pub(crate) struct Worker<'a> {
     common: &'a Common<'a>,
     connections: Vec<Connection>,
-    /// Connections that wait for nothing, the longest free first.
+    /// Idle connections, the longest idle first.
     free: VecDeque<usize>,
     waiter: Waiter,
     schedule: Schedule,
@@ -88,7 +88,7 @@ pub(crate) struct Worker<'a> {
     shown: &'a Mutex<Live>,
     /// Whether the next batch has found no connection free.
     is_starved: bool,
-    /// When one was free again, the last time.
+    /// When a connection last became free.
     starved_until: u64,
     in_flight: usize,
     next_look: u64,

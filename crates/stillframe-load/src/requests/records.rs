@@ -25,7 +25,7 @@ const SCAN_MAX: u32 = 100;
 const INDEX: &[u8] = b"_indices";
 const PREFIX: &[u8] = b"user";
 
-/// What a reply makes a query ask for next.
+/// The requests that follow a reply.
 #[derive(Debug, Default)]
 pub(crate) struct FollowUp {
     pub(crate) bytes: Vec<u8>,
@@ -39,9 +39,9 @@ pub(super) struct Inserted {
     worker: u64,
     workers: u64,
     next: u64,
-    /// Inserts with a reply, as far as all before them have one.
+    /// Number up to which all inserts have a reply.
     acknowledged: u64,
-    /// Those with a reply beyond.
+    /// Inserts beyond that number with a reply.
     ahead: BTreeSet<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Inserted {
     fn number(&self, insert: u64) -> u64 {
         self.filled + insert * self.workers + self.worker
     }
-    /// That record is there.
+    /// Notes that the server has the record.
     fn acknowledge(&mut self, number: u64) {
         self.ahead.insert((number - self.filled) / self.workers);
         while self.ahead.remove(&self.acknowledged) {
@@ -135,7 +135,7 @@ fn field(values: &Values, item: u64, number: u64, out: &mut Vec<u8>) {
     values.bulk(item * FIELDS + number, out);
 }
 
-/// What a good reply leads to: the rest of its query, or a record that is there from now on.
+/// Takes a good reply: it leads to the rest of its query, or shows that a record is there.
 pub(super) fn proceed(
     values: &Values,
     inserted: &mut Inserted,
