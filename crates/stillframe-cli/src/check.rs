@@ -22,7 +22,7 @@ run. A log that ends in bytes that are no records is 'torn': a loss of power lea
 the next start ignores it; damage to the very last records looks the same.
 Exit status: 0 all sound, 1 something is damaged, torn or unreadable, 2 wrong usage or no such file.";
 
-// Those of `inspect`, too.
+// `inspect` has these flags, too.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Files, or directories of them

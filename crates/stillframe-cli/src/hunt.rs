@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Connections that write
     #[arg(long, value_name = "COUNT", default_value = "2", value_parser = count)]
     writers: u64,
-    /// Strings; of each other type there is a tenth
+    /// Number of strings; of each other type there is a tenth as many keys
     #[arg(long, value_name = "COUNT", default_value = "20k", value_parser = count)]
     keys: u64,
     /// Longest time for a reply, or for an image

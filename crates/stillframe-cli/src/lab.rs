@@ -39,7 +39,7 @@ enum Command {
     /// Run one round: JSON of a case on standard input, of its record on standard output.
     #[command(hide = true)]
     Case,
-    /// Become a program that the kernel ends when the process of that number, its parent, is gone.
+    /// Become a program that the kernel ends when its parent, the process of that number, is gone.
     #[command(hide = true)]
     Leash {
         /// Number of the parent

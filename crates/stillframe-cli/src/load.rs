@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Bytes of a value, which do not compress [default: 1024; YCSB: 100, of each of ten fields]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     value_size: Option<u64>,
-    /// Writes for so many reads [default: 1:0; YCSB: that of the workload]
+    /// Ratio of writes to reads [default: 1:0; YCSB: that of the workload]
     #[arg(long, value_name = "SET:GET")]
     ratio: Option<Ratio>,
     /// Which keys: uniform, zipf:S (exponent S, scattered), latest or latest:S (newest first),
@@ -97,7 +97,7 @@ pub(crate) struct Arguments {
     /// Compare each value read with the value this load writes under its key
     #[arg(long)]
     protocol_check: bool,
-    /// Also run the load, up to 10 s of it, against a built-in server that only answers +OK
+    /// Also run the load, for at most 10 s, against a built-in server that only replies +OK
     #[arg(long)]
     null_server: bool,
     /// File for the report as one JSON object; none or -: standard output, text on standard error

@@ -77,7 +77,7 @@ struct Line {
 impl Line {
     fn read(words: &[OsString]) -> Result<Self, String> {
         let mut line = Self::default();
-        // What begins with -- is the value of a flag that has none yet.
+        // A word that begins with -- is a value if the flag before it has none yet.
         let mut is_open = false;
         let mut rest = words.iter().enumerate().peekable();
         while let Some((place, word)) = rest.next() {

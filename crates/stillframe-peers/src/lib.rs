@@ -5,7 +5,7 @@
 //! - A test asks for all its peers before it uses one, and passes where one is missing. A line on
 //!   standard error names each missing one, past the capture of the test harness, which shows a
 //!   skipped test as passed.
-//! - Every machine has a shell and the tools of POSIX. All else is a peer.
+//! - Every machine has a shell and the tools of POSIX. Every other program is a peer.
 //! - `scripts/test-without-peers.sh` runs these tests without all peers, or without one at a time.
 #![forbid(unsafe_code)]
 
@@ -65,7 +65,7 @@ impl Peer {
             Self::RedisPy => succeeds(&python(), &["-c", "import redis"]) == Some(true),
             Self::RedisConf => std::fs::File::open(conf()).is_ok(),
             Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
-            // An old redis-check-rdb takes this for a file: its exit status means nothing.
+            // An old redis-check-rdb takes the flag for a file: its exit status means nothing.
             _ => succeeds(self.name(), &["--version"]).is_some(),
         }
     }

@@ -35,7 +35,7 @@ impl Reply {
         }
     }
 
-    /// The bytes that it is, or nothing.
+    /// The bytes of a string; `None` for other replies.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
@@ -45,7 +45,7 @@ impl Reply {
         }
     }
 
-    /// The elements that it has.
+    /// The elements of an array.
     #[must_use]
     pub fn list(&self) -> &[Reply] {
         match self {

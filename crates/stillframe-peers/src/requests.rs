@@ -10,7 +10,7 @@ use crate::Random;
 /// A request as its words.
 pub type Words = Vec<Vec<u8>>;
 
-/// Shared by all types, so that a command often meets a key of another one.
+/// The keys: all types share them, so that a command often meets a key of another type.
 pub const KEYS: [&[u8]; 12] =
     [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"", b"bin\x00\xff\r\n", b"w1", b"w2", b"7"];
 
@@ -101,7 +101,7 @@ fn argument(kind: &str, random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Times that have been, are far, or cannot be.
+/// Times that are past, far, or invalid.
 const MILLISECONDS: [&str; 7] =
     ["4102444800000", "4102444800001", "99999999999999", "1", "0", "-1", "9223372036854775808"];
 const SECONDS: [&str; 8] = [
@@ -178,7 +178,7 @@ fn float(random: &mut Random) -> String {
     format!("{}.{}", random.below(100) as i64 - 50, random.below(1000))
 }
 
-/// Never one that is or becomes -0: see docs/redis-compatibility.md.
+/// Scores, none of which is or becomes -0: see docs/redis-compatibility.md.
 fn score(random: &mut Random) -> String {
     match random.below(10) {
         0 => random.pick(&["inf", "-inf", "+INF", "nan", "x", ""]).into(),
@@ -395,7 +395,7 @@ const KEYS_OF_ANY: [&str; 25] = [
     "OBJECT ENCODING $k",
     "OBJECT FREQ $k",
     "OBJECT ENCODING $k $k",
-    // No DBSIZE, which counts what has expired until somebody meets it: `random` asks for it.
+    // No DBSIZE, which counts an expired key until a request meets it: `random` has DBSIZE.
     "KEYS $glob",
     "RANDOMKEY",
     "SWAPDB 0 1",

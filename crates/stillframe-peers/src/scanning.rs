@@ -1,4 +1,4 @@
-//! SCAN and its kin while what they walk over changes: nothing is missed, and there is an end.
+//! SCAN and its kin over changing data: each walk ends and misses nothing that stays.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ const BASE: usize = 600;
 /// series, ours that of what was there at first.
 const CALLS_MAX: usize = 5_000;
 
-/// A connection to what scans.
+/// A connection to the server that scans.
 struct Client<'a, S>(&'a mut S);
 
 impl<S: Stage> Client<'_, S> {
@@ -31,7 +31,7 @@ impl<S: Stage> Client<'_, S> {
         assert!(!matches!(reply, Reply::Error(_)), "{line}: {reply:?}");
     }
 
-    /// Puts another value in the place of a key, in one of the ways there are.
+    /// Replaces the value of a key, in one of several ways.
     fn replace(&mut self, random: &mut Random, key: &str) {
         let line = match random.below(12) {
             0 => format!("SUNIONSTORE {key} source:set"),
@@ -58,7 +58,7 @@ impl<S: Stage> Client<'_, S> {
         self.ok(&line);
     }
 
-    /// Walks to the end, changing things with `change` after each call. Returns whom it met.
+    /// Walks to the end and calls `change` after each call. Returns the keys or elements met.
     fn walk(&mut self, head: &str, mut change: impl FnMut(&mut Self, usize)) -> HashSet<String> {
         let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
         for call in 0..CALLS_MAX {

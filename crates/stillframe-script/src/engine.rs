@@ -133,7 +133,7 @@ impl Engine {
         Ok(sha)
     }
 
-    /// What a loaded script says of itself.
+    /// The flags of a loaded script.
     pub fn flags(&self, sha: Sha) -> Option<Flags> {
         self.scripts.get(&sha).map(|script| script.flags)
     }
@@ -199,7 +199,7 @@ impl Engine {
             Err(error) => RunError::inner(&error),
         };
         if result.is_memory() {
-            let _ = self.lua.gc_collect(); // what this script left behind is not the next one's
+            let _ = self.lua.gc_collect(); // this script's garbage is not charged to the next one
         }
         Err(result)
     }

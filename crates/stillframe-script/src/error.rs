@@ -15,10 +15,10 @@ pub enum LoadError {
     /// The first line does not end.
     #[error("Invalid script shebang")]
     Shebang,
-    /// The first line has an option that is not known.
+    /// The first line has an unknown option.
     #[error("Unknown lua shebang option: {0}")]
     Option(String),
-    /// The first line has a flag that is not known.
+    /// The first line has an unknown flag.
     #[error("Unexpected flag in script shebang: {0}")]
     Flag(String),
 }

@@ -15,7 +15,7 @@ pub trait Host {
     /// Writes a line into the server's log (`redis.log`).
     fn log(&mut self, level: Level, message: &[u8]);
 
-    /// Decides where the writes that follow go (`redis.set_repl`); false if they cannot go there.
+    /// Chooses where later writes go (`redis.set_repl`); false if they cannot go there.
     fn propagate(&mut self, to: Propagation) -> bool;
 
     /// Whether the script may go on. Called every 100,000 instructions.
@@ -34,7 +34,7 @@ pub struct NotACommand;
 pub enum Verdict {
     /// It may.
     GoOn,
-    /// It ends with an error, as after `SCRIPT KILL`.
+    /// The script ends with an error, as after `SCRIPT KILL`.
     Stop,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Running {
 /// Why a script must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The host said so.
+    /// The host has stopped it.
     Killed,
-    /// It ran more instructions than it may.
+    /// It has reached its limit of instructions.
     Instructions,
 }
 

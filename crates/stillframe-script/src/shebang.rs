@@ -2,20 +2,20 @@
 
 use crate::error::LoadError;
 
-/// What a script says of itself.
+/// The flags of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// It has a first line that says so: Redis refuses more to those without.
+    /// Whether it has a shebang: Redis refuses more to scripts with one.
     pub declared: bool,
-    /// It writes nothing, and may run where writes are refused.
+    /// `no-writes`: the script writes nothing, and may run where writes are refused.
     pub no_writes: bool,
-    /// It may run out of memory.
+    /// `allow-oom`: the script may run while memory is used up.
     pub allow_oom: bool,
-    /// It may run at a replica that has lost its primary.
+    /// `allow-stale`: the script may run at a replica that has lost its primary.
     pub allow_stale: bool,
-    /// It does not run in a cluster.
+    /// `no-cluster`: the script does not run in a cluster.
     pub no_cluster: bool,
-    /// It may name keys of several slots.
+    /// `allow-cross-slot-keys`: the script may name keys of several slots.
     pub allow_cross_slot_keys: bool,
 }
 

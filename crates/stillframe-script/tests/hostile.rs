@@ -84,7 +84,7 @@ fn memory_has_a_limit() {
         "return redis.call('echo', string.rep('x', 1e7), string.rep('y', 1e7))",
     ];
     for (script, result) in GREEDY.iter().zip(run_all(GREEDY, usize::MAX)) {
-        // Some fit after all; none may take more than it may, or end the program.
+        // Some fit after all; none may exceed its limit or end the program.
         if let Err(error) = &result {
             assert!(error.starts_with("ERR"), "{script}: {error}");
         }

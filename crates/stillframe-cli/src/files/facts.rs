@@ -87,7 +87,7 @@ pub(crate) struct LogFacts {
     pub(crate) application: Option<ApplicationFacts>,
     /// Sequence number of the first record.
     pub(crate) first: u64,
-    /// Of the last valid one, if there is any.
+    /// Sequence number of the last valid record, if there is one.
     pub(crate) last: Option<u64>,
     pub(crate) records: u64,
     pub(crate) payload_bytes: u64,

@@ -45,7 +45,7 @@ pub(crate) enum Health {
     Damaged,
     /// Of a later format, or with parts that cannot be read.
     Unreadable,
-    /// Not checked, because nothing will ever read it.
+    /// Not checked, because no program will ever read it.
     Skipped,
 }
 

@@ -49,7 +49,7 @@ fn rdb(keys: u64) -> Vec<u8> {
     file
 }
 
-/// What the name of a segment after this one says. The mark behind the last record is not read.
+/// The first record by the name of the next segment. The mark behind the last record is not read.
 const FOLLOWED: Beside = Beside { name: Some(Name::Segment(5)), until: Some(6), last: Some(6) };
 
 #[test]
@@ -172,7 +172,7 @@ fn broken_chains_are_reported() {
     let sound = std::fs::read(&second).expect("it is there");
     std::fs::remove_file(&second).expect("it is there");
     assert_eq!(healths(data.path()), [Health::Sound, Health::Damaged, Health::Damaged]);
-    // By itself a file may be sound; what it needs is not looked at.
+    // A file may be sound by itself; the check does not look at the files that it needs.
     assert_eq!(find(&third).expect("it is there")[0].health, Health::Sound);
     let other = tempfile::tempdir().expect("a directory");
     let (foreign, _) = chain(other.path());

@@ -77,7 +77,7 @@ impl Arguments {
         })
     }
 
-    /// The figures of the load that is nearest to the need.
+    /// The figures of the load nearest to the need.
     fn figures(&self, need: &Need) -> Result<Figures, String> {
         let Some(directory) = &self.report else { return Ok(Figures::shipped()) };
         let mut records = Vec::new();

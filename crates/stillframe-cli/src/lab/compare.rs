@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     /// Which items are updated
     #[arg(long, value_name = "NAME", default_value_t = Case::default().distribution)]
     distribution: Distribution,
-    /// What one flag describes: half (4 bytes), word, line or page, where an algorithm has several
+    /// Bytes that one flag describes: half (4), word, line or page, where an algorithm has several
     #[arg(long, default_value = Case::default().unit.name(), value_parser = case::parse_unit)]
     unit: Unit,
     /// Reads that follow each update, on average, timed with it
@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
     /// Most bytes of image a second, or off
     #[arg(long, value_name = "RATE", default_value_t = Rate(Case::default().disk_rate))]
     disk_rate: Rate,
-    /// Time after the begin of an image before any of it is read
+    /// Time from the begin of an image to its first read
     #[arg(long, value_name = "TIME", default_value_t = Milliseconds(Case::default().hold_ms))]
     hold: Milliseconds,
     /// Cores for writer and snapshotter: 1 for both together [default: one each]

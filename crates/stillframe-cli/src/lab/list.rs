@@ -44,7 +44,7 @@ struct Entry {
     read: &'static str,
     write: &'static str,
     tended: bool,
-    /// Why this machine cannot run it.
+    /// Why this machine cannot run the algorithm.
     unavailable: Option<String>,
 }
 

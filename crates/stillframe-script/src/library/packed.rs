@@ -165,7 +165,7 @@ fn pack(lua: &Lua, args: Args) -> Values {
                     _ => value.len(),
                 };
                 if value.len() < length {
-                    let next = at + 2; // as the original counts
+                    let next = at + 2; // as the original library counts
                     let text = format!("bad argument #{next} to 'pack' (string too short)");
                     return failed(lua, text);
                 }
