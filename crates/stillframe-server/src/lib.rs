@@ -13,6 +13,7 @@
 mod acl;
 mod boot;
 mod client;
+mod clients;
 mod clock;
 mod commands;
 mod config;

@@ -7,9 +7,10 @@ use stillframe_script::Engine;
 
 use crate::acl::Users;
 use crate::client::{Replies, Session};
+use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::hub::{Hub, Terms};
+use crate::hub::{Delivery, Hub};
 use crate::memory::Memory;
 use crate::meter::Meter;
 use crate::net::Network;
@@ -28,6 +29,8 @@ pub(crate) struct ServerState {
     /// The ledger of commands on data.
     pub(crate) ledger: Ledger,
     /// The clients.
+    pub(crate) clients: Clients,
+    /// Messages to clients, and their pause.
     pub(crate) hub: Hub,
     /// The files that keep the data.
     pub(crate) storage: Storage,
@@ -59,6 +62,7 @@ impl ServerState {
             process: Process::new(random.identifier()),
             ledger: Ledger::new(config.of_commands(), random),
             storage: Storage::new(saves, &config),
+            clients: Clients::default(),
             hub: Hub::default(),
             memory: Memory::default(),
             net: Network::default(),
@@ -78,7 +82,7 @@ impl ServerState {
     ) -> bool {
         let Some(waiter) = self.ledger.waiters.leave(id) else { return false };
         self.meter.ended_wait(waiter.command);
-        let Some(client) = self.hub.clients.get_mut(waiter.place) else { return false };
+        let Some(client) = self.clients.get_mut(waiter.place) else { return false };
         client.session.caller.waits = false;
         let start = client.output.len();
         let mut out = Out::new(&mut client.output, client.session.protocol);
@@ -90,14 +94,14 @@ impl ServerState {
         if client.session.replies == Replies::Dropped {
             client.output.truncate(start);
         }
-        self.hub.clients.wake(waiter.place);
+        self.clients.wake(waiter.place);
         true
     }
 
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
         let replicas =
-            self.ledger.waiters.acks(id).map(|acks| replicas_at(&self.hub.clients, acks.offset));
+            self.ledger.waiters.acks(id).map(|acks| replicas_at(&self.clients, acks.offset));
         self.unblock(id, |out| {
             match replicas {
                 Some(count) => out.integer(count as i64),
@@ -110,8 +114,8 @@ impl ServerState {
     /// Notifies clients of the events collected since the last call.
     #[inline]
     pub(crate) fn send_events(&mut self) {
-        let terms = Terms::new(&self.config, &self.clock);
-        self.hub.send_events(terms, &mut self.ledger.events);
+        let to = &mut Delivery::new(&mut self.clients, &self.config, &self.clock);
+        self.hub.send_events(to, &mut self.ledger.events);
     }
 
     /// Propagates the keys that expired since the last call to log and replicas, and notifies

@@ -89,10 +89,7 @@ fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// Ends the connections of some users.
 fn end_connections(ctx: &mut Context<'_>, numbers: &HashSet<usize>) {
-    let others = ctx.server.hub.clients.others();
-    let theirs = others.filter(|(_, client)| numbers.contains(&client.session.user));
-    let places: Vec<usize> = theirs.map(|(place, _)| place).collect();
-    places.into_iter().for_each(|place| ctx.server.hub.clients.doom(place));
+    ctx.server.clients.doom_all(|client| numbers.contains(&client.session.user));
     ctx.session.closing |= numbers.contains(&ctx.session.user);
 }
 
@@ -106,12 +103,8 @@ fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
                 own.all().any(|(name, pattern)| !user.allows_channel(name, pattern))
             })
     };
-    let others = ctx.server.hub.clients.others();
-    let places: Vec<usize> =
-        others.filter(|(_, c)| forbidden(&c.session)).map(|(place, _)| place).collect();
-    let own = forbidden(ctx.session);
-    ctx.session.closing |= own;
-    places.into_iter().for_each(|place| ctx.server.hub.clients.doom(place));
+    ctx.server.clients.doom_all(|client| forbidden(&client.session));
+    ctx.session.closing |= forbidden(ctx.session);
 }
 
 /// `ACL GETUSER name`

@@ -154,7 +154,7 @@ fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     keyspace.count_uses(config.counting());
     *keyspace.limits_mut() = config.limits;
     server.memory.look_again(config.maxmemory_bytes);
-    let closed = server.hub.weigh_clients(config);
+    let closed = server.clients.weigh_again(config);
     server.meter.evicted_clients(closed);
 }
 

@@ -12,7 +12,7 @@ use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
 use super::{Context, Table};
-use crate::hub::Terms;
+use crate::hub::Delivery;
 use crate::persistence::{self, values};
 use crate::replay::{Host, Parts};
 use crate::replication::break_off;
@@ -253,7 +253,11 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     if merge || !flush {
         load.merge();
     }
-    ctx.server.hub.invalidate_all(Terms::new(&ctx.server.config, &ctx.server.clock));
+    ctx.server.hub.invalidate_all(&mut Delivery::new(
+        &mut ctx.server.clients,
+        &ctx.server.config,
+        &ctx.server.clock,
+    ));
     match load.rest(ctx.keyspace) {
         Ok(loaded) => {
             ctx.server.storage.saves.loaded = loaded;
@@ -291,10 +295,14 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, false);
     let dirty = ctx.server.ledger.dirty;
     ctx.keyspace.clear_all();
-    ctx.server.hub.invalidate_all(Terms::new(&ctx.server.config, &ctx.server.clock));
+    ctx.server.hub.invalidate_all(&mut Delivery::new(
+        &mut ctx.server.clients,
+        &ctx.server.config,
+        &ctx.server.clock,
+    ));
     let loaded = reload_all(ctx);
     ctx.server.ledger.dirty = dirty;
-    ctx.server.hub.clients.served.identify(ctx.session.who());
+    ctx.server.clients.end_replay(ctx.session.who());
     ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, replicated);
     match loaded {
         Ok(()) => ctx.out.ok(),

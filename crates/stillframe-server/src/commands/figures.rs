@@ -62,7 +62,7 @@ impl<'a> Seen<'a> {
     }
 
     fn counted(&self) -> u64 {
-        counted_bytes(self.keyspace, &self.server.hub.clients)
+        counted_bytes(self.keyspace, &self.server.clients)
     }
 
     fn dataset(&self) -> u64 {
@@ -119,7 +119,7 @@ impl<'a> Seen<'a> {
     fn behind(&self) -> usize {
         let backlog = self.server.config.replication.backlog_bytes as usize;
         let kept = self.server.replication.stream().memory();
-        if self.server.hub.clients.replicas() > 0 { kept.saturating_sub(backlog) } else { 0 }
+        if self.server.clients.replicas() > 0 { kept.saturating_sub(backlog) } else { 0 }
     }
 
     fn forks(&self) -> bool {
@@ -378,20 +378,19 @@ pub(super) static SERVER: &[Figure] = &[
 ];
 
 pub(super) static CLIENTS: &[Figure] = &[
-    always!("connected_clients", |s| s.server.hub.clients.count()
-        - s.server.hub.clients.replicas())
-    .gauge("redis_connected_clients", "Clients, replicas apart."),
+    always!("connected_clients", |s| s.server.clients.count() - s.server.clients.replicas())
+        .gauge("redis_connected_clients", "Clients, replicas apart."),
     none("cluster_connections"),
     always!("maxclients", |s| s.server.config.maxclients)
         .gauge("redis_config_maxclients", "Most clients at once (maxclients)."),
     always!("client_recent_max_input_buffer", |s| {
-        s.server.hub.clients.others().map(|(_, it)| it.input.capacity()).max().unwrap_or(0)
+        s.server.clients.others().map(|(_, it)| it.input.capacity()).max().unwrap_or(0)
     }),
     always!("client_recent_max_output_buffer", |s| {
-        s.server.hub.clients.others().map(|(_, it)| it.output.capacity()).max().unwrap_or(0)
+        s.server.clients.others().map(|(_, it)| it.output.capacity()).max().unwrap_or(0)
     }),
     always!("blocked_clients", |s| {
-        s.server.ledger.waiters.count() + s.server.hub.clients.postponed()
+        s.server.ledger.waiters.count() + s.server.clients.postponed()
     })
     .gauge(
         "redis_blocked_clients",
@@ -450,7 +449,7 @@ pub(super) static MEMORY: &[Figure] = &[
     always!("mem_total_replication_buffers", |s| s.server.replication.stream().memory()),
     always!("mem_clients_slaves", |s| s.behind()),
     none("mem_cluster_links"),
-    always!("mem_clients_normal", |s| s.server.hub.clients.bytes())
+    always!("mem_clients_normal", |s| s.server.clients.bytes())
         .gauge("redis_mem_clients_normal", "Bytes of clients' buffers."),
     always!("mem_aof_buffer", |s| s.log().map_or(0, |log| log.stats.waiting_bytes)),
     always!("mem_limbo_bytes", |s| s.stats.limbo_bytes),
@@ -740,7 +739,7 @@ pub(super) static REPLICATION: &[Figure] = &[
     figure("min_slaves_good_slaves", |s| {
         let (server, settings) = (s.server, &s.server.config.replication);
         let lag_max = Duration::from_secs(settings.max_lag_s.into());
-        let good = || server.replication.good(&server.hub.clients, lag_max, server.clock.turn());
+        let good = || server.replication.good(&server.clients, lag_max, server.clock.turn());
         (settings.min_replicas > 0).then(|| good().into())
     }),
     lines(replicas),
@@ -781,8 +780,7 @@ pub(super) static REPLICATION: &[Figure] = &[
 /// The replicas, a line each.
 fn replicas(seen: &Seen<'_>, text: &mut String) {
     let server = seen.server;
-    for (number, (client, replica)) in server.replication.replicas(&server.hub.clients).enumerate()
-    {
+    for (number, (client, replica)) in server.replication.replicas(&server.clients).enumerate() {
         let lag = match replica.phase {
             Phase::Online => {
                 server.clock.turn().saturating_duration_since(replica.acked_at).as_secs()

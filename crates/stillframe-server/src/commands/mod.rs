@@ -41,7 +41,7 @@ use refusals::{is_http, may_run, refuse, reject, unknown_command, unknown_subcom
 pub(crate) use stillframe_redis::{Lookup, flags};
 
 use crate::client::{Replies, Session};
-use crate::hub::Terms;
+use crate::hub::Delivery;
 use crate::memory::{Room, make_room};
 use crate::meter;
 use crate::replication::Replica;
@@ -150,9 +150,9 @@ pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
 /// The work after a request while clients track changes.
 #[cold]
 pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
-    let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
-    ctx.server.hub.limit_tracking(terms);
-    ctx.server.hub.tell_late(terms, ctx.session, &mut ctx.out);
+    let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
+    ctx.server.hub.limit_tracking(to);
+    ctx.server.hub.tell_late(to, ctx.session, &mut ctx.out);
     let own = ctx.table.all().get(ctx.session.caller.last_command);
     if ctx.session.caller.transaction.is_none()
         && let Some(mode) = &mut ctx.session.tracking
@@ -169,9 +169,9 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.session.replies = Replies::Skip;
     }
     let start = ctx.out.position();
-    ctx.server.hub.clients.served.silence(true);
+    ctx.server.clients.silence(true);
     answer(ctx, args);
-    ctx.server.hub.clients.served.silence(false);
+    ctx.server.clients.silence(false);
     if ctx.session.replies != Replies::Sent {
         if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
             disown_reply(ctx, args, start);
@@ -181,7 +181,7 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replies == Replies::Skip {
         ctx.session.replies = Replies::Sent;
     }
-    ctx.out.buffer.append(&mut ctx.server.hub.clients.served.mail);
+    ctx.out.buffer.append(ctx.server.clients.waiting_mail());
 }
 
 /// A replica receives only the stream. One that asks for a reply would wait in vain: its connection
@@ -309,7 +309,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         ctx.server.meter.note_time(&ctx.server.config, ctx.session, args, took, traits);
     }
     ctx.server.meter.ran(index, took_ns, ctx.server.config.latency_tracking);
-    if let Some(mail) = ctx.server.hub.clients.served.due_mail() {
+    if let Some(mail) = ctx.server.clients.due_mail() {
         if ctx.out.is_full() {
             mail.clear();
         }
@@ -321,9 +321,9 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 #[cold]
 fn show(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.storage.loading().is_none() {
-        let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
+        let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
         let by_script = ctx.server.scripts.is_running();
-        ctx.server.hub.show_request(terms, ctx.session, &mut ctx.out, (args, by_script));
+        ctx.server.hub.show_request(to, ctx.session, &mut ctx.out, (args, by_script));
     }
 }
 

@@ -261,7 +261,7 @@ fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let figures = ctx.keyspace.stats();
     let (resident, peak) = process::resident_bytes();
-    let counted = counted_bytes(ctx.keyspace, &ctx.server.hub.clients);
+    let counted = counted_bytes(ctx.keyspace, &ctx.server.clients);
     let data = ctx.keyspace.data_bytes() as u64;
     let total = used_bytes(ctx.keyspace, ctx.server);
     let waiting = ctx.server.storage.journal.figures().map_or(0, |log| log.stats.waiting_bytes);
@@ -271,7 +271,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ("startup.allocated", OWN_BYTES as u64),
         ("replication.backlog", ctx.server.replication.stream().memory() as u64),
         ("clients.slaves", 0),
-        ("clients.normal", ctx.server.hub.clients.bytes() as u64),
+        ("clients.normal", ctx.server.clients.bytes() as u64),
         ("cluster.links", 0),
         ("aof.buffer", waiting as u64),
         ("lua.caches", 0),
@@ -308,7 +308,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `MEMORY DOCTOR`
 fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let limit = ctx.server.config.maxmemory_bytes;
-    let counted = counted_bytes(ctx.keyspace, &ctx.server.hub.clients);
+    let counted = counted_bytes(ctx.keyspace, &ctx.server.clients);
     let (resident, _) = process::resident_bytes();
     let limbo = ctx.keyspace.stats().limbo_bytes as u64;
     let text = if limit > 0 && counted > limit {

@@ -4,7 +4,7 @@ use stillframe_resp::Out;
 
 use super::{Context, Table};
 use crate::client::Replies;
-use crate::hub::{Kind, Terms};
+use crate::hub::{Delivery, Kind};
 use stillframe_redis::Refusal;
 use stillframe_redis::text::{c_string, glob};
 
@@ -69,8 +69,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     });
     // The confirmation arrives like a message, even at a client that wants no replies.
     let silent = ctx.session.replies != Replies::Sent;
-    let buffer =
-        if silent { &mut ctx.server.hub.clients.served.mail } else { &mut *ctx.out.buffer };
+    let buffer = if silent { ctx.server.clients.waiting_mail() } else { &mut *ctx.out.buffer };
     let mut out = Out::new(buffer, ctx.out.protocol);
     out.push(3);
     out.bulk(word);
@@ -83,8 +82,8 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
 
 /// `PUBLISH channel message` and `SPUBLISH channel message`: replies how many clients receive it.
 fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
-    let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
-    let count = ctx.server.hub.publish(terms, kind, args[1], args[2]);
+    let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
+    let count = ctx.server.hub.publish(to, kind, args[1], args[2]);
     ctx.server.replication.propagate(Some(ctx.session.caller.db), args);
     ctx.out.integer(count as i64);
     Ok(())

@@ -77,7 +77,7 @@ pub(super) fn no_writes(server: &ServerState) -> Option<&'static str> {
         return None;
     }
     let lag_max = Duration::from_secs(settings.max_lag_s.into());
-    let good = server.replication.good(&server.hub.clients, lag_max, server.clock.turn());
+    let good = server.replication.good(&server.clients, lag_max, server.clock.turn());
     (good < wanted as usize).then_some("NOREPLICAS Not enough good replicas to write.")
 }
 

@@ -21,7 +21,7 @@ impl Replays for Table {
         now: i64,
         args: &[&[u8]],
     ) -> Result<(), ReplayError> {
-        server.hub.clients.served.begin_replay(session);
+        server.clients.begin_replay(session);
         replies.clear();
         let out = Out::new(replies, Protocol::Resp2);
         let (table, refused) = (self, None);

@@ -115,7 +115,7 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Ref
         );
     }
     if let Some((host, port)) = &wish.target {
-        match replication.replica_known_as(&server.hub.clients, host, *port) {
+        match replication.replica_known_as(&server.clients, host, *port) {
             None => return Err("ERR FAILOVER target HOST and PORT is not a replica.".into()),
             Some(replica) if replica.phase != Phase::Online => {
                 return Err("ERR FAILOVER target replica is not online.".into());
@@ -139,7 +139,7 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.integer(if following.is_connected() { offset } else { -1 });
         return Ok(());
     }
-    let replicas = replication.replicas(&ctx.server.hub.clients);
+    let replicas = replication.replicas(&ctx.server.clients);
     let online = replicas.filter(|(_, replica)| replica.phase == Phase::Online);
     let online: Vec<_> = online
         .map(|(client, it)| (it.address(&client.session.caller.peer), it.port, it.acked))
@@ -174,7 +174,7 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Some(Ok(milliseconds)) => Duration::from_millis(milliseconds),
     };
     let offset = ctx.session.wrote_up_to;
-    let count = replicas_at(&ctx.server.hub.clients, offset);
+    let count = replicas_at(&ctx.server.clients, offset);
     let wanted = usize::try_from(wanted).unwrap_or(0);
     if count >= wanted || !ctx.data().may_block() {
         ctx.out.integer(count as i64);

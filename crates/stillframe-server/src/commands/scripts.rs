@@ -115,8 +115,7 @@ fn run_in(
 ) -> Result<(), Refusal> {
     let (place, db) = (ctx.session.caller.last_command, ctx.session.caller.db);
     let in_exec = std::mem::replace(&mut ctx.server.ledger.in_exec, true);
-    let silent = ctx.server.hub.clients.served.is_silent();
-    ctx.server.hub.clients.served.silence(true); // messages wait for the script's reply
+    let silent = ctx.server.clients.silence(true); // messages wait for the script's reply
     // Its requests reply into buffers of their own.
     let mut replies = std::mem::take(ctx.out.buffer);
     let (protocol, limit) = (ctx.out.protocol, ctx.out.limit);
@@ -124,7 +123,7 @@ fn run_in(
     let mut running = Running { ctx, flags, reads, wrote: false, out_of_memory };
     let result = engine.run(call, &mut running, &mut out);
     *ctx.out.buffer = replies;
-    ctx.server.hub.clients.served.silence(silent);
+    ctx.server.clients.silence(silent);
     ctx.server.ledger.in_exec = in_exec;
     (ctx.session.caller.last_command, ctx.session.caller.db) = (place, db);
     ctx.data().no_effect(); // its requests had their own

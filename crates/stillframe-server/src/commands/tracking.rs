@@ -48,7 +48,7 @@ fn options<'a>(ctx: &Context<'_>, options: &[&'a [u8]]) -> Result<(Mode, Vec<&'a
                     return Err("ERR A client can only redirect to a single other client".into());
                 }
                 let id = parse_integer(id).ok_or(NOT_AN_INTEGER)?.cast_unsigned();
-                let mut others = ctx.server.hub.clients.others().map(|(_, client)| &client.session);
+                let mut others = ctx.server.clients.others().map(|(_, client)| &client.session);
                 let other = others.find(|session| session.caller.id == id);
                 let other = if id == ctx.session.caller.id { Some(&*ctx.session) } else { other };
                 let other = other.ok_or("ERR The client ID you want redirect to does not exist")?;

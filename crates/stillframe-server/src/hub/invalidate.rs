@@ -4,8 +4,9 @@ use stillframe_redis::Events;
 use stillframe_resp::{Out, Protocol};
 
 use super::deliver::Message;
-use super::{Hub, Mode, Terms, Tracking, Who};
+use super::{Delivery, Hub, Mode, Tracking, Who};
 use crate::client::Session;
+use crate::clients::Clients;
 
 /// The channel of invalidations for RESP2 clients.
 const CHANNEL: &str = "__redis__:invalidate";
@@ -49,21 +50,22 @@ impl Hub {
     }
 
     /// Invalidates a key for the clients that have read it. `by`: the client that changed it.
-    pub(super) fn invalidate(&mut self, terms: Terms<'_>, key: &[u8], by: u64) {
+    pub(super) fn invalidate(&mut self, to: &mut Delivery<'_>, key: &[u8], by: u64) {
         if let Some(readers) = self.tracking.take_readers(key, by) {
-            self.send_readers(terms, readers.as_slice(), key, by);
+            self.send_readers(to, readers.as_slice(), key, by);
         }
     }
 
-    fn send_readers(&mut self, terms: Terms<'_>, readers: &[Who], key: &[u8], by: u64) {
+    fn send_readers(&mut self, to: &mut Delivery<'_>, readers: &[Who], key: &[u8], by: u64) {
         for &who in readers {
-            let wanted =
-                self.wanted_by(who, |mode| !(mode.broadcast || mode.no_loop && who.id == by));
+            let wanted = wanted_by(to.clients, who, |mode| {
+                !(mode.broadcast || mode.no_loop && who.id == by)
+            });
             match wanted {
-                Some(true) => self.send_names(terms, who, Some(&[key])),
+                Some(true) => self.send_names(to, who, Some(&[key])),
                 Some(false) => {}
                 // The client whose request is running is out of the registry.
-                None if who.place == self.clients.served.who().place => {
+                None if who.place == to.clients.served().0.place => {
                     self.tracking.tell_later(Some(key), by);
                 }
                 None => {}
@@ -71,38 +73,36 @@ impl Hub {
         }
     }
 
-    /// What `wants` returns for a client's mode; `None` if the client is not in the registry.
-    fn wanted_by(&mut self, who: Who, wants: impl Fn(&Mode) -> bool) -> Option<bool> {
-        let client = self.clients.get_mut(who.place)?;
-        let session = &client.session;
-        Some(session.caller.id == who.id && session.tracking.as_deref().is_some_and(wants))
-    }
-
     /// Invalidates all keys for every client: a database was emptied.
-    pub(crate) fn invalidate_all(&mut self, terms: Terms<'_>) {
+    pub(crate) fn invalidate_all(&mut self, to: &mut Delivery<'_>) {
         if !self.tracks() {
             return;
         }
-        let others = self.clients.others().filter(|(_, client)| client.session.tracking.is_some());
+        let others = to.clients.others().filter(|(_, client)| client.session.tracking.is_some());
         let others: Vec<Who> = others.map(|(_, client)| client.session.who()).collect();
         self.tracking.forget_names();
-        others.into_iter().for_each(|who| self.send_names(terms, who, None));
+        others.into_iter().for_each(|who| self.send_names(to, who, None));
         self.tracking.tell_later(None, 0);
     }
 
     /// Forgets names above the limit, at the end of a request.
-    pub(crate) fn limit_tracking(&mut self, terms: Terms<'_>) {
-        let most = terms.config.tracking_table_max_keys;
+    pub(crate) fn limit_tracking(&mut self, to: &mut Delivery<'_>) {
+        let most = to.config.tracking_table_max_keys;
         if most == 0 {
             return;
         }
         while let Some((name, readers)) = self.tracking.take_excess(most) {
-            self.send_readers(terms, readers.as_slice(), &name, 0);
+            self.send_readers(to, readers.as_slice(), &name, 0);
         }
     }
 
     /// Sends the client whose request has just run the invalidations of its own changes.
-    pub(crate) fn tell_late(&mut self, terms: Terms<'_>, session: &mut Session, out: &mut Out<'_>) {
+    pub(crate) fn tell_late(
+        &mut self,
+        to: &mut Delivery<'_>,
+        session: &mut Session,
+        out: &mut Out<'_>,
+    ) {
         for (key, by) in self.tracking.take_late() {
             let Some(mode) = session.tracking.as_deref() else { continue };
             let own = mode.no_loop && by == session.caller.id;
@@ -112,7 +112,7 @@ impl Hub {
             let names = key.as_deref().map(|key| [key]);
             let names = names.as_ref().map(|names| &names[..]);
             match mode.redirect {
-                Some(other) if self.redirected(terms, other, names) => {}
+                Some(other) if self.redirected(to, other, names) => {}
                 Some(other) => break_redirection(session, other.id, out),
                 None if session.protocol == Protocol::Resp3 => write_push(out, names),
                 None => {}
@@ -121,22 +121,22 @@ impl Hub {
     }
 
     /// Sends the invalidations gathered for prefixes, at the end of the turn.
-    pub(crate) fn broadcast_changes(&mut self, terms: Terms<'_>) {
+    pub(crate) fn broadcast_changes(&mut self, to: &mut Delivery<'_>) {
         for (listeners, changed) in self.tracking.take_gathered() {
             for &who in listeners.as_slice() {
-                let no_loop = self.wanted_by(who, |mode| mode.no_loop).unwrap_or(false);
+                let no_loop = wanted_by(to.clients, who, |mode| mode.no_loop).unwrap_or(false);
                 let foreign = changed.iter().filter(|(_, by)| !no_loop || **by != who.id);
                 let names: Vec<&[u8]> = foreign.map(|(name, _)| &**name).collect();
                 if !names.is_empty() {
-                    self.send_names(terms, who, Some(&names));
+                    self.send_names(to, who, Some(&names));
                 }
             }
         }
     }
 
     /// Sends a client of the registry the invalidation of these keys, or of all.
-    fn send_names(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) {
-        let Some(client) = self.clients.get_mut(who.place) else { return };
+    fn send_names(&mut self, to: &mut Delivery<'_>, who: Who, names: Option<&[&[u8]]>) {
+        let Some(client) = to.clients.get_mut(who.place) else { return };
         let protocol = client.session.protocol;
         let Some(mode) = client.session.tracking.as_deref() else { return };
         let redirect = mode.redirect;
@@ -144,58 +144,47 @@ impl Hub {
             return;
         }
         match redirect {
-            Some(other) if self.redirected(terms, other, names) => {}
+            Some(other) if self.redirected(to, other, names) => {}
             Some(other) => {
-                if let Some(client) = self.clients.get_mut(who.place) {
+                if let Some(client) = to.clients.get_mut(who.place) {
                     let mut out = Out::new(&mut client.output, protocol);
                     break_redirection(&mut client.session, other.id, &mut out);
                 }
-                self.clients.flush_later(who.place);
+                to.clients.flush_later(who.place);
             }
             None if protocol == Protocol::Resp3 => {
-                self.deliver(
-                    terms,
-                    who.place,
-                    &mut Message::new(|out: &mut Out<'_>| write_push(out, names)),
-                );
+                to.send(who.place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
             }
             None => {}
         }
     }
 
     /// Sends an invalidation to the client that another redirects to; false if it is gone.
-    fn redirected(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) -> bool {
-        if self.clients.served.who().id == who.id {
-            let place = self.clients.served.who().place;
-            if self.clients.served.protocol() == Protocol::Resp3 {
-                self.deliver(
-                    terms,
-                    place,
-                    &mut Message::new(|out: &mut Out<'_>| write_push(out, names)),
-                );
+    fn redirected(&mut self, to: &mut Delivery<'_>, who: Who, names: Option<&[&[u8]]>) -> bool {
+        if to.clients.served().0.id == who.id {
+            let place = to.clients.served().0.place;
+            if to.clients.served().1 == Protocol::Resp3 {
+                to.send(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
             }
             return true;
         }
-        let client =
-            self.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
+        let client = to.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
         let Some(client) = client else { return false };
         let place = who.place;
         let listens = client.session.subscriptions.is_some();
         if client.session.protocol == Protocol::Resp3 {
-            self.deliver(
-                terms,
-                place,
-                &mut Message::new(|out: &mut Out<'_>| write_push(out, names)),
-            );
+            to.send(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
         } else if listens {
-            self.deliver(
-                terms,
-                place,
-                &mut Message::new(|out: &mut Out<'_>| write_message(out, names)),
-            );
+            to.send(place, &mut Message::new(|out: &mut Out<'_>| write_message(out, names)));
         }
         true
     }
+}
+
+/// What `wants` returns for a client's mode; `None` if the client is not in the registry.
+fn wanted_by(clients: &Clients, who: Who, wants: impl Fn(&Mode) -> bool) -> Option<bool> {
+    let session = &clients.get(who.place)?.session;
+    Some(session.caller.id == who.id && session.tracking.as_deref().is_some_and(wants))
 }
 
 fn break_redirection(session: &mut Session, id: u64, out: &mut Out<'_>) {

@@ -1,39 +1,27 @@
-//! All clients: the registry, messages between them, and pauses.
+//! Messages between clients, and their pause.
 //!
-//! Reading order: `clients` (the registry), `served` (the one that is out of it), `deliver` (how
-//! messages reach clients), `pubsub` (who listens to what), `tracking` and `invalidate` (who keeps
-//! what in a cache), then `monitors`, `pause` and `limit`.
+//! Reading order: `deliver` (how messages reach clients), `pubsub` (who listens to what),
+//! `tracking` and `invalidate` (who keeps what in a cache), then `monitors` and `pause`.
 
-mod clients;
 mod deliver;
 mod invalidate;
-mod limit;
 mod monitors;
 mod pause;
 mod pubsub;
-mod served;
 mod tracking;
-
-use std::time::Instant;
 
 use stillframe_redis::Events;
 
-pub(crate) use clients::Clients;
-pub(crate) use limit::outweighs;
+pub(crate) use deliver::Delivery;
 use pause::Pause;
 pub(crate) use pubsub::{Kind, Listener, PubSub, Subscriptions};
-pub(crate) use served::Served;
 pub(crate) use tracking::{Mode, Tracking, Who};
 
 use crate::client::Session;
-use crate::clock::Clock;
-use crate::config::Config;
 
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Hub {
-    /// All clients but the one being served.
-    pub(crate) clients: Clients,
     /// Channels that clients listen to.
     pubsub: PubSub,
     tracking: Tracking,
@@ -41,20 +29,6 @@ pub(crate) struct Hub {
     monitors: Vec<usize>,
     /// The pause of clients, if any.
     pause: Option<Pause>,
-}
-
-/// The settings and the time of the turn, by which messages are delivered.
-#[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
-    config: &'a Config,
-    now: Instant,
-}
-
-impl<'a> Terms<'a> {
-    /// Those of the turn under way.
-    pub(crate) fn new(config: &'a Config, clock: &Clock) -> Self {
-        Self { config, now: clock.turn() }
-    }
 }
 
 impl Hub {

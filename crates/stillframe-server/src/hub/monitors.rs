@@ -10,7 +10,7 @@ use stillframe_redis::Address;
 use stillframe_resp::Out;
 
 use super::deliver::Message;
-use super::{Hub, Terms};
+use super::{Delivery, Hub};
 use crate::acl::redacted;
 use crate::client::Session;
 use crate::config::words::quote;
@@ -55,7 +55,7 @@ impl Hub {
     #[cold]
     pub(crate) fn show_request(
         &mut self,
-        terms: Terms<'_>,
+        to: &mut Delivery<'_>,
         session: &Session,
         out: &mut Out<'_>,
         (args, by_script): (&[&[u8]], bool),
@@ -70,7 +70,7 @@ impl Hub {
             if self.monitors[at] == session.caller.place {
                 out.simple(&line);
             } else {
-                self.deliver(terms, self.monitors[at], &mut message);
+                to.send(self.monitors[at], &mut message);
             }
         }
     }

@@ -5,9 +5,8 @@
 //! - A message is encoded once per protocol, however many clients get it.
 //! - A message goes straight into the output of its receiver. The limits of its class close a
 //!   receiver that does not read as the message is added, so that its memory is bounded.
-//! - The client whose request is running is out of the registry: its messages wait in
-//!   [`Served::mail`](super::Served::mail) and goes out before the reply. Above its
-//!   limit it gets no more, and is closed after the request.
+//! - The client whose request is running is out of the registry: its messages wait as mail and go
+//!   out before the reply. Above its limit it gets no more, and is closed after the request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

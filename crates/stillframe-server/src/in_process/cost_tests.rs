@@ -15,7 +15,7 @@ use stillframe_resp::{Limits, Parser};
 
 use super::InProcess;
 use crate::Config;
-use crate::hub::Terms;
+use crate::hub::Delivery;
 
 const FEW: usize = 1_000;
 const MANY: usize = 20_000;
@@ -356,7 +356,11 @@ fn least_ns(server: &mut Prepared, form: Form, n: usize, runs: usize) -> u64 {
         let start = cpu_ns();
         requests.iter().for_each(|request| server.ask(request));
         let state = &mut server.0.state;
-        state.hub.broadcast_changes(Terms::new(&state.config, &state.clock));
+        state.hub.broadcast_changes(&mut Delivery::new(
+            &mut state.clients,
+            &state.config,
+            &state.clock,
+        ));
         server.0.reconnect();
         cpu_ns() - start
     });

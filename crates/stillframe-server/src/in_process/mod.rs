@@ -184,7 +184,7 @@ pub(crate) fn run_alone(
     now: i64,
     args: &[&[u8]],
 ) -> Result<(), Refusal> {
-    server.hub.clients.served.begin(session, usize::MAX);
+    server.clients.serve(session, usize::MAX, 0);
     let out = Out::new(output, session.protocol);
     let refused = None;
     let mut ctx = Context { keyspace, server, session, out, now, table, refused };

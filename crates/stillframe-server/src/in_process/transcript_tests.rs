@@ -39,9 +39,9 @@ impl Theatre {
     fn connect(&mut self) -> Connection {
         let state = &mut self.server.state;
         let nobody = Address::Net(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let (id, free) = (state.hub.clients.next_id(), state.users.is_open());
+        let (id, free) = (state.clients.next_id(), state.users.is_open());
         let mut session = Session::new(id, nobody.clone(), nobody, 8, free, Instant::now());
-        session.caller.place = state.hub.clients.reserve();
+        session.caller.place = state.clients.reserve();
         Connection { session, unread: Vec::new() }
     }
 }

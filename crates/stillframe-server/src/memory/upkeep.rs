@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use stillframe_keyspace::{Choice, Keyspace};
 
 use crate::client::SHARED_BYTES;
-use crate::hub::Clients;
+use crate::clients::Clients;
 use crate::state::ServerState;
 
 /// Longest time that eviction delays a request.
@@ -38,8 +38,7 @@ pub(crate) enum Room {
 /// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
 pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
     let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
-    counted_bytes(keyspace, &state.hub.clients)
-        + (images + state.replication.stream().memory()) as u64
+    counted_bytes(keyspace, &state.clients) + (images + state.replication.stream().memory()) as u64
 }
 
 /// The library reports the newest image, even when it has ended.
@@ -60,13 +59,12 @@ pub(crate) fn make_room(keyspace: &mut Keyspace, state: &mut ServerState) -> Roo
     if state.replication.is_replica() && state.config.replication.ignore_maxmemory {
         return Room::Enough; // what goes is the primary's choice
     }
-    let is_enough = |keyspace: &Keyspace, state: &ServerState| {
-        counted_bytes(keyspace, &state.hub.clients) <= limit
-    };
+    let is_enough =
+        |keyspace: &Keyspace, state: &ServerState| counted_bytes(keyspace, &state.clients) <= limit;
     if limit == 0 || state.is_loading() || is_enough(keyspace, state) {
         return Room::Enough;
     }
-    let closed = state.hub.limit_clients(&state.config); // before keys
+    let closed = state.clients.close_largest(&state.config); // before keys
     state.meter.evicted_clients(closed);
     if is_enough(keyspace, state) {
         return Room::Enough;
@@ -112,7 +110,7 @@ fn evict_batch(
         state.ledger.notify('e', "evicted", db, &key);
         state.send_events();
         state.ledger.effects.seal(); // each by itself, as in Redis: nothing has to go together
-        if counted_bytes(keyspace, &state.hub.clients) <= limit {
+        if counted_bytes(keyspace, &state.clients) <= limit {
             break;
         }
     }
@@ -121,7 +119,7 @@ fn evict_batch(
 
 /// Gives free memory back to the system (MEMORY PURGE).
 pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState) {
-    state.memory.free.given_back(in_use_bytes(keyspace, &state.hub.clients));
+    state.memory.free.given_back(in_use_bytes(keyspace, &state.clients));
     if let Some(give_back) = state.config.give_back {
         let start = Instant::now();
         give_back();
@@ -131,7 +129,7 @@ pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState) {
 
 /// A periodic run: gives back free memory if it is time to.
 pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
-    let used = in_use_bytes(keyspace, &state.hub.clients);
+    let used = in_use_bytes(keyspace, &state.clients);
     let requests = state.meter.stats().commands_processed;
     let frees = keyspace.stats().garbage_bytes > 0;
     if state.memory.free.is_due(used, requests, frees, state.clock.turn()) {

@@ -46,7 +46,7 @@ fn instance(state: &ServerState) -> [(&'static str, String); 7] {
 }
 
 fn replicas(state: &ServerState) -> Vec<OfReplica> {
-    let known = state.replication.replicas(&state.hub.clients).map(|(client, replica)| {
+    let known = state.replication.replicas(&state.clients).map(|(client, replica)| {
         let silent = state.clock.turn().saturating_duration_since(replica.acked_at).as_secs();
         OfReplica {
             ip: replica.address(&client.session.caller.peer),

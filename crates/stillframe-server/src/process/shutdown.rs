@@ -11,7 +11,7 @@ use stillframe_keyspace::{Keyspace, Type};
 
 use super::{Ending, LastSave, Wish, notify};
 use crate::client::Session;
-use crate::hub::Clients;
+use crate::clients::Clients;
 use crate::journal;
 use crate::persistence;
 use crate::replication::{Phase, transfer};
@@ -39,7 +39,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
     journal::hand_on(keyspace, state);
     let offset = state.replication.stream().end();
     if !wish.now && !timeout.is_zero() {
-        let behind = replicas_behind(&state.hub.clients, offset);
+        let behind = replicas_behind(&state.clients, offset);
         if behind > 0 {
             tracing::warn!("{behind} replicas are behind: the end waits for them, and writes wait");
             let deadline = Instant::now() + timeout;
@@ -48,7 +48,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
             return Answer::Waits;
         }
     }
-    tell_of_replicas(&state.hub.clients, offset);
+    tell_of_replicas(&state.clients, offset);
     let ends = stop(keyspace, state, wish.last_save, wish.force);
     if ends { Answer::Ends } else { Answer::Refused }
 }
@@ -159,7 +159,7 @@ pub(crate) const FAILED: Refusal = Refusal::new("ERR Errors trying to SHUTDOWN. 
 /// Ends the server if its replicas have everything, or the time is over. Called every turn.
 pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     let Some(ending) = &state.process.ending else { return };
-    let behind = replicas_behind(&state.hub.clients, ending.offset);
+    let behind = replicas_behind(&state.clients, ending.offset);
     if behind > 0 && state.clock.turn() < ending.deadline {
         return;
     }
@@ -167,7 +167,7 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
         tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
     }
     let Some(Ending { wish, offset, waiters, .. }) = state.process.ending.take() else { return };
-    tell_of_replicas(&state.hub.clients, offset);
+    tell_of_replicas(&state.clients, offset);
     if !stop(keyspace, state, wish.last_save, wish.force) {
         tracing::error!("Errors trying to shut down: the server goes on");
         state.process.signals.forget();

@@ -44,8 +44,7 @@ impl Client {
 /// Sends replicas their part of the stream, and drops those that are too far behind.
 pub(crate) fn feed(state: &mut ServerState) {
     let now = state.clock.turn();
-    let ServerState { replication, hub, config, meter, ledger, .. } = state;
-    let clients = &mut hub.clients;
+    let ServerState { replication, clients, config, meter, ledger, .. } = state;
     if !replication.is_active() {
         return;
     }

@@ -121,7 +121,7 @@ impl Follower<'_> {
                 let new = id.first().filter(|id| id.len() == 40 && **id != replication.id);
                 if let Some(id) = new {
                     replication.rename((*id).to_owned());
-                    self.state.replication.drop_replicas(&mut self.state.hub.clients);
+                    self.state.replication.drop_replicas(&mut self.state.clients);
                 }
                 let db = self.state.replication.db;
                 if let Some(following) = &mut self.state.replication.following {

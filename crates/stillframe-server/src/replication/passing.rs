@@ -43,7 +43,7 @@ impl Client {
 pub(crate) fn relay(state: &mut ServerState, poller: &Poller) {
     for at in 0..state.replication.places.len() {
         let place = state.replication.places[at];
-        let Some(client) = state.hub.clients.get_mut(place) else { continue };
+        let Some(client) = state.clients.get_mut(place) else { continue };
         let Some(mut relay) = client.relay.take() else { continue };
         let passed = if relay.watched {
             client.pass_on(&mut relay)
@@ -61,7 +61,7 @@ pub(crate) fn relay(state: &mut ServerState, poller: &Poller) {
             Ok(Passed::All) => poller.remove_relay(&mut relay.from),
             Err(error) => {
                 tracing::info!("a replica does not take its image: {error}");
-                state.hub.clients.doom(place);
+                state.clients.doom(place);
             }
         }
     }

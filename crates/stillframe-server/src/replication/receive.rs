@@ -17,7 +17,7 @@ use super::following::Failure;
 use super::handshake::line;
 use super::link::{Link, Step};
 use super::reception::{Ending, Load, MARK_BYTES, Reception};
-use crate::hub::Terms;
+use crate::hub::Delivery;
 use crate::journal;
 use crate::persistence::{EntryError, Next, StreamField, next};
 use crate::replay::{Loading, SLICE, delay};
@@ -80,13 +80,17 @@ impl Follower<'_> {
         // The log belongs to the data that is replaced; a new one begins when there is something to
         // log.
         let _ = journal::close(self.keyspace, self.state);
-        self.state.replication.drop_replicas(&mut self.state.hub.clients);
+        self.state.replication.drop_replicas(&mut self.state.clients);
         for db in 0..DATABASES {
             self.state.ledger.dirty += self.keyspace.len(db) as u64;
             let keyspace = &mut *self.keyspace;
             self.state.ledger.watches.touch_all(db, |key| keyspace.contains(db, key, i64::MIN));
         }
-        self.state.hub.invalidate_all(Terms::new(&self.state.config, &self.state.clock));
+        self.state.hub.invalidate_all(&mut Delivery::new(
+            &mut self.state.clients,
+            &self.state.config,
+            &self.state.clock,
+        ));
         self.keyspace.clear_all();
         self.state.replication.own.clear();
         let Some(following) = &mut self.state.replication.following else { return };

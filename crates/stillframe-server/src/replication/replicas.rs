@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Replication;
 use super::replica::{Phase, Replica};
 use crate::client::Client;
-use crate::hub::Clients;
+use crate::clients::Clients;
 
 impl Replication {
     /// The replicas with their connections, in the order in which they came.

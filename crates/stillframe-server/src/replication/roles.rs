@@ -7,7 +7,7 @@ use stillframe_redis::{Consumer, Effects, Refusal};
 
 use super::replicas::replicas_at;
 use super::{Following, Phase, Replica, Replication};
-use crate::hub::Clients;
+use crate::clients::Clients;
 use crate::journal;
 use crate::state::ServerState;
 
@@ -50,7 +50,7 @@ impl Replication {
 pub(crate) fn break_off(keyspace: &mut Keyspace, state: &mut ServerState) {
     let _ = journal::close(keyspace, state); // clients that wait for a reply get an error
     journal::hand_on(keyspace, state);
-    state.replication.drop_replicas(&mut state.hub.clients);
+    state.replication.drop_replicas(&mut state.clients);
     if let Some(following) = &mut state.replication.following {
         (following.lost, following.kill) = (true, true);
     } else {
@@ -82,7 +82,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
         // The stream did not make this data: no replica may resume from it.
         state.replication.older = None;
     }
-    state.replication.drop_replicas(&mut state.hub.clients);
+    state.replication.drop_replicas(&mut state.clients);
     state.replication.active = false;
     state.replication.activate(keyspace, &mut state.ledger.effects);
     tracing::info!("promoted: the stream goes on from offset {}", state.replication.stream.end());
@@ -91,14 +91,14 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// REPLICAOF: makes this server follow another one.
 pub(crate) fn demote(keyspace: &mut Keyspace, state: &mut ServerState, host: String, port: u16) {
     journal::hand_on(keyspace, state);
-    state.replication.drop_replicas(&mut state.hub.clients);
+    state.replication.drop_replicas(&mut state.clients);
     unblock_all(state);
     keyspace.spare_expired(true);
     state.ledger.effects.want(keyspace, Consumer::Replicas, false);
     tracing::info!("following {host}:{port}");
     state.config.replication.primary = Some((host.clone(), port));
     let lost = state.replication.following.as_ref().is_some_and(|it| it.lost);
-    let id = state.hub.clients.next_id();
+    let id = state.clients.next_id();
     state.replication.following = Some(Box::new(Following::new(host, port, id, lost)));
     state.process.tend_oom_score(&state.config, state.replication.is_replica());
 }
@@ -117,7 +117,7 @@ pub(crate) fn answer_waits(state: &mut ServerState) {
     }
     for id in std::mem::take(&mut state.replication.waiters) {
         let Some(acks) = state.ledger.waiters.acks(id) else { continue };
-        let count = replicas_at(&state.hub.clients, acks.offset);
+        let count = replicas_at(&state.clients, acks.offset);
         if count >= acks.wanted {
             state.unblock(id, |out| {
                 out.integer(count as i64);
@@ -133,8 +133,7 @@ pub(crate) fn answer_waits(state: &mut ServerState) {
 /// replicas.
 pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
     let now = state.clock.turn();
-    let ServerState { replication, hub, config, ledger, .. } = state;
-    let clients = &mut hub.clients;
+    let ServerState { replication, clients, config, ledger, .. } = state;
     if now < replication.next_tick || !replication.active {
         return;
     }
@@ -182,7 +181,7 @@ pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
 fn caught_up(state: &ServerState, target: Option<&(String, u16)>) -> Option<(String, u16)> {
     let end = state.replication.stream.end();
     let has = |replica: &Replica| replica.phase == Phase::Online && replica.acked == end;
-    let (replication, clients) = (&state.replication, &state.hub.clients);
+    let (replication, clients) = (&state.replication, &state.clients);
     if let Some((host, port)) = target {
         let named = replication.replica_known_as(clients, host, *port);
         return named.is_some_and(has).then(|| target.cloned())?;

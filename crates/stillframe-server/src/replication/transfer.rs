@@ -48,9 +48,7 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
 pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
     let Some(running) = &state.replication.transfers.running else { return };
     for &(place, id) in &running.replicas {
-        if let Some(client) =
-            state.hub.clients.get_mut(place).filter(|it| it.session.caller.id == id)
-        {
+        if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id) {
             // Its sender no longer waits for it.
             client.stream.close();
             client.relay = None;
@@ -72,10 +70,10 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     let held = transfers.handback.hear(|| holds_image && keyspace.saving(), give_back);
     let own = transfers.running.iter().flat_map(|running| &running.replicas);
     let mut clients = own.filter_map(|&(place, id)| {
-        state.hub.clients.get(place).filter(|it| it.session.caller.id == id)
+        state.clients.get(place).filter(|it| it.session.caller.id == id)
     });
     let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
-    if held && !transfers.anybody_left(&state.hub.clients) {
+    if held && !transfers.anybody_left(&state.clients) {
         state.storage.saves.give_up(keyspace, &state.storage.saves.sending);
     }
     if held || relaying || !(transfers.handback.has_ended() || holds_image) {
@@ -90,7 +88,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
     for (place, id) in running.replicas {
         let now = state.clock.turn();
-        let Some(client) = state.hub.clients.get_mut(place).filter(|it| it.session.caller.id == id)
+        let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id)
         else {
             continue;
         };
@@ -98,7 +96,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
         let failed = |sent: &super::target::Sent| sent.load(Ordering::Relaxed) == FAILED;
         let over = replica.image_only || replica.sent.as_ref().is_some_and(failed);
         if outcome.is_err() || over {
-            state.hub.clients.doom(place);
+            state.clients.doom(place);
         } else {
             replica.go_online(now, running.live);
         }
@@ -111,7 +109,7 @@ fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
     let mut first: Option<Instant> = None;
     let mut places = Vec::new();
     for &place in &state.replication.places {
-        let Some(client) = state.hub.clients.get(place).filter(|client| !client.dead) else {
+        let Some(client) = state.clients.get(place).filter(|client| !client.dead) else {
             continue;
         };
         let Some(replica) = client.replica() else { continue };
@@ -149,7 +147,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
     if let Some((places, _)) = waiting(state, false) {
         if persistence::begin(keyspace, state).is_err() {
-            return places.into_iter().for_each(|place| state.hub.clients.doom(place));
+            return places.into_iter().for_each(|place| state.clients.doom(place));
         }
         state.replication.transfers.saving = true;
         announce(state, &places, Phase::Saving);
@@ -163,7 +161,7 @@ fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
         state.replication.transfers.saving = false;
         return;
     }
-    let mut replicas = state.replication.replicas(&state.hub.clients);
+    let mut replicas = state.replication.replicas(&state.clients);
     let waits = replicas.any(|(_, replica)| replica.phase == Phase::Saving);
     drop(replicas);
     if !waits && state.config.save.is_empty() && !state.config.appendonly {
@@ -179,7 +177,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
     let replication = &mut state.replication;
     let offset = replication.stream.end();
     for &place in places {
-        let Some(client) = state.hub.clients.get_mut(place) else { continue };
+        let Some(client) = state.clients.get_mut(place) else { continue };
         let Some(replica) = client.replica_mut() else { continue };
         let old = replica.old;
         (replica.phase, replica.cursor, replica.acked) = (phase, offset, offset);
@@ -188,14 +186,14 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
             client.output.extend_from_slice(line.as_bytes());
         }
         state.meter.synchronised_fully();
-        state.hub.clients.flush_later(place);
+        state.clients.flush_later(place);
     }
 }
 
 /// Sends an empty image, which needs no snapshot, to replicas that want no data.
 fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     let wanting = |&place: &usize| {
-        let replica = state.hub.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
+        let replica = state.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
         replica.is_some_and(|it| it.no_data && matches!(it.phase, Phase::Waiting(_)))
     };
     let places: Vec<usize> = state.replication.places.iter().copied().filter(wanting).collect();
@@ -207,14 +205,14 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     let mark = state.ledger.random.identifier();
     let image = empty_image(state).unwrap_or_default();
     for place in places {
-        let Some(client) = state.hub.clients.get_mut(place) else { continue };
+        let Some(client) = state.clients.get_mut(place) else { continue };
         client.output.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
         client.output.extend_from_slice(&image);
         client.output.extend_from_slice(mark.as_bytes());
         let Some(replica) = client.replica_mut() else { continue };
         replica.go_online(state.clock.turn(), true);
         client.session.closing = replica.image_only;
-        state.hub.clients.flush_later(place);
+        state.clients.flush_later(place);
     }
 }
 
@@ -239,13 +237,13 @@ fn targets(
 ) -> (Vec<Greeted>, Vec<(usize, u64)>) {
     let (mut targets, mut replicas) = (Vec::new(), Vec::new());
     for &place in places {
-        let Some(client) = state.hub.clients.get_mut(place) else { continue };
+        let Some(client) = state.clients.get_mut(place) else { continue };
         match target(client, header, phase) {
             Some(target) => {
                 targets.push(target);
                 replicas.push((place, client.session.caller.id));
             }
-            None => state.hub.clients.doom(place),
+            None => state.clients.doom(place),
         }
     }
     (targets, replicas)
@@ -302,7 +300,7 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
         }
         Err(problem) => {
             tracing::error!("cannot begin an image for replicas: {problem}");
-            places.iter().for_each(|&place| state.hub.clients.doom(place));
+            places.iter().for_each(|&place| state.clients.doom(place));
         }
     }
 }
@@ -335,7 +333,7 @@ fn send_saved(state: &mut ServerState) {
         return;
     }
     let saving = |&place: &usize| {
-        let replica = state.hub.clients.get(place).and_then(Client::replica);
+        let replica = state.clients.get(place).and_then(Client::replica);
         replica.is_some_and(|replica| replica.phase == Phase::Saving)
     };
     let places: Vec<usize> = state.replication.places.iter().copied().filter(saving).collect();
@@ -345,7 +343,7 @@ fn send_saved(state: &mut ServerState) {
     let opened = state.storage.saves.directory().open_dump();
     let (file, length) = match opened {
         Ok(opened) if state.storage.saves.ended_well => opened,
-        _ => return places.into_iter().for_each(|place| state.hub.clients.doom(place)),
+        _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
     };
     let (targets, replicas) =
         targets(state, &places, &format!("${length}\r\n"), Phase::SendingFile);
@@ -356,7 +354,7 @@ fn send_saved(state: &mut ServerState) {
     let spawned = std::thread::Builder::new().name("replicas".to_owned()).spawn(send);
     if let Err(error) = spawned {
         tracing::error!("cannot send the dump file to replicas: {error}");
-        return places.into_iter().for_each(|place| state.hub.clients.doom(place));
+        return places.into_iter().for_each(|place| state.clients.doom(place));
     }
     transfers.running = Some(Transfer { replicas, live: false, started: Instant::now() });
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
 use stillframe_rdb::Workspace;
 
-use crate::hub::Clients;
+use crate::clients::Clients;
 use crate::persistence::Handback;
 use crate::wake::Wake;
 

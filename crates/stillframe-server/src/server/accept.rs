@@ -11,17 +11,17 @@ use crate::state::ServerState;
 /// Accepts the connections that wait at one listening socket.
 pub(super) fn all(state: &mut ServerState, poller: &Poller, number: usize) {
     while let Some((mut stream, mut session)) = admit(state, number) {
-        let place = state.hub.clients.reserve();
+        let place = state.clients.reserve();
         if let Err(error) = poller.add_client(&mut stream, place) {
             tracing::warn!("cannot watch a connection: {error}");
-            state.hub.clients.release(place);
+            state.clients.release(place);
             continue;
         }
         session.caller.place = place;
         let limits = limits(&state.config, session.authenticated);
         // The first bytes bring an event, since it was registered after it was accepted.
         let client = Client::new(stream, session, limits);
-        state.hub.clients.put(place, Box::new(client));
+        state.clients.put(place, Box::new(client));
     }
 }
 
@@ -33,7 +33,7 @@ fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
         state.meter.accepted();
         let Some(reason) = turned_away(state, &peer) else {
             let free = state.users.is_open();
-            let id = state.hub.clients.next_id();
+            let id = state.clients.next_id();
             tracing::debug!("client {id} at {peer} connected");
             let fd = stream.number();
             return Some((stream, Session::new(id, peer, local, fd, free, now)));
@@ -52,7 +52,7 @@ fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
 /// Why a connection cannot be served.
 fn turned_away(state: &ServerState, peer: &Address) -> Option<&'static str> {
     let config = &state.config;
-    if state.hub.clients.count() >= config.maxclients as usize {
+    if state.clients.count() >= config.maxclients as usize {
         return Some("ERR max number of clients reached");
     }
     let has_no_password = || state.users.get(DEFAULT).is_some_and(|user| user.nopass);

@@ -41,7 +41,7 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     if is_replica && !server.state.postpones() && server.state.clock.expires() {
         replication::expire_own(&mut server.keyspace, &mut server.state);
     }
-    let closed = server.state.hub.weigh_clients(&server.state.config);
+    let closed = server.state.clients.weigh_again(&server.state.config);
     server.state.meter.evicted_clients(closed);
     // While an image is loaded there is nothing to save; while one is sent there is no second
     // image.
@@ -113,7 +113,7 @@ fn check_clients(state: &mut ServerState, now: Instant) {
     let timeout = Duration::from_secs(state.config.timeout_seconds.into());
     let limits = state.config.output_limits;
     let mut gone = Vec::new();
-    for (place, client) in state.hub.clients.others_mut() {
+    for (place, client) in state.clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
         let greets = client.stream.is_handshaking();
         let waits = client.session.subscriptions.is_some()
@@ -132,5 +132,5 @@ fn check_clients(state: &mut ServerState, now: Instant) {
             gone.push(place);
         }
     }
-    gone.into_iter().for_each(|place| state.hub.clients.doom(place));
+    gone.into_iter().for_each(|place| state.clients.doom(place));
 }

@@ -25,7 +25,7 @@ use stillframe_keyspace::Keyspace;
 use self::queue::Queue;
 use crate::client::SHARED_BYTES;
 use crate::commands::Table;
-use crate::hub::Terms;
+use crate::hub::Delivery;
 use crate::metrics::{Figures, Metrics};
 use crate::net::{Poller, Ready};
 use crate::process::shutdown;
@@ -128,7 +128,11 @@ impl Server {
         replication::answer_waits(&mut self.state);
         shutdown::attend(&mut self.keyspace, &mut self.state);
         self.attend_woken();
-        self.state.hub.broadcast_changes(Terms::new(&self.state.config, &self.state.clock));
+        self.state.hub.broadcast_changes(&mut Delivery::new(
+            &mut self.state.clients,
+            &self.state.config,
+            &self.state.clock,
+        ));
         persistence::attend_log(&mut self.keyspace, &mut self.state);
         self.hand_on();
         self.flush();
@@ -142,7 +146,7 @@ impl Server {
             self.next_cron = cron::run(self);
         }
         self.bury();
-        let closed = self.state.hub.limit_clients(&self.state.config);
+        let closed = self.state.clients.close_largest(&self.state.config);
         self.state.meter.evicted_clients(closed);
         self.bury();
     }
@@ -193,15 +197,15 @@ impl Server {
     fn fail_withheld(&mut self) {
         let mut doubted: Vec<usize> = self.withheld.drain(..).map(|(_, place)| place).collect();
         if self.state.config.appendfsync == Policy::Always {
-            doubted.extend(self.state.hub.clients.flushing()); // the replies of this turn
+            doubted.extend(self.state.clients.flushing()); // the replies of this turn
         }
         let error =
             self.state.storage.writes_refused(&self.state.config).unwrap_or(LOG_ENDED.into());
         for place in doubted {
-            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.judge(Some(u64::MAX));
             client.fail_withheld(error.as_bytes());
-            self.state.hub.clients.flush_later(place);
+            self.state.clients.flush_later(place);
         }
     }
 
@@ -211,9 +215,9 @@ impl Server {
             && record <= durable
         {
             self.withheld.pop_front();
-            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.release(durable);
-            self.state.hub.clients.flush_later(place);
+            self.state.clients.flush_later(place);
         }
     }
 
@@ -225,7 +229,7 @@ impl Server {
         if self.queue.len() > 0 || self.queue.has_postponed() && !self.state.postpones() {
             return Duration::ZERO;
         }
-        let unwritten = !self.state.hub.clients.flushing().is_empty();
+        let unwritten = !self.state.clients.flushing().is_empty();
         if self.state.memory.evicts() || unwritten || self.state.replication.is_busy() {
             return Duration::ZERO;
         }
@@ -262,7 +266,7 @@ impl Server {
                 self.metrics.answer(figures);
             }
             Ready::Client { place, readable, writable, ended } => {
-                let Some(client) = self.state.hub.clients.get_mut(place) else { return };
+                let Some(client) = self.state.clients.get_mut(place) else { return };
                 client.readable |= readable;
                 client.ended |= ended;
                 if writable {
@@ -271,7 +275,7 @@ impl Server {
                 if readable || ended {
                     self.queue.add(client);
                 }
-                self.state.hub.clients.flush_later(place);
+                self.state.clients.flush_later(place);
             }
         }
     }
@@ -280,8 +284,8 @@ impl Server {
     pub(crate) fn flush(&mut self) {
         let awaited = self.state.storage.journal.awaited();
         let mut unfinished = Vec::new();
-        for place in self.state.hub.clients.take_flushing() {
-            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
+        for place in self.state.clients.take_flushing() {
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.flushing = false;
             if client.judge(awaited) {
                 self.withheld.extend(awaited.map(|record| (record, place)));
@@ -299,29 +303,29 @@ impl Server {
                 client.flushing = true;
                 unfinished.push(place);
             }
-            self.state.hub.clients.weigh(place);
-            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
+            self.state.clients.weigh(place);
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
             if lost {
-                self.state.hub.clients.doom(place);
+                self.state.clients.doom(place);
             } else if client.servable() && (client.backlog || client.readable) {
                 self.queue.add(client);
             }
         }
-        self.state.hub.clients.flush_on(unfinished);
+        self.state.clients.flush_on(unfinished);
     }
 
     /// Schedules a client's replies for the end of the turn, and its input for service.
     pub(crate) fn attend(&mut self, place: usize) {
-        self.state.hub.clients.flush_later(place);
-        if let Some(client) = self.state.hub.clients.get_mut(place) {
+        self.state.clients.flush_later(place);
+        if let Some(client) = self.state.clients.get_mut(place) {
             self.queue.add(client);
         }
     }
 
     /// Removes the clients that are gone.
     pub(crate) fn bury(&mut self) {
-        while let Some(place) = self.state.hub.clients.next_doomed() {
-            let Some(mut client) = self.state.hub.clients.take(place) else { continue };
+        while let Some(place) = self.state.clients.next_doomed() {
+            let Some(mut client) = self.state.clients.take(place) else { continue };
             tracing::debug!(
                 "client {} at {} left",
                 client.session.caller.id,
@@ -332,7 +336,7 @@ impl Server {
             self.state.ledger.waiters.leave(client.session.caller.id);
             self.state.replication.forget(place);
             self.poller.remove_client(client.stream);
-            self.state.hub.clients.release(place);
+            self.state.clients.release(place);
         }
     }
 
@@ -345,7 +349,7 @@ impl Server {
             return;
         }
         for place in self.queue.take_postponed() {
-            if let Some(client) = self.state.hub.clients.get_mut(place) {
+            if let Some(client) = self.state.clients.get_mut(place) {
                 self.queue.add(client);
             }
         }
@@ -360,7 +364,11 @@ impl Host for Server {
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {
         self.hear(patience)?;
         self.serve_share();
-        self.state.hub.broadcast_changes(Terms::new(&self.state.config, &self.state.clock));
+        self.state.hub.broadcast_changes(&mut Delivery::new(
+            &mut self.state.clients,
+            &self.state.config,
+            &self.state.clock,
+        ));
         self.flush();
         cron::attend_clients(self);
         self.bury();

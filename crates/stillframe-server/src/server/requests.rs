@@ -4,9 +4,9 @@ use stillframe_resp::{Limits, Out};
 
 use super::Server;
 use crate::client::{Client, Read, Session, taken};
+use crate::clients::outweighs;
 use crate::commands::{self, Context};
 use crate::config::{Config, OutputLimit};
-use crate::hub::outweighs;
 use crate::server::ahead::Ahead;
 
 /// Requests run for one client in one turn.
@@ -24,7 +24,7 @@ struct Share {
 impl Server {
     /// Gives one client its share of the turn.
     pub(crate) fn serve(&mut self, place: usize) {
-        let Some(mut client) = self.state.hub.clients.take(place) else { return };
+        let Some(mut client) = self.state.clients.take(place) else { return };
         client.queued = false;
         let waits = client.session.postponed.is_some() && self.state.postpones();
         if client.servable() && !waits {
@@ -46,10 +46,10 @@ impl Server {
         if over {
             client.discard_output(); // half a reply is worse than none
         }
-        self.state.hub.clients.put_back(place, client);
-        self.state.hub.clients.flush_later(place);
+        self.state.clients.put_back(place, client);
+        self.state.clients.flush_later(place);
         if finished || over || left {
-            self.state.hub.clients.doom(place);
+            self.state.clients.doom(place);
         }
         if self.state.ledger.waiters.has_ready() {
             self.serve_blocked();
@@ -60,9 +60,8 @@ impl Server {
     /// Returns whether there may be more to do at once.
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.clock.turn();
-        let served = &mut self.state.hub.clients.served;
-        served.hold_input(0);
-        served.own_input(0);
+        self.state.clients.hold_input(0);
+        self.state.clients.own_input(0);
         if let Some(postponed) = client.session.postponed.take() {
             self.state.clock.read();
             let Client { session, output, .. } = client;
@@ -101,11 +100,11 @@ impl Server {
 
     fn execute_own(&mut self, client: &mut Client) {
         let mut input = std::mem::take(&mut client.input);
-        self.state.hub.clients.served.own_input(input.len());
+        self.state.clients.own_input(input.len());
         let used = self.execute(client, &mut input);
         client.input = input;
         client.consume_own(used);
-        self.state.hub.clients.served.own_input(0);
+        self.state.clients.own_input(0);
     }
 
     /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
@@ -114,7 +113,7 @@ impl Server {
         // The current configuration sets the limits, whenever the client connected.
         client.parser.set_limits(limits(&self.state.config, client.session.authenticated));
         let mut used = 0;
-        self.state.hub.clients.served.hold_input(bytes.len());
+        self.state.clients.hold_input(bytes.len());
         let mut left = Share { requests: REQUESTS_PER_TURN, replies_start: client.output.len() };
         self.state.clock.read();
         while self.goes_on(client, &left) {
@@ -204,9 +203,8 @@ impl Server {
     ) -> Context<'a> {
         let most = session.output_limit(&self.state.config.output_limits).hard_bytes_max();
         let limit = output.len().saturating_add(most);
-        let served = &mut self.state.hub.clients.served;
-        served.begin(session, most);
-        served.weigh(taken(output) + session.memory() + size_of::<Client>());
+        let bytes = taken(output) + session.memory() + size_of::<Client>();
+        self.state.clients.serve(session, most, bytes);
         Context {
             out: Out { limit, ..Out::new(output, session.protocol) },
             keyspace: &mut self.keyspace,

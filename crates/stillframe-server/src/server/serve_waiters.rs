@@ -23,13 +23,13 @@ impl Server {
                 from = at;
                 let Some(waiter) = self.state.ledger.waiters.leave(id) else { break };
                 let place = waiter.place;
-                let Some(mut client) = self.state.hub.clients.take(place) else { continue };
+                let Some(mut client) = self.state.clients.take(place) else { continue };
                 client.session.caller.waits = false;
                 if !client.dead {
                     self.run_for(&mut client, &waiter, &key, now);
                 }
-                self.state.hub.clients.put_back(place, client);
-                self.state.hub.clients.wake(place);
+                self.state.clients.put_back(place, client);
+                self.state.clients.wake(place);
             }
         }
     }
@@ -65,7 +65,7 @@ impl Server {
 
     /// Schedules clients that got a reply out of turn: the reply, and their input.
     pub(crate) fn attend_woken(&mut self) {
-        for place in self.state.hub.clients.take_woken() {
+        for place in self.state.clients.take_woken() {
             self.attend(place);
         }
     }

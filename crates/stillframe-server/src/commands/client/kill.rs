@@ -39,18 +39,13 @@ pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
         kill_filter(&ctx.server.users, args.get(2..).unwrap_or_default())
     };
     let filter = filter?;
-    let others = ctx.server.hub.clients.others();
-    let places: Vec<usize> = others
-        .filter(|(_, client)| filter.matches(&client.session))
-        .map(|(place, _)| place)
-        .collect();
+    let others = ctx.server.clients.cut_all(|client| filter.matches(&client.session));
     let following = ctx.server.replication.following_mut();
     let primary = following.filter(|it| it.client().is_some_and(|it| filter.matches(it)));
     let primary = primary.map(|following| following.cut()).is_some();
     let own = !filter.spare_self && filter.matches(ctx.session);
     ctx.session.closing |= own;
-    let killed = places.len() + usize::from(own) + usize::from(primary);
-    places.into_iter().for_each(|place| ctx.server.hub.clients.cut(place));
+    let killed = others + usize::from(own) + usize::from(primary);
     match (single, killed) {
         (true, 0) => return Err("ERR No such client".into()),
         (true, _) => ctx.out.ok(),

@@ -50,7 +50,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
         only.is_none_or(|class| class == Class::of(session))
             && ids.as_ref().is_none_or(|ids| ids.contains(&(session.caller.id.cast_signed())))
     };
-    let others = ctx.server.hub.clients.others().map(|(_, client)| (&client.session, Some(client)));
+    let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
     let primary = ctx.server.replication.following().and_then(|it| it.client());
     let own = [Some(&*ctx.session), primary];
     let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
@@ -105,14 +105,14 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
     let open = session.caller.transaction.as_ref();
     let queued = open.map(|open| (open.requests.len(), open.requests.memory()));
     let is_own = session.caller.id == ctx.session.caller.id;
-    let served = &ctx.server.hub.clients.served;
+    let (input_in_hand, served_bytes) = ctx.server.clients.served_bytes();
     let input = match client {
         Some(client) => (client.input.len(), client.input.capacity() - client.input.len()),
-        None if is_own => (served.input(), 0),
+        None if is_own => (input_in_hand, 0),
         None => (0, 0),
     };
     let pending = client.map_or(0, |client| client.pending() + client.unsent);
-    let own_bytes = if is_own { served.bytes() } else { size_of::<Client>() };
+    let own_bytes = if is_own { served_bytes } else { size_of::<Client>() };
     let memory = client.map_or(own_bytes, Client::memory_bytes);
     let own_buffers = own_bytes.saturating_sub(size_of::<Client>()); // a replay has no client
     let buffers = client.map_or(own_buffers, Client::buffer_bytes);

@@ -77,13 +77,13 @@ impl Node {
     /// A new client on one end of a connection.
     pub(super) fn admit(&mut self, stream: Stream) -> (usize, u64) {
         let state = &mut self.server.state;
-        let (place, id) = (state.hub.clients.reserve(), state.hub.clients.next_id());
+        let (place, id) = (state.clients.reserve(), state.clients.next_id());
         let nowhere = Address::Unix("test".into());
         let session = Session::new(id, nowhere.clone(), nowhere, -1, true, Instant::now());
         let mut session = session;
         session.caller.place = place;
         let limits = limits(&state.config, true);
-        state.hub.clients.put(place, Box::new(Client::new(stream, session, limits)));
+        state.clients.put(place, Box::new(Client::new(stream, session, limits)));
         (place, id)
     }
 
@@ -96,7 +96,7 @@ impl Node {
 
     /// Whether a client can send: it does not wait for anything.
     pub(super) fn is_free(&self, guest: usize) -> bool {
-        let client = self.server.state.hub.clients.get(self.guests[guest].place);
+        let client = self.server.state.clients.get(self.guests[guest].place);
         client.is_some_and(|it| !it.session.caller.waits && it.session.postponed.is_none())
     }
 
@@ -118,7 +118,7 @@ impl Node {
                 link.on_event(Ready::Primary { readable: true, writable: true });
             }
         }
-        let places: Vec<usize> = state.hub.clients.others().map(|(place, _)| place).collect();
+        let places: Vec<usize> = state.clients.others().map(|(place, _)| place).collect();
         let event = |place| Ready::Client { place, readable: true, writable: true, ended: false };
         let mut events: Vec<Ready> = places.into_iter().map(event).collect();
         self.server.heard(&mut events);

@@ -1,29 +1,29 @@
 //! The limit on the memory of all clients (`maxmemory-clients`).
 
-use super::Hub;
+use super::Clients;
 use crate::client::Client;
 use crate::config::{Config, Size};
 
-impl Hub {
+impl Clients {
     /// Weighs clients again, and closes the largest above `maxmemory-clients`. Returns how many.
-    pub(crate) fn weigh_clients(&mut self, config: &Config) -> u64 {
-        self.clients.weigh_all();
-        self.clients.spared_bytes = 0;
-        self.limit_clients(config)
+    pub(crate) fn weigh_again(&mut self, config: &Config) -> u64 {
+        self.weigh_all();
+        self.spared_bytes = 0;
+        self.close_largest(config)
     }
 
     /// Closes the largest clients above `maxmemory-clients`, at the end of a turn and before keys
     /// are evicted. Returns how many.
-    pub(crate) fn limit_clients(&mut self, config: &Config) -> u64 {
+    pub(crate) fn close_largest(&mut self, config: &Config) -> u64 {
         let Some(most) = limit(config) else { return 0 };
         // The excess may belong to clients that may not be closed: once is enough to find that out.
-        if self.clients.bytes() as u64 <= most.max(self.clients.spared_bytes as u64) {
+        if self.bytes() as u64 <= most.max(self.spared_bytes as u64) {
             return 0;
         }
         let mut closed = 0;
         let counts = |client: &Client| !client.dead && !client.is_replica();
-        let clients = self.clients.others().filter(|(_, client)| counts(client));
-        let (mut bytes, mut evictable) = (self.clients.served.bytes(), Vec::new());
+        let clients = self.others().filter(|(_, client)| counts(client));
+        let (mut bytes, mut evictable) = (self.served.bytes(), Vec::new());
         for (place, client) in clients {
             bytes += client.memory_bytes();
             if !client.session.spared {
@@ -35,17 +35,17 @@ impl Hub {
             && let Some((largest, place)) = evictable.pop()
         {
             bytes -= largest;
-            if let Some(client) = self.clients.get(place) {
+            if let Some(client) = self.get(place) {
                 tracing::info!(
                     "evicting client {}: it takes {largest} bytes",
                     client.session.caller.peer
                 );
             }
             closed += 1;
-            self.clients.doom(place);
-            self.clients.drop_replies(place);
+            self.doom(place);
+            self.drop_replies(place);
         }
-        self.clients.spared_bytes = bytes;
+        self.spared_bytes = bytes;
         closed
     }
 }

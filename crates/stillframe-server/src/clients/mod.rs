@@ -1,7 +1,16 @@
-//! The registry of clients.
+//! The registry of clients, and the one that is out of it while its request runs.
+//!
+//! Reading order: this file, `served`, `limit`.
 
-use super::Served;
-use crate::client::Client;
+mod limit;
+mod served;
+
+use stillframe_resp::Protocol;
+
+use crate::client::{Client, Session};
+use crate::hub::Who;
+pub(crate) use limit::outweighs;
+use served::Served;
 
 /// All clients, each at a place that its events name.
 #[derive(Default)]
@@ -9,7 +18,7 @@ pub(crate) struct Clients {
     places: Vec<Option<Box<Client>>>,
     free: Vec<usize>,
     /// The one whose request is running.
-    pub(crate) served: Served,
+    served: Served,
     /// Places of clients to be removed at the end of the turn.
     doomed: Vec<usize>,
     /// Places of clients with replies to write at the end of the turn.
@@ -17,7 +26,7 @@ pub(crate) struct Clients {
     /// Places of clients that got replies while another was served.
     woken: Vec<usize>,
     /// Bytes of all clients after the last closing by maxmemory-clients.
-    pub(super) spared_bytes: usize,
+    spared_bytes: usize,
     last_id: u64,
     count: usize,
     /// Bytes of memory of the clients in the registry, without replicas, whose buffers are part of
@@ -70,7 +79,7 @@ impl Clients {
     }
 
     /// Counts the memory of all clients again.
-    pub(crate) fn weigh_all(&mut self) {
+    fn weigh_all(&mut self) {
         (0..self.places.len()).for_each(|place| self.weigh(place));
     }
 
@@ -94,6 +103,22 @@ impl Clients {
         self.served.end();
     }
 
+    /// Schedules those clients for removal that `is_one` chooses.
+    pub(crate) fn doom_all(&mut self, is_one: impl Fn(&Client) -> bool) {
+        self.places_of(is_one).into_iter().for_each(|place| self.doom(place));
+    }
+
+    /// Ends the connections at once of those clients that `is_one` chooses. Returns how many.
+    pub(crate) fn cut_all(&mut self, is_one: impl Fn(&Client) -> bool) -> usize {
+        let places = self.places_of(is_one);
+        places.iter().for_each(|&place| self.cut(place));
+        places.len()
+    }
+
+    fn places_of(&self, is_one: impl Fn(&Client) -> bool) -> Vec<usize> {
+        self.others().filter(|(_, client)| is_one(client)).map(|(place, _)| place).collect()
+    }
+
     /// The client at a place.
     pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut Client> {
         self.places.get_mut(place)?.as_deref_mut()
@@ -111,7 +136,7 @@ impl Clients {
     }
 
     /// Ends a client's connection at once, in the middle of a turn.
-    pub(crate) fn cut(&mut self, place: usize) {
+    fn cut(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place) {
             client.stream.close();
         }
@@ -129,7 +154,7 @@ impl Clients {
     }
 
     /// Drops the replies of a client that must not be written any more.
-    pub(crate) fn drop_replies(&mut self, place: usize) {
+    fn drop_replies(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place) {
             client.discard_output();
             self.weigh(place);
@@ -187,5 +212,69 @@ impl Clients {
     pub(crate) fn others_mut(&mut self) -> impl Iterator<Item = (usize, &mut Client)> {
         let clients = self.places.iter_mut().enumerate();
         clients.filter_map(|(place, client)| Some((place, client.as_deref_mut()?)))
+    }
+}
+
+/// The client whose request runs.
+impl Clients {
+    /// Begins a request of a client, which may have so many bytes of unread replies.
+    #[inline]
+    pub(crate) fn serve(&mut self, session: &Session, output_most: usize, bytes: usize) {
+        self.served.begin(session, output_most);
+        self.served.weigh(bytes);
+    }
+
+    /// Begins a replayed request, of a client outside of the registry.
+    pub(crate) fn begin_replay(&mut self, session: &Session) {
+        self.served.begin_replay(session);
+    }
+
+    /// Restores the client of the request under way, after a replay.
+    pub(crate) fn end_replay(&mut self, who: Who) {
+        self.served.identify(who);
+    }
+
+    /// Notes how many bytes of its requests are in hand.
+    pub(crate) fn hold_input(&mut self, bytes: usize) {
+        self.served.hold_input(bytes);
+    }
+
+    /// Notes how many of those are in its own buffer.
+    pub(crate) fn own_input(&mut self, bytes: usize) {
+        self.served.own_input(bytes);
+    }
+
+    /// Bytes of its requests in hand, and of its memory.
+    pub(crate) fn served_bytes(&self) -> (usize, usize) {
+        (self.served.input(), self.served.bytes())
+    }
+
+    /// Messages to it wait from now on, or no longer. Returns whether they waited.
+    pub(crate) fn silence(&mut self, silent: bool) -> bool {
+        self.served.silence(silent)
+    }
+
+    /// Sends it a message, which goes out before its reply, unless it is above its limit.
+    pub(crate) fn mail<'m>(&mut self, message: impl FnOnce(Protocol) -> &'m [u8]) {
+        if self.served.takes_mail() {
+            let message = message(self.served.protocol());
+            self.served.mail.extend_from_slice(message);
+        }
+    }
+
+    /// The messages that wait for it.
+    pub(crate) fn waiting_mail(&mut self) -> &mut Vec<u8> {
+        &mut self.served.mail
+    }
+
+    /// The messages that go out before the reply just written, if any.
+    #[inline]
+    pub(crate) fn due_mail(&mut self) -> Option<&mut Vec<u8>> {
+        self.served.due_mail()
+    }
+
+    /// Who it is, and the protocol of messages to it.
+    pub(crate) fn served(&self) -> (Who, Protocol) {
+        (self.served.who(), self.served.protocol())
     }
 }

@@ -3,12 +3,12 @@
 
 use stillframe_resp::Protocol;
 
-use super::Who;
 use crate::client::Session;
+use crate::hub::Who;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(crate) struct Served {
+pub(super) struct Served {
     who: Who,
     protocol: Protocol,
     /// Its limit of unread replies, in bytes.
@@ -20,25 +20,25 @@ pub(crate) struct Served {
     /// Bytes of those in its own buffer.
     input_own: usize,
     /// Messages to it; they go out before the reply.
-    pub(crate) mail: Vec<u8>,
-    /// The reply will be dropped, for which messages wait.
+    pub(super) mail: Vec<u8>,
+    /// See [`silence`](Self::silence).
     silent: bool,
 }
 
 impl Served {
     /// Begins a request of this client, which may have so many bytes of unread replies.
-    pub(crate) fn begin(&mut self, session: &Session, output_most: usize) {
+    pub(super) fn begin(&mut self, session: &Session, output_most: usize) {
         self.identify(session.who());
         (self.protocol, self.output_most) = (session.protocol, output_most);
     }
 
     /// Begins a replayed request, of a client outside of the registry.
-    pub(crate) fn begin_replay(&mut self, session: &Session) {
+    pub(super) fn begin_replay(&mut self, session: &Session) {
         self.identify(Who { place: usize::MAX, ..session.who() });
     }
 
     /// Restores the client of the request under way, after a replay.
-    pub(crate) fn identify(&mut self, who: Who) {
+    pub(super) fn identify(&mut self, who: Who) {
         self.who = who;
     }
 
@@ -59,40 +59,35 @@ impl Served {
 
     /// Notes its memory, without its own buffer of requests.
     #[inline]
-    pub(crate) fn weigh(&mut self, bytes: usize) {
+    pub(super) fn weigh(&mut self, bytes: usize) {
         self.bytes = self.input_own + bytes;
     }
 
     /// Bytes of its memory.
     #[inline]
-    pub(crate) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Notes how many bytes of requests are in hand.
-    pub(crate) fn hold_input(&mut self, bytes: usize) {
+    pub(super) fn hold_input(&mut self, bytes: usize) {
         self.input = bytes;
     }
 
     /// Notes how many of those are in its own buffer.
-    pub(crate) fn own_input(&mut self, bytes: usize) {
+    pub(super) fn own_input(&mut self, bytes: usize) {
         self.input_own = bytes;
     }
 
     /// Bytes of requests in hand.
-    pub(crate) fn input(&self) -> usize {
+    pub(super) fn input(&self) -> usize {
         self.input
     }
 
-    /// Whether the reply to the request under way will be dropped.
-    pub(crate) fn silence(&mut self, silent: bool) {
-        self.silent = silent;
-    }
-
-    /// Whether the reply to the request under way will be dropped, or messages wait for another
-    /// reason.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent
+    /// Whether messages wait: the reply to the request under way will be dropped, or a script runs.
+    /// Returns whether they waited before.
+    pub(super) fn silence(&mut self, silent: bool) -> bool {
+        std::mem::replace(&mut self.silent, silent)
     }
 
     /// Whether it may get one more message; above its limit it gets none, and is closed after the
@@ -103,7 +98,7 @@ impl Served {
 
     /// The messages that go out before the reply just written, if any.
     #[inline]
-    pub(crate) fn due_mail(&mut self) -> Option<&mut Vec<u8>> {
+    pub(super) fn due_mail(&mut self) -> Option<&mut Vec<u8>> {
         (!self.silent && !self.mail.is_empty()).then_some(&mut self.mail)
     }
 }
