@@ -11,33 +11,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use stillframe_server::{Config, split_words};
+use stillframe_server::{Config, ConfigError, split_words};
 
 use crate::outcome::fail;
 use crate::{allocator, daemon, logs};
 
-/// The settings that `--help` shows, in this order; each setting has its own text.
-const SHOWN: [&str; 15] = [
-    "port",
-    "unixsocket",
-    "dir",
-    "save",
-    "appendonly",
-    "appendfsync",
-    "maxmemory",
-    "requirepass",
-    "replicaof",
-    "snapshot",
-    "snapshot-memory",
-    "snapshot-bandwidth",
-    "metrics-port",
-    "logfile",
-    "daemonize",
-];
-
 /// The text of `serve --help` that clap does not write.
 pub(crate) fn examples() -> String {
-    let flags = stillframe_server::flags_help(&SHOWN);
+    let flags = stillframe_server::flags_help();
     format!("Flags: every directive of stillframe.conf or redis.conf, such as\n{flags}{EXAMPLES}")
 }
 
@@ -124,7 +105,8 @@ impl Line {
         }
         config.load("standard input", input).map_err(|error| error.to_string())?;
         for flag in &self.flags {
-            let wrong = |problem: String| {
+            let wrong = |error: ConfigError| {
+                let problem = error.to_string();
                 let name = flag.first().map(|name| String::from_utf8_lossy(name));
                 match name.filter(|name| !problem.starts_with(&**name)) {
                     Some(name) => format!("--{name}: {problem}"),

@@ -10,13 +10,21 @@ const LETTERS: &[u8] = b"g$lshzxetdnKEm";
 /// Classes that `A` stands for.
 const ALL: &[u8] = b"g$lshzxetd";
 
+/// Letters of `notify-keyspace-events` that Redis does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")]
+pub struct NoSuchClass;
+
 /// Classes of events, and the channels that carry them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Classes(u16);
 
 impl Classes {
     /// Reads `notify-keyspace-events`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// A letter stands for no class.
+    pub fn parse(text: &str) -> Result<Self, NoSuchClass> {
         let letters = text.bytes().flat_map(|letter| match letter {
             b'A' => ALL,
             _ => LETTERS
@@ -25,7 +33,7 @@ impl Classes {
                 .map_or(&b"?"[..], |at| &LETTERS[at..=at]),
         });
         letters.map(|&letter| bit(letter)).try_fold(Self(0), |classes, bit| match bit {
-            0 => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
+            0 => Err(NoSuchClass),
             bit => Ok(Self(classes.0 | bit)),
         })
     }

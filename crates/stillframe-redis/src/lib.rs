@@ -39,7 +39,7 @@ pub use command::{digest, encoding, parse_db, payload, register, transactions};
 pub use context::Context;
 pub use effects::{Consumer, Effects, write_request};
 pub use errors::Refusal;
-pub use events::{Classes, Collected, Event, Events};
+pub use events::{Classes, Collected, Event, Events, NoSuchClass};
 pub use facts::{Facts, Keys, categories, flags};
 pub use few::Few;
 pub use ledger::{Ledger, Lookups, Settings};

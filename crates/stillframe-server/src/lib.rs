@@ -42,7 +42,8 @@ mod tls;
 mod wake;
 
 pub use config::{
-    Config, FileError, LogFormat, LogLevel, Size, flags_help, parse_size, split_words,
+    Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError, flags_help,
+    parse_size, split_words,
 };
 pub use error::ServeError;
 pub use import::{Imported, import};

@@ -7,6 +7,7 @@ use stillframe_redis::text::glob;
 use stillframe_redis::{Lookups, Refusal};
 
 use super::{Context, Table};
+use crate::config::error::ChangeError;
 use crate::config::{Change, Config, Effect, Setting, find, named};
 use crate::persistence::{self, DataDirectory};
 use crate::process::room_for_clients;
@@ -280,16 +281,14 @@ fn changed(config: &Config, asked: &Asked<'_>, is_local: bool) -> Result<Config,
         let is_twice = || asked.0[..at].iter().any(|(_, other, _)| other.name == setting.name);
         let set = match setting.change {
             Change::OwnStart if says_the_same(&changed, setting, value) => Ok(()),
-            Change::Start | Change::OwnStart => Err("can't set immutable config".to_owned()),
-            Change::Protected if !allowed => Err("can't set protected config".to_owned()),
-            _ if is_twice() => Err("duplicate parameter".to_owned()),
-            Change::Always | Change::Protected => {
-                let value = std::str::from_utf8(value);
-                let value = value.map_err(|_| "the value must be UTF-8 text".to_owned());
-                value.and_then(|value| (setting.set)(&mut changed, value))
-            }
+            Change::Start | Change::OwnStart => Err(ChangeError::Immutable),
+            Change::Protected if !allowed => Err(ChangeError::Protected),
+            _ if is_twice() => Err(ChangeError::Twice),
+            Change::Always | Change::Protected => std::str::from_utf8(value)
+                .map_err(ChangeError::from)
+                .and_then(|value| Ok((setting.set)(&mut changed, value)?)),
         };
-        set.map_err(|problem| refusal(name, &problem))?;
+        set.map_err(|error| refusal(name, &error.to_string()))?;
     }
     Ok(changed)
 }

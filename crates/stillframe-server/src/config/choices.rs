@@ -1,8 +1,10 @@
 //! Values that are one of a few words, or a name, and how they are shown.
 
+use super::error::ValueError;
 use super::kinds::{Form, Kind, one_of};
 use super::values::{Allowed, number, output_limits, parse_size, save_points, show_output_limits};
 use super::{OutputLimits, SavePoint};
+use stillframe_redis::Classes;
 
 /// When to save.
 #[derive(Debug, Clone)]
@@ -29,7 +31,7 @@ impl std::ops::Deref for Save {
 }
 
 impl Save {
-    pub(super) fn parse(value: &str) -> Result<Self, String> {
+    pub(super) fn parse(value: &str) -> Result<Self, ValueError> {
         save_points(value).map(|points| Self { points, is_default: false })
     }
 
@@ -39,37 +41,36 @@ impl Save {
     }
 }
 
-pub(super) fn file_name(value: &str) -> Result<String, String> {
+pub(super) fn file_name(value: &str) -> Result<String, ValueError> {
     if value.is_empty() || value.contains('/') {
-        return Err("dbfilename can't be a path, just a filename".to_owned());
+        return Err(ValueError::FileName);
     }
     Ok(value.to_owned())
 }
 
-pub(super) fn addresses(value: &str) -> Result<Vec<String>, String> {
+pub(super) fn addresses(value: &str) -> Result<Vec<String>, ValueError> {
     let addresses: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
     if addresses.is_empty() {
-        return Err("name at least one address".to_owned());
+        return Err(ValueError::NoAddress);
     }
     Ok(addresses)
 }
 
 /// Runs of the clock a second: what is out of bounds becomes the nearest, as in Redis.
-pub(super) fn beats(value: &str) -> Result<u32, String> {
+pub(super) fn beats(value: &str) -> Result<u32, ValueError> {
     number(value, 0, i32::MAX as u32).map(|beats| beats.clamp(1, 500))
 }
 
 /// Numbers between 0 and 100, perhaps none.
-pub(super) fn percentiles(value: &str) -> Result<Vec<f64>, String> {
+pub(super) fn percentiles(value: &str) -> Result<Vec<f64>, ValueError> {
     let number = |word: &str| {
         let number = word.parse::<f64>().ok().filter(|number| !number.is_nan());
-        let number = number.ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        let number = number.ok_or(ValueError::Percentile)?;
         let within = (0.0..=100.0).contains(&number).then_some(number);
-        within.ok_or("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+        within.ok_or(ValueError::PercentileBounds)
     };
     let words = value.split(' ').filter(|_| !value.is_empty());
-    let numbers: Result<_, &str> = words.map(number).collect();
-    numbers.map_err(str::to_owned)
+    words.map(number).collect()
 }
 
 pub(super) fn show_percentiles(percentiles: &[f64]) -> String {
@@ -82,12 +83,16 @@ pub(crate) fn show_percentile(percentile: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-pub(super) fn bandwidth(value: &str) -> Result<u64, String> {
+pub(super) fn event_classes(value: &str) -> Result<Classes, ValueError> {
+    Ok(Classes::parse(value)?)
+}
+
+pub(super) fn bandwidth(value: &str) -> Result<u64, ValueError> {
     parse_size(value.strip_suffix("/s").unwrap_or(value))
 }
 
 /// The name of an algorithm that can serve, given by its own name or its family's.
-pub(super) fn algorithm(value: &str) -> Result<&'static str, String> {
+pub(super) fn algorithm(value: &str) -> Result<&'static str, ValueError> {
     use stillframe::algorithms::{ALL, any, available};
     let name = match value {
         "copy-on-update" => "cou",
@@ -98,18 +103,17 @@ pub(super) fn algorithm(value: &str) -> Result<&'static str, String> {
     };
     let mut served = ALL.iter().filter(|info| any::suits_all(info)).map(|info| info.name);
     let Some(name) = served.clone().find(|&served| served == name) else {
-        let served = served.by_ref().collect::<Vec<_>>().join(", ");
-        return Err(format!("argument(s) must be one of the following: {served}"));
+        return Err(ValueError::none_of(&served.by_ref().collect::<Vec<_>>()));
     };
     match available(name) {
-        Some(Err(unavailable)) => Err(unavailable.to_string()),
+        Some(Err(unavailable)) => Err(unavailable.into()),
         _ => Ok(name),
     }
 }
 
-pub(super) fn directory_name(value: &str) -> Result<String, String> {
+pub(super) fn directory_name(value: &str) -> Result<String, ValueError> {
     if value.is_empty() || value.contains('/') || value.starts_with('.') {
-        return Err("appenddirname can't be a path, just a dirname".to_owned());
+        return Err(ValueError::DirectoryName);
     }
     Ok(value.to_owned())
 }
@@ -126,7 +130,7 @@ impl Kind<OutputLimits> for OutputClasses {
         Form::Words
     }
 
-    fn read(&self, text: &str, before: &OutputLimits) -> Result<OutputLimits, String> {
+    fn read(&self, text: &str, before: &OutputLimits) -> Result<OutputLimits, ValueError> {
         output_limits(*before, text)
     }
 

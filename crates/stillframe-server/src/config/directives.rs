@@ -1,5 +1,6 @@
 //! Directives of a configuration file that are no settings: CONFIG does not know them.
 
+use super::error::ConfigError;
 use super::{Config, named};
 use crate::commands;
 
@@ -16,7 +17,7 @@ impl Config {
         &mut self,
         name: &str,
         values: &[V],
-    ) -> Result<(), String> {
+    ) -> Result<(), ConfigError> {
         let values: Vec<&[u8]> = values.iter().map(AsRef::as_ref).collect();
         match (name.to_ascii_lowercase().as_str(), &values[..]) {
             ("user", [_, ..]) => {
@@ -25,42 +26,34 @@ impl Config {
             }
             ("rename-command", [from, to]) => self.rename([from.to_vec(), to.to_vec()]),
             ("user" | "rename-command" | "include", _) => {
-                Err(format!("'{name}' has the wrong number of words behind it"))
+                Err(ConfigError::Words { name: name.to_owned() })
             }
-            ("sentinel", _) => {
-                Err("this server is no Sentinel; 'redis-server FILE --sentinel' watches \
-                                    over it, too"
-                    .to_owned())
-            }
-            ("loadmodule", _) => Err("this server has no modules".to_owned()),
+            ("sentinel", _) => Err(ConfigError::Sentinel),
+            ("loadmodule", _) => Err(ConfigError::Module),
             (gone, [_]) if GONE.contains(&gone) => Ok(()),
             (setting, _) if setting.contains('.') => {
-                Err(format!("'{name}' is a module's, and this server has no modules"))
+                Err(ConfigError::OfModule { name: name.to_owned() })
             }
             _ => Err(unknown(name)),
         }
     }
 
     /// Renames or removes a command.
-    fn rename(&mut self, rename: [Vec<u8>; 2]) -> Result<(), String> {
+    fn rename(&mut self, rename: [Vec<u8>; 2]) -> Result<(), ConfigError> {
         self.renames.push(rename);
         // The names are those of any table.
         let renamed = commands::table().rename_all(&self.renames);
-        renamed.inspect_err(|_| _ = self.renames.pop()).map_err(|error| error.to_string())
+        Ok(renamed.inspect_err(|_| _ = self.renames.pop())?)
     }
 }
 
 /// The error for an unknown name.
-fn unknown(name: &str) -> String {
+fn unknown(name: &str) -> ConfigError {
     let known = named().map(|(name, _)| name).chain(DIRECTIVES);
     let lower = name.to_ascii_lowercase();
     let near = known.map(|known| (distance(&lower, known), known)).min();
-    match near {
-        Some((far, near)) if far <= (name.len() / 4).max(1) => {
-            format!("there is no setting '{name}'; did you mean '{near}'?")
-        }
-        _ => format!("there is no setting '{name}'"),
-    }
+    let near = near.filter(|(far, _)| *far <= (name.len() / 4).max(1));
+    ConfigError::Unknown { name: name.to_owned(), near: near.map(|(_, near)| near.to_owned()) }
 }
 
 /// How many letters to insert, delete or change to turn `a` into `b`.
@@ -83,7 +76,8 @@ mod tests {
 
     #[test]
     fn what_is_nearly_a_setting_is_told() {
-        let refused = |name: &str| Config::default().set(name, &["1"]).expect_err("no setting");
+        let refused =
+            |name: &str| Config::default().set(name, &["1"]).expect_err("no setting").to_string();
         assert!(refused("maxmemoy").ends_with("did you mean 'maxmemory'?"));
         assert!(refused("Apendonly").ends_with("did you mean 'appendonly'?"));
         assert!(refused("rename-comand").ends_with("did you mean 'rename-command'?"));
@@ -92,13 +86,15 @@ mod tests {
         assert!(refused("sentinel").contains("no Sentinel"));
         assert!(refused("loadmodule").contains("no modules"));
         assert!(refused("search.threads").contains("no modules"));
-        assert_eq!(Config::default().set("lua-replicate-commands", &["yes"]), Ok(()));
+        assert!(Config::default().set("lua-replicate-commands", &["yes"]).is_ok());
     }
 
     #[test]
     fn only_commands_that_are_there_get_other_names() {
         let mut config = Config::default();
-        let mut rename = |from: &str, to: &str| config.set("rename-command", &[from, to]);
+        let mut rename = |from: &str, to: &str| {
+            config.set("rename-command", &[from, to]).map_err(|error| error.to_string())
+        };
         assert_eq!(rename("CONFIG", ""), Ok(()));
         assert_eq!(rename("eval", ""), Ok(()), "a command that only Redis has");
         assert_eq!(rename("get", "Fetch"), Ok(()));

@@ -4,6 +4,7 @@ use stillframe_keyspace::{Choice, Counting, Merit};
 use stillframe_redis::Settings;
 
 use super::Config;
+use super::error::ValueError;
 
 /// `maxmemory-policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +26,9 @@ impl Eviction {
     pub(crate) const NONE: Self = Self("noeviction");
 
     /// Reads `maxmemory-policy`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ValueError> {
         let found = POLICIES.iter().find(|name| name.eq_ignore_ascii_case(text));
-        found.map(|name| Self(name)).ok_or_else(|| {
-            format!("argument(s) must be one of the following: {}", POLICIES.join(", "))
-        })
+        found.map(|name| Self(name)).ok_or_else(|| ValueError::none_of(&POLICIES))
     }
 
     /// Its name.

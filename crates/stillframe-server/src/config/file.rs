@@ -4,35 +4,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::Config;
+use super::error::{ConfigError, FileError};
 use super::words::words;
 use stillframe_redis::text::glob;
 
 /// Files within files: more than this includes itself.
 const INCLUDES_MAX: usize = 16;
-
-/// A configuration file that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FileError {
-    /// It cannot be read.
-    #[error("cannot read the configuration file {}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        error: std::io::Error,
-    },
-    /// A line is wrong.
-    #[error("{}, line {line}: {problem}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Its line, from 1.
-        line: usize,
-        /// What is wrong, in a sentence.
-        problem: String,
-    },
-}
 
 impl Config {
     /// Applies a file of directives.
@@ -60,14 +37,14 @@ impl Config {
     /// Applies one directive, given as words: its name first.
     ///
     /// # Errors
-    /// What is wrong, in a sentence.
-    pub fn apply(&mut self, words: &[Vec<u8>]) -> Result<(), String> {
+    /// The directive or its value is wrong.
+    pub fn apply(&mut self, words: &[Vec<u8>]) -> Result<(), ConfigError> {
         let Some((name, values)) = words.split_first() else { return Ok(()) };
         if !name.eq_ignore_ascii_case(b"include") {
             return self.set(&String::from_utf8_lossy(name), values);
         }
         let mut files = self.included(values)?.into_iter();
-        files.try_for_each(|file| self.apply_file(&file, 1)).map_err(|error| error.to_string())
+        Ok(files.try_for_each(|file| self.apply_file(&file, 1)).map_err(Box::new)?)
     }
 
     fn apply_file(&mut self, path: &Path, depth: usize) -> Result<(), FileError> {
@@ -84,17 +61,16 @@ impl Config {
         depth: usize,
     ) -> Result<(), FileError> {
         for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-            let wrong =
-                |problem| FileError::Line { path: path.to_owned(), line: index + 1, problem };
+            let wrong = |error| FileError::Line { path: path.to_owned(), line: index + 1, error };
             if line.trim_ascii_start().starts_with(b"#") {
                 continue;
             }
-            let words = words(line).map_err(wrong)?;
+            let words = words(line).map_err(|error| wrong(error.into()))?;
             let Some((name, values)) = words.split_first() else { continue };
             if name.eq_ignore_ascii_case(b"include") {
                 let files = self.included(values).map_err(wrong)?;
                 if depth == INCLUDES_MAX {
-                    return Err(wrong("too many files include each other".to_owned()));
+                    return Err(wrong(ConfigError::IncludesItself));
                 }
                 files.iter().try_for_each(|file| self.apply_file(file, depth + 1))?;
             } else {
@@ -105,9 +81,9 @@ impl Config {
     }
 
     /// The files that `include` names.
-    fn included(&self, values: &[Vec<u8>]) -> Result<Vec<PathBuf>, String> {
-        let [pattern] = values else { return Err("'include' takes one file".to_owned()) };
-        let pattern = std::str::from_utf8(pattern).map_err(|_| super::NO_TEXT)?;
+    fn included(&self, values: &[Vec<u8>]) -> Result<Vec<PathBuf>, ConfigError> {
+        let [pattern] = values else { return Err(ConfigError::Include) };
+        let pattern = std::str::from_utf8(pattern).map_err(|_| ConfigError::NotText)?;
         // In Redis `dir` changes the start of relative paths at once.
         let pattern = self.data_directory().map_or(pattern.into(), |dir| dir.join(pattern));
         matching(&pattern.display().to_string())
@@ -116,13 +92,13 @@ impl Config {
 
 /// The files that `include` names: one, or with a pattern as the last part of the path as many as
 /// match, in alphabetical order.
-fn matching(path: &str) -> Result<Vec<PathBuf>, String> {
+fn matching(path: &str) -> Result<Vec<PathBuf>, ConfigError> {
     let (folder, pattern) = path.rsplit_once('/').unwrap_or((".", path));
     if !pattern.contains(['*', '?', '[']) {
         return Ok(vec![path.into()]);
     }
     let folder = if folder.is_empty() { "/" } else { folder };
-    let failed = |error| format!("cannot read the directory {folder}: {error}");
+    let failed = |error| ConfigError::Folder { folder: folder.to_owned(), error };
     let mut files = Vec::new();
     let entries = match std::fs::read_dir(folder) {
         // Nothing matches, which is no error.

@@ -2,6 +2,7 @@
 //! and tools written for Redis work.
 
 use super::Effect;
+use super::error::ValueError;
 use super::kinds::{Form, Kind, bytes};
 use super::setting::Setting;
 use super::values::{number, parse_size, switch};
@@ -28,7 +29,10 @@ macro_rules! inert {
 /// A setting that Redis has and that cannot be other than it is here.
 macro_rules! fixed {
     ($name:literal, $value:literal) => {
-        fixed!(Word, $name, $value, concat!("this server only has '", $value, "'"))
+        fixed!(Word, $name, $value)
+    };
+    ($form:ident, $name:literal, $value:literal) => {
+        fixed!($form, $name, $value, ValueError::Fixed { value: $value })
     };
     ($form:ident, $name:literal, $value:literal, $refusal:expr) => {
         Setting::new(
@@ -37,48 +41,47 @@ macro_rules! fixed {
             |_| $value.to_owned(),
             |_, value| {
                 let is_same = value.eq_ignore_ascii_case($value);
-                if is_same { Ok(()) } else { Err($refusal.to_owned()) }
+                if is_same { Ok(()) } else { Err($refusal) }
             },
         )
     };
 }
 
-fn yes_or_no(value: &str) -> Result<String, String> {
+fn yes_or_no(value: &str) -> Result<String, ValueError> {
     switch(value).map(|_| value.to_ascii_lowercase())
 }
 
-fn between<const LEAST: i64, const MOST: i64>(value: &str) -> Result<String, String> {
+fn between<const LEAST: i64, const MOST: i64>(value: &str) -> Result<String, ValueError> {
     number(value, LEAST, MOST).map(|number| number.to_string())
 }
 
-fn any(value: &str) -> Result<String, String> {
+fn any(value: &str) -> Result<String, ValueError> {
     Ok(value.to_owned())
 }
 
-fn memory(value: &str) -> Result<String, String> {
+fn memory(value: &str) -> Result<String, ValueError> {
     parse_size(value).map(|bytes| bytes.to_string())
 }
 
-fn some_memory(value: &str) -> Result<String, String> {
+fn some_memory(value: &str) -> Result<String, ValueError> {
     bytes(1, i64::MAX as usize).read(value, &0).map(|bytes| bytes.to_string())
 }
 
-fn facility(value: &str) -> Result<String, String> {
+fn facility(value: &str) -> Result<String, ValueError> {
     let names = ["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6"];
     one_of(value, &[&names[..], &["local7"]].concat())
 }
 
-fn one_of(value: &str, names: &[&str]) -> Result<String, String> {
+fn one_of(value: &str, names: &[&str]) -> Result<String, ValueError> {
     let found = names.iter().find(|name| name.eq_ignore_ascii_case(value));
-    let refused = || format!("argument(s) must be one of the following: {}", names.join(", "));
-    found.map(|name| (*name).to_owned()).ok_or_else(refused)
+    found.map(|name| (*name).to_owned()).ok_or_else(|| ValueError::none_of(names))
 }
 
-fn sanitize(value: &str) -> Result<String, String> {
+fn sanitize(value: &str) -> Result<String, ValueError> {
     one_of(value, &["no", "yes", "clients"])
 }
 
-fn diskless_load(value: &str) -> Result<String, String> {
+fn diskless_load(value: &str) -> Result<String, ValueError> {
     one_of(value, &["disabled", "on-empty-db", "swapdb"])
 }
 
@@ -142,18 +145,13 @@ pub(super) static FIXED: &[Setting] = &[
     fixed!("io-threads", "1").at_start(),
     fixed!("cluster-enabled", "no").at_start(),
     fixed!("repl-disable-tcp-nodelay", "no"),
-    fixed!(Word, "syslog-enabled", "no", NO_SYSLOG),
+    fixed!(Word, "syslog-enabled", "no", ValueError::NoSyslog),
     fixed!("tls-session-caching", "yes").effects(&[Effect::Tls]),
     fixed!("tls-prefer-server-ciphers", "no").effects(&[Effect::Tls]),
     fixed!("tls-cluster", "no").effects(&[Effect::Tls]),
-    fixed!(Text, "tls-ciphers", "", ONLY_NONE).effects(&[Effect::Tls]),
-    fixed!(Text, "tls-ciphersuites", "", ONLY_NONE).effects(&[Effect::Tls]),
-    fixed!(Text, "tls-key-file-pass", "", ONLY_NONE).effects(&[Effect::Tls]),
-    fixed!(Text, "tls-client-key-file-pass", "", ONLY_NONE).effects(&[Effect::Tls]),
-    fixed!(Text, "tls-dh-params-file", "", ONLY_NONE).effects(&[Effect::Tls]),
+    fixed!(Text, "tls-ciphers", "").effects(&[Effect::Tls]),
+    fixed!(Text, "tls-ciphersuites", "").effects(&[Effect::Tls]),
+    fixed!(Text, "tls-key-file-pass", "").effects(&[Effect::Tls]),
+    fixed!(Text, "tls-client-key-file-pass", "").effects(&[Effect::Tls]),
+    fixed!(Text, "tls-dh-params-file", "").effects(&[Effect::Tls]),
 ];
-
-const ONLY_NONE: &str = "this server only has ''";
-
-const NO_SYSLOG: &str = "this server does not speak to syslog; the log goes to standard error, which \
-                         systemd keeps in its journal, or to a logfile";

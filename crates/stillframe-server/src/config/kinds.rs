@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use super::error::ValueError;
 use super::values::{number, parse_size, switch, yes_no};
 
 /// How a value is written in a configuration file.
@@ -27,8 +28,8 @@ pub(crate) trait Kind<T> {
     /// Reads a value; `before` is the one in force.
     ///
     /// # Errors
-    /// One sentence, in Redis's words where Redis has the kind.
-    fn read(&self, text: &str, before: &T) -> Result<T, String>;
+    /// Why the setting does not take it.
+    fn read(&self, text: &str, before: &T) -> Result<T, ValueError>;
 
     /// The value as CONFIG GET shows it.
     fn show(&self, value: &T) -> String;
@@ -42,7 +43,7 @@ pub(super) fn whole<T>(least: T, most: T) -> Whole<T> {
 }
 
 impl<T: TryFrom<i64> + PartialOrd + Display + Copy> Kind<T> for Whole<T> {
-    fn read(&self, text: &str, _: &T) -> Result<T, String> {
+    fn read(&self, text: &str, _: &T) -> Result<T, ValueError> {
         number(text, self.0, self.1)
     }
 
@@ -63,11 +64,10 @@ impl<T: TryFrom<u64> + PartialOrd + Display + Copy> Kind<T> for Bytes<T> {
         Form::Bytes
     }
 
-    fn read(&self, text: &str, _: &T) -> Result<T, String> {
+    fn read(&self, text: &str, _: &T) -> Result<T, ValueError> {
         let bytes = T::try_from(parse_size(text)?).ok();
         let within = bytes.filter(|bytes| (self.0..=self.1).contains(bytes));
-        within
-            .ok_or_else(|| format!("argument must be between {} and {} inclusive", self.0, self.1))
+        within.ok_or_else(|| ValueError::out_of_bounds(self.0, self.1))
     }
 
     fn show(&self, value: &T) -> String {
@@ -83,7 +83,7 @@ pub(super) fn yes_or_no() -> YesNo {
 }
 
 impl Kind<bool> for YesNo {
-    fn read(&self, text: &str, _: &bool) -> Result<bool, String> {
+    fn read(&self, text: &str, _: &bool) -> Result<bool, ValueError> {
         switch(text)
     }
 
@@ -104,7 +104,7 @@ impl Kind<String> for Text {
         Form::Text
     }
 
-    fn read(&self, text: &str, _: &String) -> Result<String, String> {
+    fn read(&self, text: &str, _: &String) -> Result<String, ValueError> {
         Ok(text.to_owned())
     }
 
@@ -121,12 +121,11 @@ pub(super) fn one_of<T, const N: usize>(words: [(&'static str, T); N]) -> OneOf<
 }
 
 impl<T: Copy + PartialEq, const N: usize> Kind<T> for OneOf<T, N> {
-    fn read(&self, text: &str, _: &T) -> Result<T, String> {
+    fn read(&self, text: &str, _: &T) -> Result<T, ValueError> {
         let found = self.0.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
-        found.map(|&(_, value)| value).ok_or_else(|| {
-            let words = self.0.each_ref().map(|(word, _)| *word);
-            format!("argument(s) must be one of the following: {}", words.join(", "))
-        })
+        found
+            .map(|&(_, value)| value)
+            .ok_or_else(|| ValueError::none_of(&self.0.each_ref().map(|(word, _)| *word)))
     }
 
     fn show(&self, value: &T) -> String {
@@ -137,27 +136,30 @@ impl<T: Copy + PartialEq, const N: usize> Kind<T> for OneOf<T, N> {
 /// A kind with two functions of its own.
 pub(super) struct By<T> {
     form: Form,
-    read: fn(&str) -> Result<T, String>,
+    read: fn(&str) -> Result<T, ValueError>,
     show: fn(&T) -> String,
 }
 
 /// A word.
-pub(super) fn word<T>(read: fn(&str) -> Result<T, String>, show: fn(&T) -> String) -> By<T> {
+pub(super) fn word<T>(read: fn(&str) -> Result<T, ValueError>, show: fn(&T) -> String) -> By<T> {
     By { form: Form::Word, read, show }
 }
 
 /// Several words.
-pub(super) fn words<T>(read: fn(&str) -> Result<T, String>, show: fn(&T) -> String) -> By<T> {
+pub(super) fn words<T>(read: fn(&str) -> Result<T, ValueError>, show: fn(&T) -> String) -> By<T> {
     By { form: Form::Words, read, show }
 }
 
 /// Quoted text.
-pub(super) fn quoted<T>(read: fn(&str) -> Result<T, String>, show: fn(&T) -> String) -> By<T> {
+pub(super) fn quoted<T>(read: fn(&str) -> Result<T, ValueError>, show: fn(&T) -> String) -> By<T> {
     By { form: Form::Text, read, show }
 }
 
 /// A number of bytes.
-pub(super) fn bytes_by<T>(read: fn(&str) -> Result<T, String>, show: fn(&T) -> String) -> By<T> {
+pub(super) fn bytes_by<T>(
+    read: fn(&str) -> Result<T, ValueError>,
+    show: fn(&T) -> String,
+) -> By<T> {
     By { form: Form::Bytes, read, show }
 }
 
@@ -166,7 +168,7 @@ impl<T> Kind<T> for By<T> {
         self.form
     }
 
-    fn read(&self, text: &str, _: &T) -> Result<T, String> {
+    fn read(&self, text: &str, _: &T) -> Result<T, ValueError> {
         (self.read)(text)
     }
 

@@ -6,6 +6,7 @@
 
 mod choices;
 mod directives;
+pub(crate) mod error;
 mod eviction;
 mod file;
 mod inert;
@@ -34,10 +35,10 @@ use stillframe_redis::Classes;
 pub(crate) use choices::show_percentile;
 use choices::{
     OutputClasses, Save, addresses, algorithm, allowed, bandwidth, beats, directory_name,
-    file_name, percentiles, show_percentiles,
+    event_classes, file_name, percentiles, show_percentiles,
 };
+pub use error::{ConfigError, FileError, QuoteError, ValueError};
 pub(crate) use eviction::Eviction;
-pub use file::FileError;
 use inert::{FIXED, INERT};
 use kinds::{Form, bytes, one_of, quoted, text, whole, word, words, yes_or_no};
 pub use process::LogFormat;
@@ -112,7 +113,7 @@ settings! {
     rdbcompression: bool = true,
         "rdbcompression": yes_or_no();
     notify: Classes = Classes::default(),
-        "notify-keyspace-events": quoted(Classes::parse, |it| it.show());
+        "notify-keyspace-events": quoted(event_classes, |it| it.show());
     tracking_table_max_keys: usize = 1_000_000,
         "tracking-table-max-keys": whole(0, LONG_MAX);
     snapshot: &'static str = "imprint",
@@ -219,7 +220,7 @@ static PLACED: &[Setting] = &[
         || Form::Text,
         |c| std::path::absolute(&c.dir).unwrap_or(c.dir.clone()).display().to_string(),
         |c, value| {
-            c.dir = std::path::absolute(value).map_err(|_| "name a directory")?;
+            c.dir = std::path::absolute(value).map_err(|_| ValueError::Directory)?;
             c.dir_is_named = true;
             Ok(())
         },
@@ -257,15 +258,15 @@ pub(crate) fn find(name: &str) -> Option<&'static Setting> {
     named().find(|(known, _)| *known == name).map(|(_, setting)| setting)
 }
 
-/// What `serve --help` says of settings, those of these names in this order.
+/// What `serve --help` says of settings: those that have a text for it, in the list's order.
 #[must_use]
-pub fn flags_help(names: &[&str]) -> String {
+pub fn flags_help() -> String {
     let defaults = Config::default();
-    names.iter().filter_map(|name| find(name)).map(|it| it.shown_help(&defaults)).collect()
+    all().map(|setting| setting.shown_help(&defaults)).collect()
 }
 
 /// The first `save` at start replaces the defaults, the next ones add to it.
-fn add_save_points(config: &mut Config, value: &str) -> Result<(), String> {
+fn add_save_points(config: &mut Config, value: &str) -> Result<(), ValueError> {
     let Save { points, .. } = Save::parse(value)?;
     if config.save.is_default || points.is_empty() {
         config.save.points.clear();
@@ -290,9 +291,6 @@ fn directive<V: AsRef<[u8]>>(name: &str, values: &[V]) -> String {
     let quoted = values.iter().map(|value| format!(" {}", words::quote(value.as_ref())));
     format!("'{name}{}'", quoted.collect::<String>())
 }
-
-/// What is wrong with a value that is no text.
-const NO_TEXT: &str = "a value is not UTF-8 text";
 
 /// Save after so many seconds if so many changes were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -398,23 +396,23 @@ impl Config {
     /// Sets one directive at start: `set("save", &["60 1000"])`.
     ///
     /// # Errors
-    /// One sentence: what is wrong with the directive or its value.
-    pub fn set<V: AsRef<[u8]>>(&mut self, name: &str, values: &[V]) -> Result<(), String> {
+    /// The directive or its value is wrong.
+    pub fn set<V: AsRef<[u8]>>(&mut self, name: &str, values: &[V]) -> Result<(), ConfigError> {
         let Some(setting) = find(name) else { return self.set_other(name, values) };
         let texts: Result<Vec<&str>, _> =
             values.iter().map(|value| std::str::from_utf8(value.as_ref())).collect();
-        let value = match (&texts.map_err(|_| NO_TEXT)?[..], (setting.form)()) {
+        let value = match (&texts.map_err(|_| ConfigError::NotText)?[..], (setting.form)()) {
             // Several words may come as one: "60 1000".
             ([value], Form::Words) if !value.is_empty() => {
                 let words = words::words(value.as_bytes())?;
-                String::from_utf8(words.join(&b' ')).map_err(|_| NO_TEXT)?
+                String::from_utf8(words.join(&b' ')).map_err(|_| ConfigError::NotText)?
             }
             ([value], _) => (*value).to_owned(),
             (texts, Form::Words) => texts.join(" "),
-            (_, _) => return Err(directive(name, values) + ": wrong number of arguments"),
+            (_, _) => return Err(ConfigError::Count { directive: directive(name, values) }),
         };
         let set = setting.add.unwrap_or(setting.set)(self, &value);
-        set.map_err(|problem| format!("{}: {problem}", directive(name, values)))
+        set.map_err(|error| ConfigError::Value { directive: directive(name, values), error })
     }
 
     /// The data directory, if it was set: relative paths of other settings start from there.

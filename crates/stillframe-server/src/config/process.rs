@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::error::ValueError;
 use super::kinds::{Kind, one_of, text, whole, word, words, yes_or_no};
 use super::setting::settings;
 use super::{Effect, INT_MAX};
@@ -20,7 +21,7 @@ settings! {
     /// Path of the unix socket, or empty.
     unixsocket: String = String::new(),
         "unixsocket": text() .at_start()
-        .help("PATH, --tls-port PORT", "or by a unix socket, or TLS");
+        .help("PATH, --tls-port PORT", "clients connect by a unix socket, or with TLS");
     /// The mode of its file; 0: by the umask.
     unixsocketperm: u32 = 0,
         "unixsocketperm": word(mode, |mode| format!("{mode:o}")) .at_start();
@@ -110,31 +111,31 @@ pub(crate) enum Supervised {
 }
 
 impl AtSignal {
-    fn parse(value: &str) -> Result<Self, String> {
+    fn parse(value: &str) -> Result<Self, ValueError> {
         let mut wish = Self::default();
         let mut words = value.split_whitespace().map(str::to_ascii_lowercase).peekable();
         if words.peek().is_none() {
-            return Err(Self::NONE_OF.to_owned());
+            return Err(Self::none_of());
         }
         for word in words {
             match (&*word, wish.saves) {
                 ("default", _) => {}
                 ("save", Some(false)) | ("nosave", Some(true)) => {
-                    let both = "shutdown options SAVE and NOSAVE can't be used simultaneously";
-                    return Err(both.to_owned());
+                    return Err(ValueError::SaveAndNoSave);
                 }
                 ("save", _) => wish.saves = Some(true),
                 ("nosave", _) => wish.saves = Some(false),
                 ("now", _) => wish.now = true,
                 ("force", _) => wish.force = true,
-                _ => return Err(Self::NONE_OF.to_owned()),
+                _ => return Err(Self::none_of()),
             }
         }
         Ok(wish)
     }
 
-    const NONE_OF: &str =
-        "argument(s) must be one of the following: default, save, nosave, now, force";
+    fn none_of() -> ValueError {
+        ValueError::none_of(&["default", "save", "nosave", "now", "force"])
+    }
 
     fn show(self) -> String {
         let said = [
@@ -149,34 +150,32 @@ impl AtSignal {
     }
 }
 
-fn oom_scores(value: &str) -> Result<[i32; 3], String> {
+fn oom_scores(value: &str) -> Result<[i32; 3], ValueError> {
     let number = |word: &str| word.parse::<i32>().ok().filter(|it| (-2000..=2000).contains(it));
     match value.split_whitespace().map(number).collect::<Vec<_>>()[..] {
         [Some(primary), Some(replica), Some(child)] => Ok([primary, replica, child]),
-        [_, _, _] => {
-            Err("Invalid oom-score-adj-values, elements must be between -2000 and 2000.".to_owned())
-        }
-        _ => Err("wrong number of arguments".to_owned()),
+        [_, _, _] => Err(ValueError::OomScores),
+        _ => Err(ValueError::Count),
     }
 }
 
 /// Permissions in octal digits.
-fn mode(value: &str) -> Result<u32, String> {
+fn mode(value: &str) -> Result<u32, ValueError> {
     let mode = u32::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| "argument must be an octal number between 0 and 777".to_owned())
+    mode.ok_or(ValueError::Mode)
 }
 
-fn address(value: &str) -> Result<IpAddr, String> {
-    value.parse().map_err(|_| "this is no IP address".to_owned())
+fn address(value: &str) -> Result<IpAddr, ValueError> {
+    value.parse().map_err(|_| ValueError::Address)
 }
 
 fn watchers() -> impl Kind<Supervised> {
     one_of([("no", Supervised::No), ("systemd", Supervised::Systemd), ("auto", Supervised::Auto)])
 }
 
-fn supervised(value: &str) -> Result<Supervised, String> {
+fn supervised(value: &str) -> Result<Supervised, ValueError> {
     if value.eq_ignore_ascii_case("upstart") {
-        return Err("this server knows systemd alone: no, systemd or auto".to_owned());
+        return Err(ValueError::Supervisor);
     }
     watchers().read(value, &Supervised::No)
 }

@@ -1,5 +1,6 @@
 //! Settings of replication.
 
+use super::error::ValueError;
 use super::kinds::{Kind, bytes, bytes_by, one_of, text, whole, words, yes_or_no};
 use super::setting::settings;
 use super::{Config, INT_MAX, OutputLimit};
@@ -92,7 +93,7 @@ impl Config {
 }
 
 /// Redis keeps 16 KiB at least.
-fn backlog(value: &str) -> Result<u64, String> {
+fn backlog(value: &str) -> Result<u64, ValueError> {
     bytes(1, i64::MAX as u64).read(value, &0).map(|bytes| bytes.max(16 << 10))
 }
 
@@ -100,14 +101,15 @@ fn show_primary(primary: &Option<(String, u16)>) -> String {
     primary.as_ref().map_or(String::new(), |(host, port)| format!("{host} {port}"))
 }
 
-fn primary(value: &str) -> Result<Option<(String, u16)>, String> {
+fn primary(value: &str) -> Result<Option<(String, u16)>, ValueError> {
     let words: Vec<&str> = value.split_whitespace().collect();
     match words[..] {
         [] => Ok(None),
         [no, one] if no.eq_ignore_ascii_case("no") && one.eq_ignore_ascii_case("one") => Ok(None),
         [host, port] => {
-            Ok(Some((host.to_owned(), port.parse().map_err(|_| "Invalid master port".to_owned())?)))
+            let port = port.parse().map_err(|_| ValueError::PrimaryPort)?;
+            Ok(Some((host.to_owned(), port)))
         }
-        _ => Err("wrong number of arguments".to_owned()),
+        _ => Err(ValueError::Count),
     }
 }

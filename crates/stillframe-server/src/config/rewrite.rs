@@ -12,6 +12,7 @@ use std::path::Path;
 use stillframe_durability::Error;
 use stillframe_durability::disk::Directory;
 
+use super::error::RewriteError;
 use super::kinds::Form;
 use super::values::show_size;
 use super::words::{quote, word, words};
@@ -24,19 +25,19 @@ impl Config {
     /// configuration file: `all` settings, or those that differ from their defaults or are there.
     ///
     /// # Errors
-    /// One sentence: which file, and what is wrong.
+    /// The file cannot be read, or written, or would not be read again.
     pub(crate) fn rewrite(
         &self,
         path: &Path,
         more: &[(&str, Vec<String>)],
         all: bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), RewriteError> {
         let old = match read(path) {
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => Vec::new(),
-            old => old.map_err(|error| error.to_string())?,
+            old => old?,
         };
         let text = self.rewritten(path, &old, more, all)?;
-        replace(path, &text).map_err(|error| error.to_string())
+        Ok(replace(path, &text)?)
     }
 
     pub(super) fn rewritten(
@@ -45,13 +46,13 @@ impl Config {
         old: &[u8],
         more: &[(&str, Vec<String>)],
         all_of_them: bool,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, RewriteError> {
         let mut text = self.in_place(old, more, all_of_them);
         let mut next = Self::default();
         match next.apply_text(path, &text, 0) {
             // An included file may be out of reach from here.
             Err(FileError::Read { .. }) => return Ok(text),
-            read => read.map_err(|error| format!("it could not be read again: {error}"))?,
+            read => read.map_err(RewriteError::Unreadable)?,
         }
         for setting in all().filter(|it| (it.get)(self) != (it.get)(&next)) {
             // What included files say would be added to.

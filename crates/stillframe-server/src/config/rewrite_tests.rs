@@ -175,5 +175,5 @@ fn what_could_not_be_read_again_is_not_written() {
     let path = Path::new("server.conf");
     let refused =
         config.rewritten(path, b"hz 10\nuser\n", &[], false).expect_err("a line is wrong");
-    assert!(refused.contains("server.conf, line 2"), "{refused}");
+    assert!(refused.to_string().contains("server.conf, line 2"), "{refused}");
 }

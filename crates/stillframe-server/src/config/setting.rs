@@ -5,6 +5,7 @@
 //! counts something ends in its unit (`timeout_seconds`).
 
 use super::Config;
+use super::error::ValueError;
 use super::kinds::Form;
 
 /// One setting.
@@ -38,7 +39,7 @@ pub(crate) struct Setting {
 
 type Lines = fn(&Config, &Config) -> Vec<(String, bool)>;
 type Get = fn(&Config) -> String;
-type Set = fn(&mut Config, &str) -> Result<(), String>;
+type Set = fn(&mut Config, &str) -> Result<(), ValueError>;
 
 /// When a setting may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Settings of TLS.
 
 use super::Effect;
+use super::error::ValueError;
 use super::kinds::{one_of, text, whole, words, yes_or_no};
 use super::setting::settings;
 
@@ -72,14 +73,14 @@ impl Protocols {
         .to_owned()
     }
 
-    fn parse(value: &str) -> Result<Self, String> {
+    fn parse(value: &str) -> Result<Self, ValueError> {
         let is_any = value.trim().is_empty();
         let mut protocols = Self { tls12: is_any, tls13: is_any };
         for word in value.split_whitespace() {
             match word.to_ascii_lowercase().as_str() {
                 "tlsv1.2" => protocols.tls12 = true,
                 "tlsv1.3" => protocols.tls13 = true,
-                _ => return Err("this server only speaks TLSv1.2 and TLSv1.3".to_owned()),
+                _ => return Err(ValueError::TlsVersion),
             }
         }
         Ok(protocols)

@@ -2,6 +2,7 @@
 
 use stillframe_resp::parse_integer;
 
+use super::error::ValueError;
 use super::{Config, OutputLimit, OutputLimits, SavePoint};
 
 /// An amount of memory.
@@ -15,13 +16,13 @@ pub enum Size {
 
 impl Size {
     /// `64MB` or `25%`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ValueError> {
         let Some(percent) = text.strip_suffix('%') else {
             return parse_size(text).map(Self::Bytes);
         };
         match percent.trim().parse() {
             Ok(percent @ 1..=100) => Ok(Self::Percent(percent)),
-            _ => Err("a percentage must be between 1% and 100%".to_owned()),
+            _ => Err(ValueError::Percent),
         }
     }
 
@@ -44,17 +45,14 @@ impl std::fmt::Display for Size {
 }
 
 /// `maxmemory-clients`: as [`Size::parse`], in Redis's words when it is none; 0% is 0.
-pub(super) fn share(text: &str) -> Result<Size, String> {
+pub(super) fn share(text: &str) -> Result<Size, ValueError> {
     let percent = text.strip_suffix('%').map(|number| number.parse::<u8>());
     match percent {
         Some(Ok(0)) => Ok(Size::Bytes(0)),
         Some(Ok(percent @ 1..=100)) => Ok(Size::Percent(percent)),
-        Some(Ok(_)) => Err("percentage argument must be less or equal to 100".to_owned()),
-        Some(Err(_)) => Err("argument must be a memory or percent value".to_owned()),
-        None => {
-            let bytes = parse_size(text).map(Size::Bytes);
-            bytes.map_err(|_| "argument must be a memory or percent value".to_owned())
-        }
+        Some(Ok(_)) => Err(ValueError::PercentAbove100),
+        Some(Err(_)) => Err(ValueError::NoShare),
+        None => parse_size(text).map(Size::Bytes).map_err(|_| ValueError::NoShare),
     }
 }
 
@@ -80,8 +78,8 @@ impl Allowed {
 /// (powers of 1024).
 ///
 /// # Errors
-/// One sentence when it is none.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+/// It is none.
+pub fn parse_size(text: &str) -> Result<u64, ValueError> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
     let (number, unit) = lower.split_at(digits);
@@ -95,30 +93,30 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "gb" | "gib" => 1 << 30,
         "t" => 1_000_000_000_000,
         "tb" | "tib" => 1 << 40,
-        _ => return Err("argument must be a memory value".to_owned()),
+        _ => return Err(ValueError::NoSize),
     };
-    let number: u64 = number.parse().map_err(|_| "argument must be a memory value".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "argument must be a memory value".to_owned())
+    let number: u64 = number.parse().map_err(|_| ValueError::NoSize)?;
+    number.checked_mul(factor).ok_or(ValueError::NoSize)
 }
 
 /// A number between two bounds, in Redis's words when it is not.
-pub(super) fn number<T>(text: &str, least: T, most: T) -> Result<T, String>
+pub(super) fn number<T>(text: &str, least: T, most: T) -> Result<T, ValueError>
 where
-    T: TryFrom<i64> + PartialOrd + std::fmt::Display,
+    T: TryFrom<i64> + PartialOrd + std::fmt::Display + Copy,
 {
     let Some(value) = parse_integer(text.as_bytes()) else {
-        return Err("argument couldn't be parsed into an integer".to_owned());
+        return Err(ValueError::NoInteger);
     };
     let value = T::try_from(value).ok().filter(|value| *value >= least && *value <= most);
-    value.ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
+    value.ok_or_else(|| ValueError::out_of_bounds(least, most))
 }
 
 /// `yes` or `no`.
-pub(super) fn switch(text: &str) -> Result<bool, String> {
+pub(super) fn switch(text: &str) -> Result<bool, ValueError> {
     match text.to_ascii_lowercase().as_str() {
         "yes" => Ok(true),
         "no" => Ok(false),
-        _ => Err("argument must be 'yes' or 'no'".to_owned()),
+        _ => Err(ValueError::NotYesOrNo),
     }
 }
 
@@ -128,41 +126,37 @@ pub(super) fn yes_no(value: bool) -> String {
 }
 
 /// `3600 1 300 100`, or nothing.
-pub(super) fn save_points(text: &str) -> Result<Vec<SavePoint>, String> {
-    let invalid = || "Invalid save parameters".to_owned();
+pub(super) fn save_points(text: &str) -> Result<Vec<SavePoint>, ValueError> {
     let numbers: Vec<u64> = text
         .split_whitespace()
-        .map(|word| word.parse().map_err(|_| invalid()))
+        .map(|word| word.parse().map_err(|_| ValueError::SavePoints))
         .collect::<Result<_, _>>()?;
     let (pairs, rest) = numbers.as_chunks::<2>();
     if !rest.is_empty() || pairs.iter().any(|[seconds, _]| *seconds == 0) {
-        return Err(invalid());
+        return Err(ValueError::SavePoints);
     }
     Ok(pairs.iter().map(|&[seconds, changes]| SavePoint { seconds, changes }).collect())
 }
 
 /// `normal 0 0 0 replica 256mb 64mb 60`: the classes named change, the others stay.
-pub(super) fn output_limits(current: OutputLimits, text: &str) -> Result<OutputLimits, String> {
+pub(super) fn output_limits(current: OutputLimits, text: &str) -> Result<OutputLimits, ValueError> {
     let mut limits = current;
     let words: Vec<&str> = text.split_whitespace().collect();
     let (groups, rest) = words.as_chunks::<4>();
     if groups.is_empty() || !rest.is_empty() {
-        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+        return Err(ValueError::OutputLimitCount);
     }
     for [class, hard, soft, seconds] in groups {
-        let wrong = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
         let limit = OutputLimit {
-            hard_bytes: parse_size(hard).map_err(|_| wrong.to_owned())?,
-            soft_bytes: parse_size(soft).map_err(|_| wrong.to_owned())?,
-            soft_seconds: seconds.parse().map_err(|_| wrong.to_owned())?,
+            hard_bytes: parse_size(hard).map_err(|_| ValueError::OutputLimitNumber)?,
+            soft_bytes: parse_size(soft).map_err(|_| ValueError::OutputLimitNumber)?,
+            soft_seconds: seconds.parse().map_err(|_| ValueError::OutputLimitNumber)?,
         };
         match class.to_ascii_lowercase().as_str() {
             "normal" => limits.normal = limit,
             "slave" | "replica" => limits.replica = limit,
             "pubsub" => limits.pubsub = limit,
-            _ => {
-                return Err("Invalid client class specified in buffer limit configuration.".into());
-            }
+            _ => return Err(ValueError::OutputLimitClass),
         }
     }
     Ok(limits)

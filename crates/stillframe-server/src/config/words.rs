@@ -1,12 +1,14 @@
 //! Lines of a configuration file as words, and words as they are written into one.
 
+use super::error::QuoteError;
+
 /// The words of a line that is no comment: blanks separate, quotes hold together, also within a
 /// word. Between double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` stand for bytes,
 /// between single quotes `\'` for a quote.
 ///
 /// # Errors
-/// One sentence when a quote is wrong.
-pub fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+/// A quote is wrong.
+pub fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, QuoteError> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii();
     while !rest.is_empty() {
@@ -18,13 +20,13 @@ pub fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 }
 
 /// Reads one word. Returns what is behind it.
-fn one<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8], String> {
+fn one<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8], QuoteError> {
     while let Some((&byte, behind)) = rest.split_first() {
         match byte {
             b'"' | b'\'' => {
                 let behind = quoted(behind, byte, word)?;
                 if behind.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
-                    return Err("a closing quote must be followed by a blank".to_owned());
+                    return Err(QuoteError::Followed);
                 }
                 return Ok(behind);
             }
@@ -37,10 +39,10 @@ fn one<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8], String> {
 }
 
 /// Reads up to the closing `quote`. Returns what is behind it.
-fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Result<&'a [u8], String> {
+fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Result<&'a [u8], QuoteError> {
     loop {
         rest = match (rest, quote) {
-            ([], _) => return Err("a quote is not closed".to_owned()),
+            ([], _) => return Err(QuoteError::Open),
             ([byte, rest @ ..], quote) if *byte == quote => return Ok(rest),
             ([b'\\', b'x', high, low, rest @ ..], b'"')
                 if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
