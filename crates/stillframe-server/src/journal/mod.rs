@@ -59,7 +59,7 @@ pub(crate) struct Journal {
     history: History,
     open: Option<Open>,
     /// Why writes are refused.
-    problem: Option<String>,
+    problem: Option<LogProblem>,
     /// Number of the last record, of all generations.
     last: u64,
     /// Bytes of log written since the start, and those of them that are in the last image.
@@ -176,8 +176,8 @@ impl Journal {
     }
 
     /// Why writes are refused, if they are.
-    pub(crate) fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+    pub(crate) fn problem(&self) -> Option<&LogProblem> {
+        self.problem.as_ref()
     }
 
     /// The record for which replies must wait now.
@@ -330,8 +330,8 @@ impl Journal {
     }
 
     /// Notes that no log could begin: writes are refused.
-    pub(crate) fn not_begun(&mut self, problem: &dyn Display) {
-        self.problem = Some(not_begun(problem));
+    pub(crate) fn not_begun(&mut self, error: &dyn Display) {
+        self.problem = Some(LogProblem::NotBegun(error.to_string()));
     }
 
     /// Begins a new generation after the last record.
@@ -356,7 +356,13 @@ impl Journal {
     }
 }
 
-/// Why writes are refused while there is no log.
-fn not_begun(problem: &dyn Display) -> String {
-    format!("the log cannot be begun: {problem}")
+/// Why writes are refused while no log counts.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogProblem {
+    /// No log could begin, or no image that names it could be saved.
+    #[error("the log cannot be begun: {0}")]
+    NotBegun(String),
+    /// The log that counted takes no more records.
+    #[error("{}", .0.as_deref().unwrap_or("the log takes no more records"))]
+    Failed(Option<String>),
 }

@@ -7,7 +7,7 @@ use stillframe_durability::Error;
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::{Consumer, Ledger};
 
-use super::{Covered, Journal, RETRY_PAUSE};
+use super::{Covered, Journal, LogProblem, RETRY_PAUSE};
 use crate::config::Config;
 use crate::state::ServerState;
 
@@ -113,7 +113,7 @@ impl Journal {
             return false;
         };
         let stats = open.log.stats();
-        let problem = stats.failed.unwrap_or_else(|| "the log takes no more records".to_owned());
+        let problem = LogProblem::Failed(stats.failed);
         tracing::error!(
             "the log failed, writes are refused until it can be begun anew; records up to {} were \
              made durable, {} were not: {problem}",
@@ -138,7 +138,7 @@ impl Journal {
         let named = cover.position.map(|position| position.generation);
         if self.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
             self.abandon(keyspace, ledger); // its files go when the next one is begun
-            self.problem = problem.map(|it| super::not_begun(&it)).or(self.problem.take());
+            self.problem = problem.map(LogProblem::NotBegun).or(self.problem.take());
             self.retry_at = Some(Instant::now() + RETRY_PAUSE);
         }
     }

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use super::apply::apply;
+use super::failure::Failure;
 use super::follower::Follower;
-use super::following::Failure;
 use super::link::{Link, Question, Step};
 use crate::state::ServerState;
 
@@ -28,7 +28,7 @@ impl Follower<'_> {
         let Some(following) = &mut replication.following else { return };
         following.more = false;
         if std::mem::take(&mut following.kill) && following.link.is_some() {
-            following.fail("the connection is ended, as a client wishes");
+            following.fail(&Failure::Wished);
         }
         if following.load.is_some() {
             return self.load_slice();
@@ -46,7 +46,7 @@ impl Follower<'_> {
             following.last_io = now;
             match connected {
                 Ok(link) => following.link = Some(link),
-                Err(error) => following.fail(&format!("cannot connect: {error}")),
+                Err(error) => following.fail(&Failure::NotConnected(error)),
             }
             return;
         }
@@ -58,8 +58,7 @@ impl Follower<'_> {
                 && !self.state.hub.is_paused();
             following.link = Some(link);
             match outcome {
-                Err(Failure::Ended(problem)) => following.fail(&problem),
-                Err(Failure::Unusable(problem)) => following.fail_badly(&problem),
+                Err(failure) => following.fail(&failure),
                 Ok(()) if silent => following.fail_silent(),
                 Ok(()) => {}
             }
@@ -123,7 +122,7 @@ impl Follower<'_> {
                 Step::Receiving(_) => self.receive(link)?,
                 Step::Streaming => {
                     return apply(self.keyspace, self.state, self.table, link)
-                        .map_err(|error| Failure::Unusable(error.to_string()));
+                        .map_err(|error| Failure::Stream(error.into()));
                 }
             }
             if link.input.len() == left {

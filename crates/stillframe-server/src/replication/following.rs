@@ -9,6 +9,7 @@ use mio::net::TcpStream;
 use rustix::io::Errno;
 use stillframe_redis::Address;
 
+use super::failure::Failure;
 use super::link::{Link, Step};
 use super::reception::{Load, Reception};
 use crate::client::Session;
@@ -124,8 +125,8 @@ impl Following {
     }
 
     /// Notes that the connection has ended, or must.
-    pub(super) fn fail(&mut self, problem: &str) {
-        tracing::warn!("the primary {}:{}: {problem}", self.host, self.port);
+    pub(super) fn fail(&mut self, failure: &Failure) {
+        tracing::warn!("the primary {}:{}: {failure}", self.host, self.port);
         self.link = None;
         let now = Instant::now();
         self.down_since.get_or_insert(now);
@@ -133,22 +134,20 @@ impl Following {
         if let Some(session) = &mut self.session {
             session.caller.transaction = None;
         }
+        if failure.is_bad() {
+            self.lost = true;
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+        }
     }
 
     /// Closes a link that was silent for `repl-timeout`.
     pub(super) fn fail_silent(&mut self) {
-        self.fail(match self.state() {
-            "connected" => "MASTER timeout: no data nor PING received (repl-timeout)",
-            "sync" => "Timeout receiving bulk data from MASTER (repl-timeout)",
-            _ => "Timeout connecting to the MASTER (repl-timeout)",
-        });
-    }
-
-    /// Notes that the primary's bytes are unusable: only an image can help, perhaps after a pause.
-    pub(super) fn fail_badly(&mut self, problem: &str) {
-        self.fail(problem);
-        self.lost = true;
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        let doing = match self.state() {
+            "connected" => "MASTER timeout: no data nor PING received",
+            "sync" => "Timeout receiving bulk data from MASTER",
+            _ => "Timeout connecting to the MASTER",
+        };
+        self.fail(&Failure::Silent { doing });
     }
 
     /// Begins to follow the stream, where `db` is selected.
@@ -183,29 +182,6 @@ impl Following {
             None => Stream::Tcp(stream),
         };
         Ok(Link::over(stream))
-    }
-}
-
-/// Why the connection cannot go on.
-pub(super) enum Failure {
-    /// The connection has ended, or the primary cannot serve now.
-    Ended(String),
-    /// The received bytes are unusable.
-    Unusable(String),
-}
-
-impl From<Errno> for Failure {
-    fn from(error: Errno) -> Self {
-        io::Error::from(error).into()
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Ended(match error.kind() {
-            io::ErrorKind::UnexpectedEof => "it has closed the connection".to_owned(),
-            _ => format!("the connection failed: {error}"),
-        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The handshake of a replica with its primary: one question at a time.
 
+use super::failure::Failure;
 use super::follower::Follower;
-use super::following::Failure;
 use super::link::{Link, Question, Step};
 use super::roles::call_failover_off;
 use crate::state::ServerState;
@@ -64,7 +64,7 @@ pub(super) fn line(link: &mut Link) -> Result<Option<String>, Failure> {
     loop {
         let Some(end) = link.input.iter().position(|&byte| byte == b'\n') else {
             if link.input.len() > LINE_BYTES_MAX {
-                return Err(Failure::Ended("its answer is no line".to_owned()));
+                return Err(Failure::NoLine);
             }
             return Ok(None);
         };
@@ -81,17 +81,16 @@ impl Follower<'_> {
     pub(super) fn answered(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Asked(question) = link.step else { return Ok(()) };
         let Some(answer) = line(link)? else { return Ok(()) };
-        let refused = |what: &str| Err(Failure::Ended(format!("it refuses {what}: {answer}")));
         match question {
             Question::Ping => {
                 let knows_us_not = ["-NOAUTH", "-NOPERM", "-ERR operation not permitted"];
                 if !answer.starts_with('+') && !knows_us_not.iter().any(|it| answer.starts_with(it))
                 {
-                    return refused("to serve");
+                    return Err(Failure::Refused { answer });
                 }
             }
             Question::Auth if answer.starts_with('-') => {
-                return Err(Failure::Ended(format!("Unable to AUTH to MASTER: {answer}")));
+                return Err(Failure::Stranger { answer });
             }
             Question::Psync => return self.psynced(link, &answer),
             // A primary that does not know REPLCONF may refuse the question.
@@ -107,7 +106,7 @@ impl Follower<'_> {
         match words[..] {
             ["+FULLRESYNC", id, offset] => {
                 let Some(offset) = offset.parse().ok().filter(|_| id.len() == 40) else {
-                    return Err(Failure::Unusable(format!("its answer is unknown: {answer}")));
+                    return Err(Failure::Unknown { answer: answer.to_owned() });
                 };
                 replication.failover = None;
                 tracing::info!("the primary sends an image, at offset {offset}");
@@ -132,7 +131,7 @@ impl Follower<'_> {
             _ => {
                 let why = format!("Failover target rejected psync request: {answer}");
                 call_failover_off(self.keyspace, self.state, &why);
-                return Err(Failure::Ended(format!("it cannot send its data now: {answer}")));
+                return Err(Failure::NotNow { answer: answer.to_owned() });
             }
         }
         Ok(())

@@ -16,6 +16,7 @@
 mod agreement;
 mod apply;
 mod failover;
+mod failure;
 mod feed;
 mod follow;
 mod follower;

@@ -4,7 +4,6 @@
 //! - An image without a length ends with forty announced bytes; nothing follows them until this
 //!   server sends a reply.
 
-use std::fmt::Display;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,8 @@ use stillframe_durability::disk::{Input, write_all_at};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
 
+use super::failure::Failure;
 use super::follower::Follower;
-use super::following::Failure;
 use super::handshake::line;
 use super::link::{Link, Step};
 use super::reception::{Ending, Load, MARK_BYTES, Reception};
@@ -27,20 +26,20 @@ const BATCH: usize = 32;
 
 /// Reads the announcement of an image.
 pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
-    let Some(text) = line(link)? else { return Ok(()) };
-    let ending =
-        match text.strip_prefix('$') {
-            None => return Err(Failure::Ended(format!("it cannot send an image: {text}"))),
-            Some(rest) => match rest.strip_prefix("EOF:") {
-                Some(mark) if mark.len() == MARK_BYTES => {
-                    Ending::Mark { mark: mark.as_bytes().to_vec(), tail: Vec::new() }
-                }
-                Some(_) => return Err(Failure::Ended(format!("its image has no mark: {text}"))),
-                None => Ending::After(rest.parse().map_err(|_| {
-                    Failure::Ended(format!("the length of its image is none: {text}"))
-                })?),
+    let Some(answer) = line(link)? else { return Ok(()) };
+    let ending = match answer.strip_prefix('$') {
+        None => return Err(Failure::NoImage { answer }),
+        Some(rest) => match rest.strip_prefix("EOF:") {
+            Some(mark) if mark.len() == MARK_BYTES => {
+                Ending::Mark { mark: mark.as_bytes().to_vec(), tail: Vec::new() }
+            }
+            Some(_) => return Err(Failure::NoMark { answer }),
+            None => match rest.parse() {
+                Ok(bytes) => Ending::After(bytes),
+                Err(_) => return Err(Failure::NoLength { answer }),
             },
-        };
+        },
+    };
     link.step = Step::Receiving(Reception { file: None, ending, bytes: 0 });
     Ok(())
 }
@@ -49,17 +48,12 @@ impl Follower<'_> {
     /// Takes the received part of an image.
     pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
-        let failed = |error: &dyn Display| {
-            Failure::Ended(format!("its image cannot be kept in a file: {error}"))
-        };
         let file = match receiving.file.take() {
             Some(file) => file,
-            None => {
-                self.state.storage.saves.directory().create_nameless().map_err(|e| failed(&e))?
-            }
+            None => self.state.storage.saves.directory().create_nameless()?,
         };
         let (taken, ends) = receiving.take(&link.input);
-        write_all_at(&*file, receiving.bytes, &link.input[..taken]).map_err(|e| failed(&e))?;
+        write_all_at(&*file, receiving.bytes, &link.input[..taken]).map_err(Failure::NotWritten)?;
         receiving.bytes += taken as u64;
         link.input.drain(..taken);
         if !ends {
@@ -136,7 +130,7 @@ impl Follower<'_> {
             Ok(true) => self.loaded(&load),
             Err(problem) => {
                 self.keyspace.clear_all();
-                following.fail_badly(&format!("its image cannot be loaded: {problem}"));
+                following.fail(&Failure::NotLoaded(problem.into()));
             }
         }
     }
@@ -166,8 +160,8 @@ impl Follower<'_> {
             let outcome = self.advance(&mut link);
             let Some(following) = &mut self.state.replication.following else { return };
             following.link = Some(link);
-            if let Err(Failure::Ended(problem) | Failure::Unusable(problem)) = outcome {
-                following.fail_badly(&problem);
+            if let Err(failure) = outcome {
+                following.fail(&failure);
             }
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mio::net::UnixStream as Watched;
 use stillframe_durability::disk::SimulatedDisk;
 
+use super::super::failure::Failure;
 use super::super::link::Link;
 use super::{Contents, contents};
 use crate::client::{Client, Session};
@@ -158,7 +159,7 @@ impl Node {
         }
         let following = state.replication.following.as_mut().expect("it follows");
         if following.link.is_some() {
-            following.fail("the test ends the connection");
+            following.fail(&Failure::Wished);
         }
         following.link = Some(Link::over(near));
         far
