@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use stillframe_server::{Config, ConfigError, split_words};
+use stillframe_server::{Config, ConfigError, enter_directory, leaves_terminal, split_words};
 
 use crate::outcome::fail;
 use crate::{allocator, daemon, logs};
@@ -148,13 +148,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(config) => config,
         Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe serve --help')")),
     };
-    if config.leaves_terminal() && !is_daemon {
+    if leaves_terminal(&config) && !is_daemon {
         return match daemon::start(words, &input) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &format_args!("cannot leave the terminal: {error}")),
         };
     }
-    if let Err(error) = config.enter_directory() {
+    if let Err(error) = enter_directory(&mut config) {
         return fail(1, &error);
     }
     if let Err(problem) = logs::start_for(&mut config) {

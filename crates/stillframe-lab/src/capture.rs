@@ -223,17 +223,6 @@ enum Store {
     },
 }
 
-impl Verify {
-    /// Whether a block is compared.
-    pub(crate) fn looks_at(self, block: usize) -> bool {
-        match self {
-            Self::Full => true,
-            Self::Sample => block.is_multiple_of(16),
-            Self::Off => false,
-        }
-    }
-}
-
 impl LabSink {
     fn look_at(&self, block: usize, words: &[u64]) {
         if !self.verify.looks_at(block) {

@@ -338,6 +338,17 @@ pub enum Verify {
     Off,
 }
 
+impl Verify {
+    /// Whether a block is compared.
+    pub(crate) fn looks_at(self, block: usize) -> bool {
+        match self {
+            Self::Full => true,
+            Self::Sample => block.is_multiple_of(16),
+            Self::Off => false,
+        }
+    }
+}
+
 impl FromStr for Verify {
     type Err = String;
 

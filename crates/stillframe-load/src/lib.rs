@@ -28,7 +28,6 @@ mod run;
 mod schedule;
 mod side;
 mod tally;
-mod text;
 mod trace;
 mod verify;
 mod wait;

@@ -1,5 +1,7 @@
 //! The results of a measurement, as values and as JSON; `text` puts them into words.
 
+mod text;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use stillframe_measure::scale::number;

@@ -317,7 +317,7 @@ fn not_a_number(offset: u64) -> Problem {
 
 impl<R: Read> Source<R> {
     /// A score as text: a byte of length, or one of three that stand for no number and infinities.
-    pub(crate) fn text_score(&mut self) -> Result<f64, DecodeError> {
+    fn text_score(&mut self) -> Result<f64, DecodeError> {
         let offset = self.offset();
         Ok(match self.array("the length of a score")? {
             [253] => f64::NAN,

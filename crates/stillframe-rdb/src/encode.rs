@@ -1,5 +1,7 @@
 //! The writer of RDB files, and of single values as DUMP gives them.
 
+mod collections;
+
 use crate::format::*;
 use crate::pack::{INTSET_NUMBERS_MAX, Listpack, PACK_BYTES};
 use crate::sheet::{BUFFER_BYTES, Output, Sheet};

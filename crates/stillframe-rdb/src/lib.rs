@@ -58,7 +58,6 @@
 
 #![forbid(unsafe_code)]
 
-mod collections;
 mod crc64;
 mod decode;
 mod elements;

@@ -255,7 +255,7 @@ impl Running {
 }
 
 impl RunError {
-    pub(crate) fn plain(text: &str) -> Self {
+    fn plain(text: &str) -> Self {
         Self { text: text.into(), counted: false }
     }
 

@@ -50,7 +50,7 @@ pub use import::{Imported, import};
 #[cfg(any(test, feature = "in-process"))]
 pub use in_process::{Image, InProcess};
 pub use rewind::{RewindError, Rewound, rewind};
-pub use start::serve;
+pub use start::{enter_directory, leaves_terminal, serve};
 
 /// The version of Redis whose commands, replies and files these are.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";

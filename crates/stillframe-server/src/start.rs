@@ -65,27 +65,25 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     server.run()
 }
 
-impl Config {
-    /// Whether the server leaves the terminal; not if a supervisor waits for it.
-    #[must_use]
-    pub fn leaves_terminal(&self) -> bool {
-        self.process.daemonize && !process::is_supervised(self.process.supervised)
-    }
+/// Whether the server leaves the terminal; not if a supervisor waits for it.
+#[must_use]
+pub fn leaves_terminal(config: &Config) -> bool {
+    config.process.daemonize && !process::is_supervised(config.process.supervised)
+}
 
-    /// Enters the data directory, if it was named: relative paths of other settings then start
-    /// there, as in Redis.
-    ///
-    /// # Errors
-    /// [`ServeError::Directory`].
-    pub fn enter_directory(&mut self) -> Result<(), ServeError> {
-        let failed = |error| ServeError::Directory { path: self.dir.clone(), error };
-        self.dir = std::path::absolute(&self.dir).map_err(failed)?;
-        if self.dir_is_named {
-            persistence::create(&self.dir)?;
-            self.dir = persistence::enter(&self.dir)?;
-        }
-        Ok(())
+/// Enters the data directory, if it was named: relative paths of other settings then start there,
+/// as in Redis.
+///
+/// # Errors
+/// [`ServeError::Directory`].
+pub fn enter_directory(config: &mut Config) -> Result<(), ServeError> {
+    let failed = |error| ServeError::Directory { path: config.dir.clone(), error };
+    config.dir = std::path::absolute(&config.dir).map_err(failed)?;
+    if config.dir_is_named {
+        persistence::create(&config.dir)?;
+        config.dir = persistence::enter(&config.dir)?;
     }
+    Ok(())
 }
 
 /// The file with the id of this process while the server runs.
