@@ -8,7 +8,10 @@
 //!   Rust works that way.
 //! - Paths inside macro calls are read as tokens.
 //!
-//! What this does not see: methods of a type whose `impl` stands in another file.
+//! A method is no name that a file imports, so a cycle through methods would not be seen. Hence a
+//! second rule: the methods of a type lie in its room, that is, below its file or in its folder.
+//! Private methods, which nobody else calls, and methods of traits, which a caller imports, may lie
+//! anywhere. Within a folder, a cycle through methods alone stays unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,6 +29,13 @@ type Words = Vec<String>;
 /// The path of a module below the root of its crate.
 type Name = Vec<String>;
 
+/// Methods outside of their type's room, each with its reason: crate, file and type.
+const STRAYS: [[&str; 3]; 2] = [
+    // Helpers for handlers, by the types of values; the context itself knows no type.
+    ["crates/stillframe-redis/src", "command/blocking.rs", "Context"],
+    ["crates/stillframe-redis/src", "command/collection.rs", "Context"],
+];
+
 /// Steps after which a name is not followed further: a cycle of re-exports.
 const STEPS_MAX: usize = 16;
 
@@ -36,7 +46,14 @@ const STEPS_MAX: usize = 16;
 pub(crate) fn check(root: &Path, report: &mut Report) -> io::Result<()> {
     for folder in sources(root)? {
         let name = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
-        for cycle in Crate::read(&folder)?.cycles() {
+        let read = Crate::read(&folder)?;
+        for (file, owner, home) in read.strays() {
+            if !STRAYS.contains(&[&name, file, owner]) {
+                let found = format!("{name}/{file}: methods of {owner}, which {home} defines");
+                report.faults.push(found);
+            }
+        }
+        for cycle in read.cycles() {
             let files = cycle.join(", ");
             report.faults.push(format!("{name}: {} files import each other: {files}", cycle.len()));
         }
@@ -73,6 +90,8 @@ struct Module {
     globs: Vec<(Words, bool)>,
     /// Paths that the code names.
     paths: BTreeSet<Words>,
+    /// The types that get methods here which others may call.
+    extended: BTreeSet<Words>,
 }
 
 impl Crate {
@@ -134,6 +153,23 @@ impl Crate {
             imports.extend(others);
         }
         circles(&edges)
+    }
+
+    /// Files with methods of a type that another room defines, the type, and the file that does.
+    fn strays(&self) -> Vec<(&str, &str, &str)> {
+        let mut found = Vec::new();
+        for (name, module) in &self.modules {
+            for path in &module.extended {
+                let Some((home, [owner, ..])) = self.find(name, path, STEPS_MAX) else { continue };
+                let home = self.modules[home].file.as_str();
+                let folder = home.rsplit_once('/').map(|(folder, _)| folder);
+                let beside = folder.is_some_and(|folder| is_room_of(folder, &module.file));
+                if !beside && !is_room_of(home, &module.file) {
+                    found.push((module.file.as_str(), owner.as_str(), home));
+                }
+            }
+        }
+        found
     }
 
     /// The files whose names a module uses.
@@ -287,6 +323,13 @@ impl Module {
             return;
         }
         self.items.extend(ident.map(ToString::to_string));
+        if let Item::Impl(block) = item
+            && block.trait_.is_none()
+            && block.items.iter().any(is_shown)
+            && let syn::Type::Path(owner) = &*block.self_ty
+        {
+            self.extended.insert(words_of(&owner.path));
+        }
         self.visit_item(item);
     }
 
@@ -347,6 +390,19 @@ impl Module {
     }
 }
 
+/// Whether an item of an `impl` block can be used from outside of its file.
+fn is_shown(item: &syn::ImplItem) -> bool {
+    match item {
+        syn::ImplItem::Fn(it) => !is_test(&it.attrs) && !matches!(it.vis, Visibility::Inherited),
+        syn::ImplItem::Const(it) => !matches!(it.vis, Visibility::Inherited),
+        _ => false,
+    }
+}
+
+fn words_of(path: &syn::Path) -> Words {
+    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
+}
+
 impl Visit<'_> for Module {
     fn visit_item_use(&mut self, item: &syn::ItemUse) {
         let shown = !matches!(item.vis, Visibility::Inherited);
@@ -357,7 +413,7 @@ impl Visit<'_> for Module {
 
     fn visit_path(&mut self, path: &syn::Path) {
         if path.leading_colon.is_none() {
-            self.paths.insert(path.segments.iter().map(|it| it.ident.to_string()).collect());
+            self.paths.insert(words_of(path));
         }
         visit::visit_path(self, path);
     }
@@ -430,15 +486,20 @@ impl<'e> Search<'e> {
 mod tests {
     use super::*;
 
-    /// The cycles of a crate with these files.
-    fn cycles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+    /// A crate with these files.
+    fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a directory");
         for (name, text) in files {
             let path = folder.path().join(name);
             fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
             fs::write(path, text).expect("writable");
         }
-        Crate::read(folder.path()).expect("it is Rust").cycles()
+        folder
+    }
+
+    /// The cycles of a crate with these files.
+    fn cycles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        Crate::read(written(files).path()).expect("it is Rust").cycles()
     }
 
     /// Two modules of which `a` imports `b`, and `b` says `text`.
@@ -479,6 +540,46 @@ mod tests {
             "pub struct B; fn f() { let a = 1; b::a::f() } // crate::a::f()",
         ] {
             assert!(!imported(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn methods_lie_in_the_room_of_their_type() {
+        let strays = |file: &str, text: &str| {
+            let a = ("a.rs", "pub struct A; mod below;");
+            let room = ("room/mod.rs", "mod owner; mod beside; pub use owner::B;");
+            let mut files = vec![
+                ("lib.rs", "mod a; mod b; mod room; pub use a::A;"),
+                a,
+                ("a/below.rs", ""),
+                ("b.rs", ""),
+                room,
+                ("room/owner.rs", "pub struct B;"),
+                ("room/beside.rs", ""),
+            ];
+            files.retain(|(name, _)| *name != file);
+            files.push((file, text));
+            let folder = written(&files);
+            Crate::read(folder.path()).expect("it is Rust").strays().len()
+        };
+        for text in [
+            "use crate::a::A; impl A { pub fn f() {} }",
+            "impl crate::A { pub(crate) fn f() {} }",
+            "use crate::room::B; impl B { fn f() {} pub(super) fn g() {} }",
+            "use crate::room; impl room::B { pub const C: u8 = 1; }",
+        ] {
+            assert_eq!(strays("b.rs", text), 1, "{text}");
+        }
+        for (file, text) in [
+            ("b.rs", "use crate::a::A; impl A { fn f() {} }"),
+            ("b.rs", "use crate::a::A; impl Clone for A { fn clone(&self) -> A { A } }"),
+            ("b.rs", "use crate::a::A; #[cfg(test)] impl A { pub fn f() {} }"),
+            ("b.rs", "struct Own; impl Own { pub fn f() {} }"),
+            ("a.rs", "pub struct A; impl A { pub fn f() {} }"),
+            ("a/below.rs", "impl super::A { pub fn f() {} }"),
+            ("room/beside.rs", "use super::owner::B; impl B { pub fn f() {} }"),
+        ] {
+            assert_eq!(strays(file, text), 0, "{file}: {text}");
         }
     }
 
