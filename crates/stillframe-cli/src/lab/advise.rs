@@ -17,9 +17,9 @@ Examples:
   stillframe lab advise --size 1GiB --item-bytes 8 --updates 500k --reads-per-update 4
       --memory 3GiB --begin 5ms --interval 60s --report report
 
-Among the algorithms that keep within --memory and --begin, the one with the least cost of updates
-and reads while images are taken is named; a read counts as an update. Figures are those of the
-documents, or of --report, whose load nearest to the need counts. What they do not cover is listed.
+The advice names the algorithm with the least cost of updates and reads while images are taken,
+among those within --memory and --begin; a read counts as an update. Figures are those of the
+documents, or of the load in --report nearest to the need. The advice lists what they do not cover.
 Exit status: 0 advice, 1 no algorithm keeps within the limits, 2 wrong usage.";
 
 #[derive(Args)]

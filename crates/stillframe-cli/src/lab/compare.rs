@@ -31,9 +31,9 @@ Distributions: uniform; zipf:THETA (items by Zipf's law, scattered over the stat
 objects:ITEMS:THETA (objects by Zipf, then an item in one by Zipf; Cao et al. have
 objects:2000:0.5); gaussian[:DEVIATION].
 Sizes: 64MB, 1GiB (powers of 1024); counts: 256k, 1M (thousands).
-Each round runs in a process of its own, all algorithms once before any of them again. What is
-timed: begin, updates and reads of a tick. Every block of every image is compared with a replay of
-all updates, outside what is timed. Memory is the proportional set size of the process and its
+Each round runs in a process of its own, all algorithms once before any of them again. The lab times
+begin, updates and reads of a tick. It compares every block of every image with a replay of all
+updates, outside of the timed parts. Memory is the proportional set size of the process and its
 children less the lab's own buffers, sampled at 50, 90 and 99 % of one more image after the timed
 ticks. Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C
 (finished rounds are kept), 3 the machine is busy.";

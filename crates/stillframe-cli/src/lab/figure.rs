@@ -28,8 +28,8 @@ Examples:
 Writes index.html (one page, no network needed), results.jsonl and one SVG for each figure. A point
 is the median over rounds, bars span all rounds; rounds of all algorithms are interleaved. Workloads
 that figures share are run once. Each round judges each claim by the rule that stands with it: two
-rounds at least, and four of five, must agree; undecided claims get further rounds. A busy machine
-is refused.
+rounds at least, and four of five, must agree; undecided claims get further rounds. The lab refuses
+a busy machine.
 Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C (the page has
 what is finished), 3 the machine is busy.";
 
