@@ -5,8 +5,6 @@
 //! - A request is one line and some headers within [`REQUEST_BYTES_MAX`] and [`REQUEST_TIME_MAX`];
 //!   bodies are not read. At most [`CONNECTIONS_MAX`] are served at once, others are refused.
 
-mod figure;
-mod figures;
 mod http;
 mod text;
 
@@ -17,8 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use crate::ServeError;
+use crate::commands::figures::Family;
 use crate::net::Waker;
-pub(crate) use figure::Figures;
 
 /// Connections served at once.
 const CONNECTIONS_MAX: usize = 8;
@@ -30,7 +28,7 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A request for the figures.
-type Question = SyncSender<Figures>;
+type Question = SyncSender<Vec<Family>>;
 
 /// The command thread's end.
 #[derive(Default)]
@@ -97,7 +95,7 @@ impl Service {
 
 impl Metrics {
     /// Sends the figures to all who asked.
-    pub(crate) fn answer(&self, copy: impl Fn() -> Figures) {
+    pub(crate) fn answer(&self, copy: impl Fn() -> Vec<Family>) {
         let Some(questions) = &self.0 else { return };
         while let Ok(question) = questions.try_recv() {
             // A connection that has gone needs no answer.

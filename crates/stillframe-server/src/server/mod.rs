@@ -25,8 +25,9 @@ use stillframe_keyspace::Keyspace;
 use self::queue::Queue;
 use crate::client::SHARED_BYTES;
 use crate::commands::Table;
+use crate::commands::figures::{Seen, families};
 use crate::hub::Delivery;
-use crate::metrics::{Figures, Metrics};
+use crate::metrics::Metrics;
 use crate::net::{Poller, Ready};
 use crate::process::shutdown;
 use crate::replay::{Host, Parts};
@@ -262,7 +263,7 @@ impl Server {
             }
             Ready::Listener(number) => accept::all(&mut self.state, &self.poller, number),
             Ready::Woken => {
-                let figures = || Figures::of(&self.keyspace, &self.state, &self.table);
+                let figures = || families(&Seen::of(&self.keyspace, &self.state, &self.table));
                 self.metrics.answer(figures);
             }
             Ready::Client { place, readable, writable, ended } => {

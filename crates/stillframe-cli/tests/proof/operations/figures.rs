@@ -11,7 +11,7 @@ fn start() -> (Server, u16) {
     (Setup::new(Kind::Ours("imprint")).flags(&flags).start(), port)
 }
 
-fn get(port: u16, request: &str) -> String {
+pub(super) fn get(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut text = String::new();

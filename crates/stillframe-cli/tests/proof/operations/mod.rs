@@ -6,6 +6,7 @@ mod figures;
 mod followers;
 mod logs;
 mod secure;
+mod shape;
 mod sockets;
 
 use std::process::{Command, Output, Stdio};

@@ -1,343 +1,64 @@
-//! The figures of the server: one list, which INFO and `/metrics` print.
-//!
-//! - An entry names the field of INFO, how to read it, and the metric of Prometheus, if any.
-//!   Entries stand in the order of INFO's sections.
-//! - Figures with labels in Prometheus (commands, errors, databases, replicas) are lines in INFO
-//!   and families in `metrics`.
+//! The list of figures, in the order of INFO's sections.
 
-use std::cell::OnceCell;
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use stillframe_keyspace::{Keyspace, KeyspaceStats};
 use stillframe_script::Engine;
 
-use super::Table;
+use super::rows::{COMMANDS, DATABASES, ERRORS, LATENCIES, REPLICAS};
+use super::{Figure, Labels, Seen, Value, always, figure, is_syncing, none, of_process, rows};
 use crate::clock::unix_millis;
 use crate::hub::Kind;
-use crate::journal::LogFigures;
-use crate::memory::{OWN_BYTES, arena_bytes, counted_bytes, used_bytes};
+use crate::memory::{OWN_BYTES, arena_bytes};
 use crate::persistence::{Save, whole_micros};
 use crate::process;
-use crate::replication::{Following, Phase};
-use crate::state::ServerState;
 
-/// What figures are read from.
-pub(crate) struct Seen<'a> {
-    pub(crate) keyspace: &'a Keyspace,
-    pub(crate) server: &'a ServerState,
-    pub(crate) table: &'a Table,
-    stats: KeyspaceStats,
-    process: OfProcess,
-    used: OnceCell<u64>,
-    log: OnceCell<Option<LogFigures>>,
+/// A section of INFO.
+pub(in crate::commands) struct Section {
+    pub(in crate::commands) name: &'static str,
+    /// Whether INFO shows it unasked.
+    pub(in crate::commands) is_default: bool,
+    pub(in crate::commands) figures: &'static [Figure],
 }
 
-/// What the operating system knows of the process; the server asks it at most once.
-#[derive(Default)]
-struct OfProcess {
-    resident: OnceCell<(u64, u64)>,
-    cpu_seconds: OnceCell<[f64; 4]>,
+const fn section(name: &'static str, figures: &'static [Figure]) -> Section {
+    Section { name, is_default: true, figures }
 }
 
-impl OfProcess {
-    /// Memory of the process, and the most of it so far.
-    fn resident(&self) -> (u64, u64) {
-        *self.resident.get_or_init(process::resident_bytes)
-    }
-
-    fn cpu(&self, which: usize) -> Value {
-        Value::Real(self.cpu_seconds.get_or_init(process::cpu_seconds)[which], 6)
+impl Section {
+    /// INFO shows it when it is asked for.
+    const fn on_request(self) -> Self {
+        Self { is_default: false, ..self }
     }
 }
 
-impl<'a> Seen<'a> {
-    pub(crate) fn of(keyspace: &'a Keyspace, server: &'a ServerState, table: &'a Table) -> Self {
-        let (process, used, log) = Default::default();
-        Self { keyspace, server, table, stats: keyspace.stats(), process, used, log }
-    }
-
-    fn used(&self) -> u64 {
-        *self.used.get_or_init(|| used_bytes(self.keyspace, self.server))
-    }
-
-    fn counted(&self) -> u64 {
-        counted_bytes(self.keyspace, &self.server.clients)
-    }
-
-    fn dataset(&self) -> u64 {
-        self.stats.entry_bytes as u64
-    }
-
-    /// A figure of the interpreter of scripts, or 0 while there is none.
-    fn scripts(&self, read: fn(&Engine) -> usize) -> usize {
-        self.server.scripts.loaded().map_or(0, read)
-    }
-
-    fn running(&self) -> Option<&'a Save> {
-        self.server.storage.saves.running()
-    }
-
-    fn of_save(&self, figure: fn(&Save) -> u64) -> u64 {
-        self.running().map_or(0, figure)
-    }
-
-    /// The save under way, if the log begins anew with it.
-    fn rewriting(&self) -> Option<&'a Save> {
-        self.running().filter(|_| self.log().is_some())
-    }
-
-    /// The figures of the log, if it is on.
-    fn log(&self) -> Option<&LogFigures> {
-        self.log.get_or_init(|| self.server.storage.journal.figures()).as_ref()
-    }
-
-    fn of_log(&self, figure: fn(&LogFigures) -> Value) -> Option<Value> {
-        self.log().map(figure)
-    }
-
-    fn following(&self, figure: fn(&Self, &Following) -> Value) -> Option<Value> {
-        self.server.replication.following().map(|it| figure(self, it))
-    }
-
-    /// A figure of the first synchronisation under way: bytes received, and all bytes.
-    fn syncing(&self, figure: fn(u64, u64) -> Value) -> Option<Value> {
-        let following = self.server.replication.following().filter(|it| is_syncing(it))?;
-        let (done, total) = match (following.reception(), following.load()) {
-            (Some(receiving), _) => (receiving.bytes, receiving.total()),
-            (None, Some(load)) => (load.bytes, load.bytes),
-            (None, None) => (0, 0),
-        };
-        Some(figure(done, total))
-    }
-
-    fn seconds_since(&self, time: std::time::Instant) -> u64 {
-        self.server.clock.turn().saturating_duration_since(time).as_secs()
-    }
-
-    /// Bytes of the stream kept beyond the backlog, for replicas that are behind.
-    fn behind(&self) -> usize {
-        let backlog = self.server.config.replication.backlog_bytes as usize;
-        let kept = self.server.replication.stream().memory();
-        if self.server.clients.replicas() > 0 { kept.saturating_sub(backlog) } else { 0 }
-    }
-
-    fn forks(&self) -> bool {
-        !self.keyspace.algorithm().in_process
-    }
-}
-
-/// Whether the server receives or loads an image of its primary.
-pub(crate) fn is_syncing(following: &Following) -> bool {
-    following.state() == "sync" || following.is_loading()
-}
-
-/// A figure at one moment, as INFO shows it and as a number.
-pub(crate) enum Value {
-    Whole(i128),
-    /// 1 or 0.
-    Flag(bool),
-    /// `ok` or `err`, 1 or 0.
-    Status(bool),
-    /// A number with so many digits behind the point in INFO.
-    Real(f64, usize),
-    /// Whole seconds in INFO; -1 for none.
-    Seconds(Option<Duration>),
-    /// Whole microseconds in INFO, seconds in Prometheus.
-    Micros(Duration),
-    /// Bytes; INFO shows them a second time for people.
-    Size(u64),
-    Percent(u64, u64),
-    Text(String),
-}
-
-macro_rules! whole {
-    ($($type:ty)*) => { $(
-        impl From<$type> for Value {
-            fn from(value: $type) -> Self {
-                Self::Whole(value as i128)
-            }
-        }
-    )* };
-}
-whole!(u8 u16 u32 u64 u128 usize i32 i64);
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Self::Flag(value)
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-
-impl Value {
-    /// As Prometheus has it.
-    fn number(&self) -> f64 {
-        match *self {
-            Self::Whole(value) => value as f64,
-            Self::Flag(is) | Self::Status(is) => f64::from(u8::from(is)),
-            Self::Real(value, _) => value,
-            Self::Seconds(time) => time.map_or(-1.0, |time| time.as_secs_f64()),
-            Self::Micros(time) => time.as_secs_f64(),
-            Self::Size(bytes) => bytes as f64,
-            Self::Percent(part, whole) => part as f64 * 100.0 / whole.max(1) as f64,
-            Self::Text(_) => f64::NAN,
-        }
-    }
-
-    /// As INFO has it.
-    fn shown(&self) -> String {
-        match self {
-            Self::Whole(value) => value.to_string(),
-            Self::Flag(is) => u8::from(*is).to_string(),
-            Self::Status(is) => if *is { "ok" } else { "err" }.to_owned(),
-            Self::Real(value, digits) => format!("{value:.digits$}"),
-            Self::Seconds(time) => time.map_or("-1".to_owned(), |it| it.as_secs().to_string()),
-            Self::Micros(time) => whole_micros(*time).to_string(),
-            Self::Size(bytes) => bytes.to_string(),
-            Self::Percent(..) => format!("{:.2}%", self.number()),
-            Self::Text(text) => text.clone(),
-        }
-    }
-}
-
-/// How a figure changes over time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trend {
-    /// Goes up and down.
-    Gauge,
-    /// Only rises, until a restart or CONFIG RESETSTAT.
-    Counter,
-}
-
-/// How Prometheus knows a figure.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Metric {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) trend: Trend,
-}
-
-/// One figure.
-pub(crate) struct Figure {
-    /// Its field in INFO; empty if only Prometheus has it.
-    field: &'static str,
-    read: Read,
-    metric: Option<Metric>,
-}
-
-/// Where a figure comes from.
-enum Read {
-    /// The server; `None` if there is nothing to show now.
-    Server(fn(&Seen<'_>) -> Option<Value>),
-    /// The operating system, which any thread can ask.
-    Process(fn(&OfProcess) -> Value),
-    /// Several lines of INFO, as many as there are things to show.
-    Lines(fn(&Seen<'_>, &mut String)),
-}
-
-const fn figure(field: &'static str, read: fn(&Seen<'_>) -> Option<Value>) -> Figure {
-    Figure { field, read: Read::Server(read), metric: None }
-}
-
-const fn of_process(field: &'static str, read: fn(&OfProcess) -> Value) -> Figure {
-    Figure { field, read: Read::Process(read), metric: None }
-}
-
-pub(super) const fn lines(read: fn(&Seen<'_>, &mut String)) -> Figure {
-    Figure { field: "", read: Read::Lines(read), metric: None }
-}
-
-/// A figure of Redis that this server lacks.
-const fn none(field: &'static str) -> Figure {
-    figure(field, |_| Some(Value::Whole(0)))
-}
-
-/// A figure that is always there: its expression, of what is seen.
-macro_rules! always {
-    ($field:literal, |$seen:pat_param| $value:expr) => {
-        figure($field, |$seen| Some(Value::from($value)))
-    };
-}
-
-impl Figure {
-    const fn gauge(self, name: &'static str, help: &'static str) -> Self {
-        Self { metric: Some(Metric { name, help, trend: Trend::Gauge }), ..self }
-    }
-
-    const fn counter(self, name: &'static str, help: &'static str) -> Self {
-        Self { metric: Some(Metric { name, help, trend: Trend::Counter }), ..self }
-    }
-
-    /// Writes its lines of INFO.
-    pub(super) fn show(&self, seen: &Seen<'_>, text: &mut String) {
-        let value = match self.read {
-            Read::Lines(write) => return write(seen, text),
-            _ if self.field.is_empty() => return,
-            Read::Server(read) => read(seen),
-            Read::Process(read) => Some(read(&seen.process)),
-        };
-        let Some(value) = value else { return };
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{}:{}\r\n", self.field, value.shown());
-        if let Value::Size(bytes) = value {
-            let _ = write!(text, "{}_human:{}\r\n", self.field, human(bytes));
-        }
-    }
-}
-
-fn human(bytes: u64) -> String {
-    let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
-    match units.into_iter().find(|(shift, _)| bytes >> shift > 0) {
-        Some((shift, unit)) => format!("{:.2}{unit}", bytes as f64 / f64::from(shift).exp2()),
-        None => format!("{bytes}B"),
-    }
-}
-
-/// Every figure.
-fn all() -> impl Iterator<Item = &'static Figure> {
-    [UNLISTED, SERVER, CLIENTS, MEMORY, PERSISTENCE, STATS, REPLICATION, CPU].into_iter().flatten()
-}
-
-/// The metrics that the server's state gives.
-pub(crate) fn metrics_of(seen: &Seen<'_>) -> Vec<(Metric, f64)> {
-    let metric = |it: &Figure| match it.read {
-        Read::Server(read) => it.metric.zip(read(seen).map(|value| value.number())),
-        Read::Process(_) | Read::Lines(_) => None,
-    };
-    all().filter(|it| it.metric.is_some()).filter_map(metric).collect()
-}
-
-/// The metrics that the operating system gives.
-pub(crate) fn metrics_of_process() -> Vec<(Metric, f64)> {
-    let process = OfProcess::default();
-    let metric = |it: &Figure| match it.read {
-        Read::Process(read) => it.metric.map(|metric| (metric, read(&process).number())),
-        Read::Server(_) | Read::Lines(_) => None,
-    };
-    all().filter_map(metric).collect()
-}
+/// The sections in INFO's order.
+pub(in crate::commands) static SECTIONS: [Section; 13] = [
+    section("Server", SERVER),
+    section("Clients", CLIENTS),
+    section("Memory", MEMORY),
+    section("Persistence", PERSISTENCE),
+    section("Stats", STATS),
+    section("Replication", REPLICATION),
+    section("CPU", CPU),
+    section("Modules", &[]),
+    section("Commandstats", &[rows(&COMMANDS)]).on_request(),
+    section("Errorstats", &[rows(&ERRORS)]),
+    section("Latencystats", &[rows(&LATENCIES)]).on_request(),
+    section("Cluster", CLUSTER),
+    section("Keyspace", &[rows(&DATABASES)]),
+];
 
 /// The metrics that INFO lacks.
-static UNLISTED: &[Figure] = &[
+pub(super) static UNLISTED: &[Figure] = &[
     always!("", |_| 1u8).gauge("redis_up", "Whether the server answers."),
+    always!("", |_| 1u8).gauge("redis_instance_info", "Which server this is.").labelled(instance),
     always!("", |s| s.server.meter.slow_requests().len())
         .gauge("redis_slowlog_length", "Requests in the slow log."),
     figure("", |s| s.of_log(|it| it.stats.last.saturating_sub(it.stats.durable).into()))
         .gauge("stillframe_log_records_behind", "Records not yet on the disk."),
 ];
 
-pub(super) static SERVER: &[Figure] = &[
+static SERVER: &[Figure] = &[
     always!("redis_version", |_| crate::REDIS_VERSION),
     always!("redis_git_sha1", |_| "00000000"),
     none("redis_git_dirty"),
@@ -377,7 +98,7 @@ pub(super) static SERVER: &[Figure] = &[
     }),
 ];
 
-pub(super) static CLIENTS: &[Figure] = &[
+static CLIENTS: &[Figure] = &[
     always!("connected_clients", |s| s.server.clients.count() - s.server.clients.replicas())
         .gauge("redis_connected_clients", "Clients, replicas apart."),
     none("cluster_connections"),
@@ -401,7 +122,7 @@ pub(super) static CLIENTS: &[Figure] = &[
     always!("clients_in_timeout_table", |s| s.server.ledger.waiters.with_deadline()),
 ];
 
-pub(super) static MEMORY: &[Figure] = &[
+static MEMORY: &[Figure] = &[
     figure("used_memory", |s| Some(Value::Size(s.used())))
         .gauge("redis_memory_used_bytes", "Bytes of data, images and clients' buffers."),
     of_process("used_memory_rss", |it| Value::Size(it.resident().0))
@@ -464,7 +185,7 @@ fn fragmentation(seen: &Seen<'_>) -> Option<Value> {
     Some(Value::Real(seen.process.resident().0 as f64 / seen.used().max(1) as f64, 2))
 }
 
-pub(super) static PERSISTENCE: &[Figure] = &[
+static PERSISTENCE: &[Figure] = &[
     always!("loading", |s| s.server.progress_of_loading().is_some())
         .gauge("redis_loading_dump_file", "Whether an image is loaded."),
     none("async_loading"),
@@ -606,7 +327,7 @@ fn kbps(rate: f64) -> Option<Value> {
     Some(Value::Real(rate / 1024.0, 2))
 }
 
-pub(super) static STATS: &[Figure] = &[
+static STATS: &[Figure] = &[
     always!("total_connections_received", |s| s.server.meter.stats().connections_received)
         .counter("redis_connections_received_total", "Connections made."),
     always!("total_commands_processed", |s| s.server.meter.stats().commands_processed)
@@ -675,7 +396,7 @@ pub(super) static STATS: &[Figure] = &[
     none("io_threaded_writes_processed"),
 ];
 
-pub(super) static CPU: &[Figure] = &[
+static CPU: &[Figure] = &[
     of_process("used_cpu_sys", |it| it.cpu(1))
         .counter("redis_cpu_sys_seconds_total", "That in the kernel."),
     of_process("used_cpu_user", |it| it.cpu(0))
@@ -688,21 +409,25 @@ pub(super) static CPU: &[Figure] = &[
     figure("used_cpu_user_main_thread", |_| Some(Value::Real(process::thread_cpu_seconds()[0], 6))),
 ];
 
-pub(super) static CLUSTER: &[Figure] = &[none("cluster_enabled")];
+static CLUSTER: &[Figure] = &[none("cluster_enabled")];
 
-pub(super) static REPLICATION: &[Figure] = &[
+static REPLICATION: &[Figure] = &[
     always!("role", |s| if s.server.replication.is_replica() { "slave" } else { "master" }),
     figure("master_host", |s| s.following(|_, it| (&*it.host).into())),
     figure("master_port", |s| s.following(|_, it| it.port.into())),
-    figure("master_link_status", |s| {
-        s.following(|_, it| if it.is_connected() { "up" } else { "down" }.into())
-    }),
+    figure("master_link_status", |s| s.following(|_, it| Value::Link(it.is_connected())))
+        .gauge("redis_master_link_up", "Whether the primary is followed.")
+        .labelled(primary),
     figure("master_last_io_seconds_ago", |s| {
         s.following(|s, it| {
             if it.is_connected() { s.seconds_since(it.last_io).into() } else { (-1).into() }
         })
-    }),
-    figure("master_sync_in_progress", |s| s.following(|_, it| is_syncing(it).into())),
+    })
+    .gauge("redis_master_last_io_seconds_ago", "Seconds since it was heard of, or -1.")
+    .labelled(primary),
+    figure("master_sync_in_progress", |s| s.following(|_, it| is_syncing(it).into()))
+        .gauge("redis_master_sync_in_progress", "Whether an image of it comes.")
+        .labelled(primary),
     figure("slave_read_repl_offset", |s| {
         s.following(|s, it| {
             let unapplied = if it.is_connected() { it.unapplied() } else { 0 };
@@ -742,7 +467,7 @@ pub(super) static REPLICATION: &[Figure] = &[
         let good = || server.replication.good(&server.clients, lag_max, server.clock.turn());
         (settings.min_replicas > 0).then(|| good().into())
     }),
-    lines(replicas),
+    rows(&REPLICAS),
     always!("master_failover_state", |s| match s.server.replication.failover() {
         None => "no-failover",
         Some(failover) if failover.handed_over => "failover-in-progress",
@@ -777,59 +502,24 @@ pub(super) static REPLICATION: &[Figure] = &[
     always!("repl_sync_writes_held_ms", |s| s.server.replication.writes_waited().as_millis()),
 ];
 
-/// The replicas, a line each.
-fn replicas(seen: &Seen<'_>, text: &mut String) {
+/// What names this server.
+fn instance(seen: &Seen<'_>) -> Labels {
     let server = seen.server;
-    for (number, (client, replica)) in server.replication.replicas(&server.clients).enumerate() {
-        let lag = match replica.phase {
-            Phase::Online => {
-                server.clock.turn().saturating_duration_since(replica.acked_at).as_secs()
-            }
-            _ => 0,
-        };
-        let (ip, port) = (replica.address(&client.session.caller.peer), replica.port);
-        let (state, offset) = (replica.state(), replica.acked);
-        let _ = write!(
-            text,
-            "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}\r\n"
-        );
-    }
+    let (plain, tls) = server.net.ports();
+    vec![
+        ("role", if server.replication.is_replica() { "slave" } else { "master" }.to_owned()),
+        ("redis_version", crate::REDIS_VERSION.to_owned()),
+        ("redis_mode", "standalone".to_owned()),
+        ("stillframe_version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("maxmemory_policy", server.config.maxmemory_policy.name().to_owned()),
+        ("tcp_port", if plain > 0 { plain } else { tls }.to_string()),
+        ("run_id", server.process.run_id().to_owned()),
+    ]
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn a_figure_stands_once() {
-        let (mut fields, mut metrics) = (HashSet::new(), HashSet::new());
-        for figure in all() {
-            let is_new = figure.field.is_empty() || fields.insert(figure.field);
-            assert!(is_new, "{} stands twice", figure.field);
-            let Some(metric) = figure.metric else { continue };
-            assert!(metrics.insert(metric.name), "{} stands twice", metric.name);
-            assert!(metric.help.ends_with('.'), "{}", metric.name);
-        }
-        assert!(fields.len() > 150 && metrics.len() > 60);
-    }
-
-    #[test]
-    fn values_are_shown_as_redis_does() {
-        let time = Duration::from_micros(1_500_000);
-        for (value, shown, number) in [
-            (Value::from(true), "1", 1.0),
-            (Value::Status(false), "err", 0.0),
-            (Value::from(-1), "-1", -1.0),
-            (Value::Real(1.0 / 3.0, 2), "0.33", 1.0 / 3.0),
-            (Value::Seconds(Some(time)), "1", 1.5),
-            (Value::Seconds(None), "-1", -1.0),
-            (Value::Micros(time), "1500000", 1.5),
-            (Value::Percent(1, 0), "100.00%", 100.0),
-        ] {
-            assert_eq!((value.shown().as_str(), value.number()), (shown, number));
-        }
-        assert_eq!((human(1023), human(3 << 19)), ("1023B".to_owned(), "1.50M".to_owned()));
-    }
+/// What names the primary.
+fn primary(seen: &Seen<'_>) -> Labels {
+    seen.server.replication.following().map_or(Labels::new(), |it| {
+        vec![("master_host", it.host.clone()), ("master_port", it.port.to_string())]
+    })
 }
