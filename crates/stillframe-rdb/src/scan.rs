@@ -14,7 +14,7 @@ use crate::decode::named;
 use crate::elements::{Elements, Problem};
 use crate::format::*;
 use crate::source::{Source, damaged};
-use crate::walk::{VALUE_TYPES, module_value, place, value};
+use crate::walk::{VALUE_TYPES, module_value, number_of_type, value};
 use crate::{DecodeError, Value};
 
 /// Aux fields that are kept.
@@ -89,7 +89,7 @@ struct Scan<R> {
     elements: Elements,
     /// The key of the value under way; empty if it is long.
     key: Vec<u8>,
-    /// The database selected, and its place in the summary once it has keys there.
+    /// The database selected, and its index in the summary once it has keys there.
     db: u64,
     at: Option<usize>,
 }
@@ -127,10 +127,10 @@ impl<R: Read> Scan<R> {
                 }
                 OP_FUNCTION_PRERELEASE..=OP_EOF | OP_FUNCTION => return self.other(op, at),
                 kind => {
-                    let place = place(kind, at)?;
+                    let number = number_of_type(kind, at)?;
                     self.source.text_up_to(AUX_BYTES_MAX, &mut self.key)?;
                     self.value(kind)?;
-                    self.count(place, expire_at_ms);
+                    self.count(number, expire_at_ms);
                     return Ok(true);
                 }
             }
@@ -191,7 +191,7 @@ impl<R: Read> Scan<R> {
         Ok(())
     }
 
-    fn count(&mut self, place: usize, expire_at_ms: Option<i64>) {
+    fn count(&mut self, number: usize, expire_at_ms: Option<i64>) {
         let databases = &mut self.summary.databases;
         if self.at.is_none() && databases.len() < DATABASES_MAX {
             self.at = Some(databases.len());
@@ -201,7 +201,7 @@ impl<R: Read> Scan<R> {
             self.summary.keys_elsewhere += 1;
             return;
         };
-        database.keys[place] += 1;
+        database.keys[number] += 1;
         if let Some(at) = expire_at_ms {
             database.expires += 1;
             let (first, last) = database.expire_at_ms.unwrap_or((at, at));

@@ -18,8 +18,8 @@ use crate::source::{Source, damaged};
 pub const VALUE_TYPES: [&str; 7] =
     ["string", "list", "set", "sorted set", "hash", "stream", "module"];
 
-/// The place in [`VALUE_TYPES`] of type `kind`, which stands at `at`.
-pub(crate) fn place(kind: u8, at: u64) -> Result<usize, DecodeError> {
+/// The index in [`VALUE_TYPES`] of type `kind`, which stands at `at`.
+pub(crate) fn number_of_type(kind: u8, at: u64) -> Result<usize, DecodeError> {
     Ok(match kind {
         TYPE_STRING => 0,
         1 | 10 | 14 | 18 => 1,
@@ -39,7 +39,7 @@ pub(crate) fn place(kind: u8, at: u64) -> Result<usize, DecodeError> {
     })
 }
 
-/// Steps over a value of type `kind`, known to [`place`], that is no collection.
+/// Steps over a value of type `kind`, known to [`number_of_type`], that is no collection.
 pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), DecodeError> {
     match kind {
         15 => stream(source, false),

@@ -18,20 +18,20 @@ impl<T> Default for Few<T> {
 impl<T: Ord> Few<T> {
     /// Adds a member; false if it was there.
     pub fn insert(&mut self, member: T) -> bool {
-        let place = self.0.binary_search(&member);
-        if let Err(at) = place {
+        let found = self.0.binary_search(&member);
+        if let Err(at) = found {
             self.0.insert(at, member);
         }
-        place.is_err()
+        found.is_err()
     }
 
     /// Takes a member out; false if it was not there.
     pub fn remove(&mut self, member: &T) -> bool {
-        let place = self.0.binary_search(member);
-        if let Ok(at) = place {
+        let found = self.0.binary_search(member);
+        if let Ok(at) = found {
             self.0.remove(at);
         }
-        place.is_ok()
+        found.is_ok()
     }
 
     /// All members, in order.

@@ -10,7 +10,7 @@ use crate::reply::{self, error, to_script};
 use crate::sha::Sha;
 
 /// An error, or nil, and a value.
-pub(crate) type Outcome = mlua::Result<(Value, Value)>;
+pub(crate) type Returned = mlua::Result<(Value, Value)>;
 
 const REPL_AOF: u32 = 1;
 const REPL_REPLICA: u32 = 2;
@@ -20,7 +20,7 @@ const VERSION_NUMBER: u32 = 0x0007_000f;
 /// The library.
 pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let add = |name: &str, f: fn(&Lua, Variadic<Value>) -> Outcome| {
+    let add = |name: &str, f: fn(&Lua, Variadic<Value>) -> Returned| {
         table.raw_set(name, lua.create_function(f)?)
     };
     add("call", |lua, args| match request(lua, &args)? {
@@ -60,7 +60,7 @@ fn refuse(lua: &Lua, text: &str) -> mlua::Result<Value> {
     error(lua, format!("ERR {text}").as_bytes())
 }
 
-fn failed(lua: &Lua, text: &str) -> Outcome {
+fn failed(lua: &Lua, text: &str) -> Returned {
     Ok((refuse(lua, text)?, Value::Nil))
 }
 
@@ -118,7 +118,7 @@ fn words<'a>(buffer: &'a [u8], ends: &[usize]) -> Vec<&'a [u8]> {
 }
 
 /// A function of one text.
-fn single(lua: &Lua, args: &[Value], make: impl FnOnce(&[u8]) -> mlua::Result<Value>) -> Outcome {
+fn single(lua: &Lua, args: &[Value], make: impl FnOnce(&[u8]) -> mlua::Result<Value>) -> Returned {
     match args {
         [Value::String(text)] => Ok((Value::Nil, make(&text.as_bytes())?)),
         // Redis returns this error instead of raising it.
@@ -126,14 +126,14 @@ fn single(lua: &Lua, args: &[Value], make: impl FnOnce(&[u8]) -> mlua::Result<Va
     }
 }
 
-fn sha1hex(lua: &Lua, args: Variadic<Value>) -> Outcome {
+fn sha1hex(lua: &Lua, args: Variadic<Value>) -> Returned {
     let [value] = &args[..] else { return failed(lua, "wrong number of arguments") };
     let text: Option<LuaString> = lua.coerce_string(value.clone())?;
     let sha = Sha::of(&text.map_or_else(Vec::new, |text| text.as_bytes().to_vec()));
     Ok((Value::Nil, Value::String(lua.create_string(sha.as_str())?)))
 }
 
-fn log(lua: &Lua, args: Variadic<Value>) -> Outcome {
+fn log(lua: &Lua, args: Variadic<Value>) -> Returned {
     let [level, parts @ ..] = &args[..] else {
         return failed(lua, "redis.log() requires two arguments or more.");
     };
@@ -161,7 +161,7 @@ fn log(lua: &Lua, args: Variadic<Value>) -> Outcome {
     Ok((Value::Nil, Value::Nil))
 }
 
-fn set_resp(lua: &Lua, args: Variadic<Value>) -> Outcome {
+fn set_resp(lua: &Lua, args: Variadic<Value>) -> Returned {
     let [version] = &args[..] else {
         return failed(lua, "redis.setresp() requires one argument.");
     };
@@ -174,7 +174,7 @@ fn set_resp(lua: &Lua, args: Variadic<Value>) -> Outcome {
     Ok((Value::Nil, Value::Nil))
 }
 
-fn set_repl(lua: &Lua, args: Variadic<Value>) -> Outcome {
+fn set_repl(lua: &Lua, args: Variadic<Value>) -> Returned {
     let [bits] = &args[..] else {
         return failed(lua, "redis.set_repl() requires two arguments.");
     };
@@ -191,7 +191,7 @@ fn set_repl(lua: &Lua, args: Variadic<Value>) -> Outcome {
     Ok((Value::Nil, Value::Nil))
 }
 
-fn acl_check(lua: &Lua, args: Variadic<Value>) -> Outcome {
+fn acl_check(lua: &Lua, args: Variadic<Value>) -> Returned {
     if args.is_empty() {
         return failed(lua, "Please specify at least one argument for this redis lib call");
     }

@@ -111,9 +111,9 @@ impl Desk {
             Ok(None) => {}
             Ok(Some(full)) => {
                 let mut state = self.lock();
-                let place = state.chain.iter().position(|part| part.link == full.link);
-                if let Some(place) = place {
-                    state.chain.drain(..place);
+                let at = state.chain.iter().position(|part| part.link == full.link);
+                if let Some(at) = at {
+                    state.chain.drain(..at);
                     state.chain[0] = full;
                 }
                 state.stats.merges += 1;

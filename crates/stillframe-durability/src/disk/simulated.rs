@@ -321,9 +321,9 @@ struct SimulatedFile {
 
 impl SimulatedFile {
     fn check_places(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let places = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
+        let bounds = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
         let is_direct = self.direct.load(Ordering::Relaxed);
-        if is_direct && places.iter().any(|place| place % Stage::ALIGN > 0) {
+        if is_direct && bounds.iter().any(|bound| bound % Stage::ALIGN > 0) {
             return Err(error(Fault::Error(22))); // EINVAL
         }
         Ok(())

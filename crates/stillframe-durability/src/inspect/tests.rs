@@ -80,9 +80,9 @@ fn every_damaged_block_is_reported_and_too_many_end_the_reading() {
     file[block + 20] ^= 1;
     file[block + 48 + 20] ^= 1;
     let flaws = examine_checkpoint(&file).flaws;
-    let places: Vec<_> = flaws.iter().map(|flaw| flaw.bytes.clone()).collect();
+    let ranges: Vec<_> = flaws.iter().map(|flaw| flaw.bytes.clone()).collect();
     let block = block as u64;
-    assert_eq!(places, [block..block + 48, block + 48..block + 96]);
+    assert_eq!(ranges, [block..block + 48, block + 48..block + 96]);
     file[checkpoint::HEADER_BYTES..].fill(0);
     let flaws = examine_checkpoint(&file).flaws;
     assert_eq!(flaws.len(), 101);

@@ -37,7 +37,7 @@ impl Keys {
     /// The places that key specifications say. What only the command knows is a key behind STORE
     /// where it is written (SORT), and no key else.
     pub(super) fn of_specs(specs: &[Spec]) -> Self {
-        let narrow = |place: usize| i8::try_from(place).unwrap_or(i8::MAX);
+        let narrow = |index: usize| i8::try_from(index).unwrap_or(i8::MAX);
         let mut keys = Self::default();
         for spec in specs {
             match (&spec.begin, spec.find) {

@@ -9,7 +9,7 @@ pub(super) type Hash = [u8; 32];
 #[derive(Debug, Clone, Default)]
 pub(super) struct Passwords {
     in_order: BTreeMap<u64, Hash>,
-    places: HashMap<Hash, u64>,
+    numbers: HashMap<Hash, u64>,
     /// How many were ever added.
     given: u64,
 }
@@ -18,15 +18,15 @@ impl Passwords {
     pub(super) fn add(&mut self, hash: Hash) {
         self.given += 1;
         let given = self.given;
-        if *self.places.entry(hash).or_insert(given) == given {
+        if *self.numbers.entry(hash).or_insert(given) == given {
             self.in_order.insert(given, hash);
         }
     }
 
     /// Removes one; `None` if it is not there.
     pub(super) fn remove(&mut self, hash: &Hash) -> Option<()> {
-        let place = self.places.remove(hash)?;
-        self.in_order.remove(&place).map(drop)
+        let number = self.numbers.remove(hash)?;
+        self.in_order.remove(&number).map(drop)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Hash> {

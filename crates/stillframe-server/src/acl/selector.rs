@@ -12,9 +12,9 @@ use stillframe_redis::text::glob;
 pub(crate) enum Denied {
     /// The command.
     Command,
-    /// The key at this place among the request's keys.
+    /// The key at this position among the request's keys.
     Key(usize),
-    /// The channel at this place among the request's channels.
+    /// The channel at this position among the request's channels.
     Channel(usize),
 }
 
@@ -39,16 +39,16 @@ pub(crate) struct Touched<'a> {
 struct Patterns {
     list: Vec<(Vec<u8>, u8)>,
     /// The position of each in the list.
-    places: HashMap<Vec<u8>, usize>,
+    positions: HashMap<Vec<u8>, usize>,
 }
 
 impl Patterns {
     /// Adds a pattern, or access to an existing one.
     fn add(&mut self, pattern: &[u8], access: u8) {
-        match self.places.get(pattern) {
-            Some(&place) => self.list[place].1 |= access,
+        match self.positions.get(pattern) {
+            Some(&position) => self.list[position].1 |= access,
             None => {
-                self.places.insert(pattern.to_vec(), self.list.len());
+                self.positions.insert(pattern.to_vec(), self.list.len());
                 self.list.push((pattern.to_vec(), access));
             }
         }
@@ -59,7 +59,7 @@ impl Patterns {
     }
 
     fn contains(&self, pattern: &[u8]) -> bool {
-        self.places.contains_key(pattern)
+        self.positions.contains_key(pattern)
     }
 
     fn iter(&self) -> impl Iterator<Item = (&[u8], u8)> {
@@ -253,12 +253,12 @@ impl Selector {
             }
         }
         let denied = touched.keys.iter().position(|(key, access)| !self.allows_key(key, *access));
-        if let Some(place) = denied {
-            return Err(Denied::Key(place));
+        if let Some(position) = denied {
+            return Err(Denied::Key(position));
         }
         let allowed = |channel: &&[u8]| self.allows_channel(channel, touched.patterns);
         match touched.channels.iter().position(|channel| !allowed(channel)) {
-            Some(place) => Err(Denied::Channel(place)),
+            Some(position) => Err(Denied::Channel(position)),
             None => Ok(()),
         }
     }

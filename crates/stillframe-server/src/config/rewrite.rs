@@ -79,16 +79,16 @@ impl Config {
             .map(|(name, lines)| (*name, lines.iter().map(|line| (line.clone(), true)).collect()));
         for (name, wanted) in own.chain(more) {
             let is = |line: &&mut Line| line.directive.as_deref() == Some(name);
-            let mut places = lines.iter_mut().filter(is);
+            let mut own = lines.iter_mut().filter(is);
             let mut added = Vec::new();
             for (text, needed) in wanted {
-                match places.next() {
+                match own.next() {
                     Some(line) => line.text = text.into_bytes(),
                     None if needed || all_of_them => added.push(text),
                     None => {}
                 }
             }
-            places.for_each(|line| line.dropped = true);
+            own.for_each(|line| line.dropped = true);
             if !added.is_empty() && !signed {
                 signed = true;
                 lines.push(Line::plain(SIGNATURE.as_bytes()));

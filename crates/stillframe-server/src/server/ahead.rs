@@ -11,37 +11,37 @@ use stillframe_resp::{Parser, Plain};
 
 /// Plain requests that follow each other.
 pub(crate) struct Ahead<'b> {
-    /// The requests, then `None`: clearing all places would cost as much as parsing one.
-    places: [Option<Plain<'b>>; WARM_BATCH],
+    /// The requests, then `None`: clearing all of the array would cost as much as parsing one.
+    requests: [Option<Plain<'b>>; WARM_BATCH],
 }
 
 impl<'b> Ahead<'b> {
     /// The next requests in `bytes`, which `parser` has not seen; none if the first one is not
     /// plain.
     pub(crate) fn parse(parser: &Parser, bytes: &'b [u8]) -> Self {
-        let mut ahead = Self { places: [None; WARM_BATCH] };
+        let mut ahead = Self { requests: [None; WARM_BATCH] };
         let mut rest = bytes;
-        for place in &mut ahead.places {
+        for next in &mut ahead.requests {
             let Some(request) = parser.plain(rest) else { break };
             rest = &rest[request.bytes()..];
-            *place = Some(request);
+            *next = Some(request);
         }
         ahead
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.places[0].is_none()
+        self.requests[0].is_none()
     }
 
     /// The requests, in order.
     pub(crate) fn requests(&self) -> impl Iterator<Item = &Plain<'b>> + Clone {
-        self.places.iter().map_while(Option::as_ref)
+        self.requests.iter().map_while(Option::as_ref)
     }
 
     /// Warms the keys of the requests if there are several, or the elements that they name of one
     /// key.
     pub(crate) fn warm(&self, keyspace: &mut Keyspace, db: usize) {
-        let [Some(first), Some(_), ..] = &self.places else { return };
+        let [Some(first), Some(_), ..] = &self.requests else { return };
         let key = |request: &Plain<'b>| request.args().get(1).copied().unwrap_or_default();
         let first_key = key(first);
         if self.requests().any(|request| key(request) != first_key) {

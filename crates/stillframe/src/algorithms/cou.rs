@@ -183,7 +183,7 @@ impl<S: States> Algorithm for CopyOnUpdate<S> {
 
     #[inline]
     fn read(&self, index: usize) -> u64 {
-        self.homes.live.load(self.place(index))
+        self.homes.live.load(self.position(index))
     }
 
     write_by_replace!(in_place);
@@ -231,7 +231,7 @@ fn release_order(handover: &Handover) -> Ordering {
 impl<S: States> CopyOnUpdate<S> {
     /// Where a word lies. Panics if it is out of bounds.
     #[inline]
-    fn place(&self, index: usize) -> usize {
+    fn position(&self, index: usize) -> usize {
         if index >= self.words {
             out_of_bounds(index, self.words);
         }
@@ -243,7 +243,7 @@ impl<S: States> CopyOnUpdate<S> {
     #[inline(always)]
     fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
         let word = index / T::PER_WORD;
-        let at = self.place(word) * T::PER_WORD + index % T::PER_WORD;
+        let at = self.position(word) * T::PER_WORD + index % T::PER_WORD;
         let new = new.of(|| T::load(&self.homes.live, at));
         if self.active && !self.states.is_done(word >> self.homes.shift) {
             if self.handover.is(Mutant::CouSavesNewValue) {

@@ -96,7 +96,7 @@ pub struct PageTables<C> {
     root: Words,
     /// The root as it was at begin.
     image_root: Words,
-    /// Two places a table, side by side: the writer's and, while there is an image, the image's.
+    /// Two entries a table, side by side: the writer's and, while there is an image, the image's.
     tables: Words,
     /// Twice as many pages as the state has.
     pages: Words,
@@ -165,7 +165,7 @@ impl<C: TableCopies> Algorithm for PageTables<C> {
     #[inline]
     fn read(&self, index: usize) -> u64 {
         assert!(index < self.words, "word {index} of {}", self.words);
-        let entry = self.tables.load(self.place(index / BLOCK_WORDS));
+        let entry = self.tables.load(self.position(index / BLOCK_WORDS));
         self.pages.load((entry >> 1) as usize + index % BLOCK_WORDS)
     }
 
@@ -173,7 +173,7 @@ impl<C: TableCopies> Algorithm for PageTables<C> {
 
     #[inline]
     fn approach(&self, index: usize) {
-        let entry = self.tables.load(self.place(index / BLOCK_WORDS));
+        let entry = self.tables.load(self.position(index / BLOCK_WORDS));
         self.pages.prefetch((entry >> 1) as usize + index % BLOCK_WORDS);
     }
 
@@ -228,7 +228,7 @@ impl<C: TableCopies> PageTables<C> {
 
     /// Where the writer's entry of a page is.
     #[inline]
-    fn place(&self, page: usize) -> usize {
+    fn position(&self, page: usize) -> usize {
         (self.root.load(page / TABLE) >> 1) as usize + page % TABLE
     }
 
@@ -245,7 +245,7 @@ impl<C: TableCopies> PageTables<C> {
             }
             // The new pages side by side, then their spare ones: memory never used before.
             let fresh = old + page;
-            self.tables.store(self.place(page), (fresh * BLOCK_WORDS) as u64 * 2);
+            self.tables.store(self.position(page), (fresh * BLOCK_WORDS) as u64 * 2);
             self.spare.store(page, ((fresh + new - old) * BLOCK_WORDS) as u64);
         }
     }
@@ -258,14 +258,14 @@ impl<C: TableCopies> PageTables<C> {
         if self.root.load(table) & SHARED != 0 {
             self.own_table(table);
         }
-        let place = self.place(page);
-        let mut entry = self.tables.load(place);
+        let position = self.position(page);
+        let mut entry = self.tables.load(position);
         if entry & SHARED != 0 {
             let shared = (entry >> 1) as usize;
             let keep = !self.handover.running() || self.handover.is(Mutant::OdfWritesSharedPage);
             let page = if keep { shared } else { self.copy_page(shared) };
             entry = page as u64 * 2;
-            self.tables.store(place, entry);
+            self.tables.store(position, entry);
         }
         entry
     }
@@ -318,7 +318,7 @@ impl<C: TableCopies> PageTables<C> {
     }
 }
 
-/// The other place of the table that starts at `base`.
+/// The other entry of the table that starts at `base`.
 fn other(base: usize) -> usize {
     let first = base / (2 * TABLE) * (2 * TABLE);
     first + (first + TABLE - base)

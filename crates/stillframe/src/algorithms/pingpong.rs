@@ -420,8 +420,8 @@ impl Layout for Interleaved {
             let Some((record, _)) = self.of_halves.find(item) else { return false };
             let value = new.of(|| T::load_part(&record[0], 0));
             T::store_part(&record[0], 0, value);
-            let place = SHADOWS + shadow;
-            T::store_part(&record[place / 2], place, value);
+            let position = SHADOWS + shadow;
+            T::store_part(&record[position / 2], position, value);
             byte::store(&record[FLAGS / 2], HIGH_HALF + shadow, 1);
         }
         true
@@ -447,13 +447,13 @@ impl Layout for Interleaved {
             return self.records.copy_column::<RECORD>(start, SHADOWS + shadow, into);
         }
         for (index, word) in (start..).zip(into) {
-            let place = |half| (2 * index + half) * RECORD + SHADOWS + shadow;
-            *word = join([0, 1].map(|half| u32::load(&self.records, place(half))));
+            let position = |half| (2 * index + half) * RECORD + SHADOWS + shadow;
+            *word = join([0, 1].map(|half| u32::load(&self.records, position(half))));
         }
     }
     fn half(&self, shadow: usize, index: usize) -> Option<u32> {
-        let place = index * RECORD + SHADOWS + shadow;
-        self.has_flag(shadow, index).then(|| u32::load(&self.records, place))
+        let position = index * RECORD + SHADOWS + shadow;
+        self.has_flag(shadow, index).then(|| u32::load(&self.records, position))
     }
     fn forget(&self, shadow: usize, block: usize) {
         let words = self.block(block);

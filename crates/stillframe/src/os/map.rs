@@ -154,10 +154,10 @@ impl<T: Shareable> Shared<T> {
         const { assert!(align_of::<T>() <= PAGE_BYTES) };
         let bytes = size_of::<T>().max(1).next_multiple_of(PAGE_BYTES);
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        let place: NonNull<T> = map("sharing", bytes, access, MapFlags::SHARED)?.cast();
-        // SAFETY: the place is mapped, writable, page-aligned and large enough.
-        unsafe { place.write(value) };
-        Ok(Self { value: place, mapping: Arc::new(Mapping { value: place, bytes }) })
+        let start: NonNull<T> = map("sharing", bytes, access, MapFlags::SHARED)?.cast();
+        // SAFETY: the start is mapped, writable, page-aligned and large enough.
+        unsafe { start.write(value) };
+        Ok(Self { value: start, mapping: Arc::new(Mapping { value: start, bytes }) })
     }
 }
 

@@ -11,7 +11,7 @@ const SEED: u64 = 0xadc8_3b19;
 pub(super) type Histogram = [u32; 64];
 
 /// The register of an element, and its rank: the position, from 1, of the first one bit.
-pub(super) fn place(element: &[u8]) -> (usize, u8) {
+pub(super) fn register(element: &[u8]) -> (usize, u8) {
     let hash = murmur_64a(element, SEED);
     let rest = hash >> REGISTER_BITS | 1 << RANK_BITS;
     ((hash % REGISTERS as u64) as usize, rest.trailing_zeros() as u8 + 1)

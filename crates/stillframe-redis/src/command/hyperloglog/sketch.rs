@@ -1,6 +1,6 @@
 //! One sketch as a string: dense or sparse, and its registers.
 
-use super::estimate::{Histogram, count as estimate, place};
+use super::estimate::{Histogram, count as estimate, register};
 use super::layout::{COUNT_AT, REGISTERS, REGISTERS_AT};
 use super::sparse::{self, Raised};
 
@@ -87,7 +87,7 @@ impl Sketch {
     pub(super) fn add_all(&mut self, elements: &[&[u8]]) -> Result<u64, &'static str> {
         let mut changes = 0;
         for element in elements {
-            changes += u64::from(self.raise(place(element))?);
+            changes += u64::from(self.raise(register(element))?);
         }
         Ok(changes)
     }

@@ -212,13 +212,13 @@ impl States for Packed {
         word >> (2 * (unit % UNITS_PER_WORD)) & COPIED != 0
     }
     fn latch(&self, unit: usize) -> u64 {
-        let (word, place) = (self.0.word(unit / UNITS_PER_WORD), 2 * (unit % UNITS_PER_WORD));
+        let (word, shift) = (self.0.word(unit / UNITS_PER_WORD), 2 * (unit % UNITS_PER_WORD));
         let mut now = word.load(Ordering::Acquire);
         let mut backoff = Backoff::default();
         loop {
-            match now >> place & 0b11 {
+            match now >> shift & 0b11 {
                 FREE => {
-                    let latched = now | LATCHED << place;
+                    let latched = now | LATCHED << shift;
                     match word.compare_exchange(now, latched, Ordering::Acquire, Ordering::Acquire)
                     {
                         Ok(_) => return FREE,
@@ -245,10 +245,10 @@ impl States for Packed {
         while first < units.end {
             let end = units.end.min((first / UNITS_PER_WORD + 1) * UNITS_PER_WORD);
             let word = self.0.word(first / UNITS_PER_WORD);
-            let place = |unit: usize| 2 * (unit % UNITS_PER_WORD);
-            let lower = LOWER >> (64 - 2 * (end - first)) << place(first);
+            let shift = |unit: usize| 2 * (unit % UNITS_PER_WORD);
+            let lower = LOWER >> (64 - 2 * (end - first)) << shift(first);
             let before = word.fetch_or(lower, Ordering::Acquire);
-            let state = |unit: usize| before >> place(unit) & 0b11;
+            let state = |unit: usize| before >> shift(unit) & 0b11;
             for unit in (first..end).filter(|&unit| state(unit) != LATCHED) {
                 take(unit, home(state(unit)));
             }

@@ -26,8 +26,8 @@ const _: () = assert!(BLOCK_WORDS <= 1 << 15);
 /// The live words and what is needed to undo their changes.
 ///
 /// The index: a block's head is the position of its newest entry, and the second word of an indexed
-/// entry is a link, `next << 16 | offset`, where `next` is the place of the block's entry before in
-/// the log plus one, or 0, and `offset` that of the word in the block, or `WHOLE`.
+/// entry is a link, `next << 16 | offset`, where `next` is the position of the block's entry before
+/// in the log plus one, or 0, and `offset` that of the word in the block, or `WHOLE`.
 #[derive(Debug)]
 pub struct Before {
     words: Words,
@@ -86,7 +86,7 @@ impl Before {
             } else {
                 ((key & !FRAME) as usize, WHOLE, ENTRY + BLOCK_WORDS)
             };
-            self.log.store(at + 1, self.place(block) << 16 | offset);
+            self.log.store(at + 1, self.position(block) << 16 | offset);
             self.heads.store(block, self.base + at as u64);
             at += words;
         }
@@ -94,16 +94,16 @@ impl Before {
     }
 
     /// Place of a block's newest indexed entry plus one, or 0 if it has none in this image.
-    fn place(&self, block: usize) -> u64 {
+    fn position(&self, block: usize) -> u64 {
         let head = self.heads.load(block);
         if head < self.base { 0 } else { head - self.base + 1 }
     }
 
     /// Puts back what the index has of a block, newest to oldest: the oldest wins (I3, I4).
     fn restore(&self, block: usize, buffer: &mut [u64]) {
-        let mut place = self.place(block);
-        while place != 0 {
-            let at = place as usize - 1;
+        let mut position = self.position(block);
+        while position != 0 {
+            let at = position as usize - 1;
             let link = self.log.load(at + 1);
             let offset = link & 0xffff;
             if offset == WHOLE {
@@ -114,7 +114,7 @@ impl Before {
             let alone = self.handover.is(Mutant::ImprintAppliesNewestOnly)
                 || self.handover.is(Mutant::ImprintFrameWithoutChain) && offset == WHOLE;
             // Links lead back, so this ends whatever the log holds.
-            place = if alone || link >> 16 >= place { 0 } else { link >> 16 };
+            position = if alone || link >> 16 >= position { 0 } else { link >> 16 };
         }
     }
 

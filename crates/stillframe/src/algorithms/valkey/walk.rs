@@ -12,7 +12,7 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Blocks that the queue holds.
 pub(super) const QUEUE_BLOCKS: usize = if BLOCK_WORDS == 512 { 64 } else { 2 };
-/// Bits of a stamp with the clone's place in the pool; those above hold the image.
+/// Bits of a stamp with the clone's position in the pool; those above hold the image.
 pub(super) const SLOT_BITS: u32 = 24;
 
 /// What the writer and the capture share.
@@ -21,7 +21,7 @@ pub(super) struct SharedWalk {
     pub(super) walk: Mutex<Walk>,
     /// Blocks of the image under way that were put into the queue.
     pub(super) handed: AtomicUsize,
-    /// Block `b` lies at place `b % QUEUE_BLOCKS`.
+    /// Block `b` lies at position `b % QUEUE_BLOCKS`.
     pub(super) queue: Words,
     /// 1 when the state was dropped.
     pub(super) deserted: AtomicUsize,
@@ -121,7 +121,7 @@ impl Walk {
         shared: &SharedWalk,
         handover: &Handover,
     ) -> usize {
-        // Acquire in `captured`: the capture has read what lies in the places up to there (V3).
+        // Acquire in `captured`: the capture has read what lies in the positions up to there (V3).
         let captured = handover.captured().div_ceil(BLOCK_WORDS);
         let mut end = self.blocks().min(captured + QUEUE_BLOCKS);
         if handover.is(Mutant::ValkeyOverrunsQueue) {
@@ -139,8 +139,8 @@ impl Walk {
     fn hand_over(&mut self, shared: &SharedWalk, handover: &Handover) {
         let (start, shift) = (self.next * BLOCK_WORDS, self.pool.shift);
         let end = self.words.len().min(start + BLOCK_WORDS);
-        let place = self.next % QUEUE_BLOCKS * BLOCK_WORDS;
-        shared.queue.copy_from(place, &self.words, start, end - start);
+        let position = self.next % QUEUE_BLOCKS * BLOCK_WORDS;
+        shared.queue.copy_from(position, &self.words, start, end - start);
         let first = start >> shift;
         let mut stamps = [0; BLOCK_WORDS];
         let stamps = &mut stamps[..end.div_ceil(1 << shift) - first];
@@ -153,7 +153,7 @@ impl Walk {
             if !handover.is(Mutant::ValkeyForgetsClone) {
                 let len = (end - at).min(1 << shift);
                 let clone = self.pool.at(slot);
-                shared.queue.copy_from(place + at - start, &self.pool.words, clone, len);
+                shared.queue.copy_from(position + at - start, &self.pool.words, clone, len);
             }
             self.pool.free(slot);
         }

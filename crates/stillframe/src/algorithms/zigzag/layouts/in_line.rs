@@ -39,7 +39,7 @@ pub trait Order: Debug + Send + 'static {
     /// The word of a line, and the lowest bit in it, where the bits of `MW` are.
     const TARGETS: (usize, u32);
     /// The item of a line that is home `home` of what it holds in `slot` of `slots`.
-    fn place(home: usize, slot: usize, slots: usize) -> usize;
+    fn position(home: usize, slot: usize, slots: usize) -> usize;
 }
 
 /// IZZ: word after word, each with both homes; the flags share a word.
@@ -50,7 +50,7 @@ impl Order for Row {
     const INFO: Info = Izz::REGISTERED;
     const TARGETS: (usize, u32) = (LATEST, 32);
     #[inline]
-    fn place(home: usize, slot: usize, _slots: usize) -> usize {
+    fn position(home: usize, slot: usize, _slots: usize) -> usize {
         2 * slot + home
     }
 }
@@ -63,7 +63,7 @@ impl Order for Column {
     const INFO: Info = Pzz::REGISTERED;
     const TARGETS: (usize, u32) = (LATEST + 1, 0);
     #[inline]
-    fn place(home: usize, slot: usize, slots: usize) -> usize {
+    fn position(home: usize, slot: usize, slots: usize) -> usize {
         slots * home + slot
     }
 }
@@ -110,20 +110,20 @@ impl<O: Order> InLine<O> {
         home: usize,
         slot: usize,
     ) -> (&AtomicU64, usize) {
-        let place = O::place(home & 1, slot, slots::<T>());
-        (&line[place / T::PER_WORD], place)
+        let position = O::position(home & 1, slot, slots::<T>());
+        (&line[position / T::PER_WORD], position)
     }
 
     /// Sets the bits of `MW` in each line to what `target` makes of those of `MR` and `MW`.
     fn set_targets(&self, target: impl Fn(u64, u64) -> u64) {
-        let (place, shift) = O::TARGETS;
+        let (position, shift) = O::TARGETS;
         let slots = if self.halves { slots::<u32>() } else { slots::<u64>() };
         let mask = ((1 << slots) - 1) << shift;
         for line in self.lines.as_slice().chunks_exact(LINE_WORDS) {
             let latest = line[LATEST].load(Ordering::Relaxed);
-            let word = line[place].load(Ordering::Relaxed);
+            let word = line[position].load(Ordering::Relaxed);
             let bits = target(latest, word >> shift) << shift & mask;
-            line[place].store(word & !mask | bits, Ordering::Relaxed);
+            line[position].store(word & !mask | bits, Ordering::Relaxed);
         }
     }
 }
@@ -182,9 +182,9 @@ impl<O: Order> Layout for InLine<O> {
 
     #[inline]
     fn target<T: Item>(&self, unit: usize) -> usize {
-        let (place, shift) = O::TARGETS;
+        let (position, shift) = O::TARGETS;
         let (line, slot) = self.line::<T>(unit);
-        (line[place].load(Ordering::Relaxed) >> (shift as usize + slot)) as usize & 1
+        (line[position].load(Ordering::Relaxed) >> (shift as usize + slot)) as usize & 1
     }
 
     #[inline]
@@ -198,9 +198,9 @@ impl<O: Order> Layout for InLine<O> {
     #[inline(always)]
     fn replace<T: Item>(&self, item: usize, new: impl New<T>) -> bool {
         let Some((line, slot)) = self.find::<T>(item) else { return false };
-        let (place, shift) = O::TARGETS;
+        let (position, shift) = O::TARGETS;
         let latest = line[LATEST].load(Ordering::Relaxed);
-        let targets = line[place].load(Ordering::Relaxed) >> shift;
+        let targets = line[position].load(Ordering::Relaxed) >> shift;
         let home = |flags: u64| Self::home::<T>(line, (flags >> slot) as usize, slot);
         let value = new.of(|| {
             let (word, part) = home(latest);
