@@ -32,6 +32,8 @@ pub struct Effects {
     /// The database that is selected at the end of `bytes`; `None`: the next effect must select.
     db: Option<usize>,
     open: Open,
+    /// The process ends, and what it does until then is no effect.
+    abandoned: bool,
     /// The handler that runs has stated its effects itself, or that it has none.
     stated: bool,
 }
@@ -90,6 +92,9 @@ impl Effects {
 
     /// Adds a request to the open unit.
     pub fn add(&mut self, db: usize, args: &[&[u8]]) {
+        if self.abandoned {
+            return;
+        }
         if self.db != Some(db) {
             self.db = Some(db);
             write_request(&mut self.bytes, &[b"SELECT", db.to_string().as_bytes()]);
@@ -116,6 +121,18 @@ impl Effects {
         let end = self.bytes.len();
         self.units.push(Unit { db: self.open.db.unwrap_or(0), end });
         self.open = Open { start: end, body: end, db: self.db, requests: 0 };
+    }
+
+    /// Drops the open unit, and takes no more effects: the process ends in the middle of that unit.
+    pub fn abandon(&mut self) {
+        self.bytes.truncate(self.open.start);
+        (self.db, self.open.requests, self.abandoned) = (self.open.db, 0, true);
+    }
+
+    /// Whether [`abandon`](Self::abandon) was called.
+    #[inline]
+    pub fn are_abandoned(&self) -> bool {
+        self.abandoned
     }
 
     /// The database that is selected after the whole units, if they select one.

@@ -237,7 +237,7 @@ fn pause(lua: &Lua, event: mlua::debug::DebugEvent) -> mlua::Result<VmState> {
 impl Stop {
     fn text(self) -> &'static str {
         match self {
-            Self::Killed => "Script killed by user with SCRIPT KILL.",
+            Self::Killed => "Script killed by user with SCRIPT KILL...",
             Self::Instructions => "Script used more instructions than it may.",
         }
     }

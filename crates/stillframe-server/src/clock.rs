@@ -24,6 +24,12 @@ pub(crate) struct Clock {
     expires: bool,
 }
 
+/// The times of a turn that goes on later.
+pub(crate) struct Suspended {
+    turn: Instant,
+    unix_ms: i64,
+}
+
 impl Clock {
     /// The server starts.
     pub(crate) fn new() -> Self {
@@ -35,6 +41,19 @@ impl Clock {
     /// A turn of the loop begins.
     pub(crate) fn begin_turn(&mut self) {
         (self.turn, self.unix_ms, self.ns) = (Instant::now(), unix_millis(), 0);
+    }
+
+    /// Begins a turn within the one under way.
+    pub(crate) fn suspend(&mut self) -> Suspended {
+        let suspended = Suspended { turn: self.turn, unix_ms: self.unix_ms };
+        self.begin_turn();
+        suspended
+    }
+
+    /// Goes on with the turn that was [suspended](Self::suspend).
+    pub(crate) fn resume(&mut self, suspended: Suspended) {
+        (self.turn, self.unix_ms) = (suspended.turn, suspended.unix_ms);
+        self.read();
     }
 
     /// A turn of a test begins then.

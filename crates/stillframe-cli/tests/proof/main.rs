@@ -10,6 +10,7 @@
 mod support;
 
 mod blocking;
+mod busy;
 mod clients;
 mod collections;
 mod configuration;

@@ -19,6 +19,8 @@ pub(crate) struct Clients {
     free: Vec<usize>,
     /// The one whose request is running.
     served: Served,
+    /// The one whose script runs while others are served.
+    aside: Served,
     /// Places of clients to be removed at the end of the turn.
     doomed: Vec<usize>,
     /// Places of clients with replies to write at the end of the turn.
@@ -58,7 +60,7 @@ impl Clients {
     /// Bytes of memory of all clients but replicas now, with the buffers of the one being served.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes + self.served.bytes()
+        self.bytes + self.served.bytes() + self.aside.bytes()
     }
 
     /// How many of them are replicas.
@@ -159,6 +161,16 @@ impl Clients {
             client.discard_output();
             self.weigh(place);
         }
+    }
+
+    /// Others are served until [`resume`](Self::resume), in the middle of the request under way.
+    pub(crate) fn set_aside(&mut self) {
+        self.aside = std::mem::take(&mut self.served);
+    }
+
+    /// Goes on with the request under way.
+    pub(crate) fn resume(&mut self) {
+        self.served = std::mem::take(&mut self.aside);
     }
 
     /// Schedules a client's replies for the end of the turn, if its socket takes any.

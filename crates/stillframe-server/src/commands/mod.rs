@@ -57,6 +57,12 @@ pub(crate) type Table = stillframe_redis::Table<ServerHandler>;
 /// One command or sub-command.
 pub(crate) type Command = stillframe_redis::Command<ServerHandler>;
 
+/// Serves clients while a script runs.
+pub(crate) trait Meanwhile {
+    /// Serves those that have sent something, and waits for none.
+    fn serve_others(&mut self, keyspace: &mut Keyspace, server: &mut ServerState, table: &Table);
+}
+
 /// Everything a command may use.
 pub(crate) struct Context<'a> {
     /// The data.
@@ -74,6 +80,8 @@ pub(crate) struct Context<'a> {
     /// Why the request was refused, once that is answered and counted. Of EXEC in a replay, also
     /// why the first of its requests was.
     pub(crate) refused: Option<Refusal>,
+    /// Serves other clients while this one's script runs; a replay serves none.
+    pub(crate) meanwhile: Option<&'a mut (dyn Meanwhile + 'static)>,
 }
 
 impl Context<'_> {
@@ -99,6 +107,7 @@ impl Context<'_> {
             now: self.now,
             table: self.table,
             refused: None,
+            meanwhile: self.meanwhile.as_deref_mut(),
         }
     }
 
@@ -247,7 +256,8 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if let Err(refusal) = may_run(ctx, index, args) {
         return refuse(ctx, index, refusal);
     }
-    if ctx.server.config.maxmemory_bytes > 0 && lacks_memory(ctx, command) {
+    let within_script = ctx.server.scripts.is_running(); // in the middle of its unit
+    if ctx.server.config.maxmemory_bytes > 0 && !within_script && lacks_memory(ctx, command) {
         return refuse(ctx, index, OUT_OF_MEMORY);
     }
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
@@ -322,7 +332,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 fn show(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.storage.loading().is_none() {
         let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
-        let by_script = ctx.server.scripts.is_running();
+        let by_script = ctx.server.scripts.is_asking();
         ctx.server.hub.show_request(to, ctx.session, &mut ctx.out, (args, by_script));
     }
 }

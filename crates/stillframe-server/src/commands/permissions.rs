@@ -140,7 +140,7 @@ pub(super) fn note_of(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u
         count: 0,
         reason,
         context: match within {
-            _ if ctx.server.scripts.is_running() => "lua",
+            _ if ctx.server.scripts.is_asking() => "lua",
             true => "multi",
             false => "toplevel",
         },

@@ -107,6 +107,12 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.ok();
         return Ok(());
     }
+    if let Some(run) = ctx.server.scripts.running() {
+        if wish.last_save != LastSave::Never {
+            return Err(run.kind.busy().into()); // half a script is nothing to save
+        }
+        wish.now = true; // replicas would wait for the script
+    }
     tracing::warn!("client {} asks the server to stop", ctx.session.caller.peer);
     match shutdown::ask(ctx.keyspace, ctx.server, wish) {
         Answer::Ends => {}

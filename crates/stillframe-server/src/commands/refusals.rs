@@ -90,8 +90,11 @@ fn unready(server: &ServerState, command: &Command, session: &Session) -> Option
             "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
         );
     }
-    (server.is_loading() && session.lacks(command, flags::LOADING))
-        .then_some("LOADING Redis is loading the dataset in memory")
+    if server.is_loading() && session.lacks(command, flags::LOADING) {
+        return Some("LOADING Redis is loading the dataset in memory");
+    }
+    let run = server.scripts.running()?;
+    (!command.has(flags::ALLOW_BUSY)).then(|| run.kind.busy())
 }
 
 /// Replies to a known command that may not run with the reason. A refused EXEC ends its

@@ -24,8 +24,8 @@ impl Replays for Table {
         server.clients.begin_replay(session);
         replies.clear();
         let out = Out::new(replies, Protocol::Resp2);
-        let (table, refused) = (self, None);
-        let ctx = &mut Context { keyspace, server, session, out, now, table, refused };
+        let (table, refused, meanwhile) = (self, None, None);
+        let ctx = &mut Context { keyspace, server, session, out, now, table, refused, meanwhile };
         apply(ctx, args)
     }
 }

@@ -4,6 +4,8 @@
 //! did is one unit for log and replicas, as a transaction. Its requests are checked as those of
 //! its client are, and counted as commands of their own.
 
+use std::time::Duration;
+
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::NOT_AN_INTEGER;
 use stillframe_redis::flags::NOSCRIPT;
@@ -15,6 +17,7 @@ use stillframe_script::{
 use super::{Context, Lookup, Table, flags, permissions, run};
 use crate::acl::Denied;
 use crate::memory::{Room, make_room};
+use crate::scripts::{Kind, Run};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -93,7 +96,9 @@ fn execute(
     reads: bool,
     request: &[&[u8]],
 ) -> Result<(), Refusal> {
-    let Some(mut engine) = ctx.server.scripts.lend() else {
+    let caller = &ctx.session.caller;
+    let run = Run::new(Kind::Script, caller.place, caller.internal);
+    let Some(mut engine) = ctx.server.scripts.lend(run) else {
         return Err("ERR a script is running".into());
     };
     let said = engine.flags(sha).unwrap_or_default();
@@ -120,7 +125,7 @@ fn run_in(
     let mut replies = std::mem::take(ctx.out.buffer);
     let (protocol, limit) = (ctx.out.protocol, ctx.out.limit);
     let mut out = Out { buffer: &mut replies, protocol, limit };
-    let mut running = Running { ctx, flags, reads, wrote: false, out_of_memory };
+    let mut running = Running { ctx, flags, reads, name: call.sha, out_of_memory };
     let result = engine.run(call, &mut running, &mut out);
     *ctx.out.buffer = replies;
     ctx.server.clients.silence(silent);
@@ -176,8 +181,8 @@ struct Running<'a, 'c> {
     flags: Flags,
     /// The script may not write.
     reads: bool,
-    /// The script has written.
-    wrote: bool,
+    /// Its name.
+    name: Sha,
     /// The script started while memory was used up.
     out_of_memory: bool,
 }
@@ -233,11 +238,14 @@ impl Running<'_, '_> {
                 return Err(refusal.into());
             }
         }
-        let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !self.wrote;
+        let wrote = ctx.server.scripts.running().is_some_and(|run| run.wrote);
+        let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !wrote;
         if self.out_of_memory && grows {
             return Err(super::OUT_OF_MEMORY);
         }
-        self.wrote |= writes;
+        if let Some(run) = ctx.server.scripts.running_mut() {
+            run.wrote |= writes;
+        }
         Ok(())
     }
 }
@@ -291,7 +299,28 @@ impl Host for Running<'_, '_> {
     }
 
     fn pause(&mut self) -> Verdict {
-        Verdict::GoOn
+        let ctx = &mut *self.ctx;
+        let threshold = Duration::from_millis(ctx.server.config.busy_threshold_ms);
+        let Some(run) = ctx.server.scripts.running_mut() else { return Verdict::GoOn };
+        let elapsed = run.started.elapsed();
+        let Some(meanwhile) = &mut ctx.meanwhile else { return Verdict::GoOn };
+        if threshold.is_zero() || elapsed < threshold {
+            return Verdict::GoOn;
+        }
+        run.waits = true;
+        if !std::mem::replace(&mut run.is_busy, true) {
+            tracing::warn!(
+                "Slow script detected: still in execution after {} milliseconds. You can try \
+                 killing the script using the {} command. Script name is: {}.",
+                elapsed.as_millis(),
+                run.kind.killer(),
+                self.name.as_str(),
+            );
+        }
+        meanwhile.serve_others(ctx.keyspace, ctx.server, ctx.table);
+        let Some(run) = ctx.server.scripts.running_mut() else { return Verdict::GoOn };
+        run.waits = false;
+        if run.is_killed || ctx.server.process.stops() { Verdict::Stop } else { Verdict::GoOn }
     }
 }
 
@@ -327,8 +356,31 @@ fn flush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// `SCRIPT KILL`
-fn kill(_ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    Err("NOTBUSY No scripts in execution right now.".into())
+fn kill(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    end(ctx, Kind::Script)
+}
+
+/// Ends what runs, if it is of this kind.
+fn end(ctx: &mut Context<'_>, kind: Kind) -> Result<(), Refusal> {
+    let run = ctx.server.scripts.running_mut();
+    let run = run.ok_or("NOTBUSY No scripts in execution right now.")?;
+    if run.is_internal {
+        return Err("UNKILLABLE The busy script was sent by a master instance in the context of \
+                    replication and cannot be killed."
+            .into());
+    }
+    if run.wrote {
+        return Err("UNKILLABLE Sorry the script already executed write commands against the \
+                    dataset. You can either wait the script termination or kill the server in a \
+                    hard way using the SHUTDOWN NOSAVE command."
+            .into());
+    }
+    if run.kind != kind {
+        return Err(run.kind.busy().into());
+    }
+    run.is_killed = true;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// `SCRIPT DEBUG`

@@ -108,7 +108,6 @@ pub(super) static INERT: &[Setting] = &[
     inert!("aof-rewrite-incremental-fsync", "yes", yes_or_no),
     inert!("aof-timestamp-enabled", "no", yes_or_no),
     inert!(Text, "appendfilename", "appendonly.aof", any).at_start(),
-    inert!("busy-reply-threshold", "5000", between::<0, { i64::MAX }>).older(&["lua-time-limit"]),
     inert!("crash-log-enabled", "yes", yes_or_no),
     inert!("crash-memcheck-enabled", "yes", yes_or_no),
     inert!("dynamic-hz", "yes", yes_or_no),

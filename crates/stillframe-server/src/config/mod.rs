@@ -177,6 +177,9 @@ settings! {
         "script-memory-limit": bytes(4 << 20, LONG_MAX);
     script_instructions: u64 = 0,
         "script-instruction-limit": whole(0, LONG_MAX as u64);
+    /// How long a script runs before other clients are told of it; 0: they wait.
+    busy_threshold_ms: u64 = 5000,
+        "busy-reply-threshold": whole(0, LONG_MAX as u64) .older(&["lua-time-limit"]);
     /// New users may use all channels.
     acl_all_channels: bool = false,
         "acl-pubsub-default": one_of([("allchannels", true), ("resetchannels", false)]);

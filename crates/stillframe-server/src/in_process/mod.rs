@@ -186,8 +186,8 @@ pub(crate) fn run_alone(
 ) -> Result<(), Refusal> {
     server.clients.serve(session, usize::MAX, 0);
     let out = Out::new(output, session.protocol);
-    let refused = None;
-    let mut ctx = Context { keyspace, server, session, out, now, table, refused };
+    let (refused, meanwhile) = (None, None);
+    let mut ctx = Context { keyspace, server, session, out, now, table, refused, meanwhile };
     commands::dispatch(&mut ctx, args);
     let outcome = ctx.refused.map_or(Ok(()), Err);
     let _ = keyspace.tend();

@@ -36,7 +36,9 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
         return Answer::Waits;
     }
     let timeout = Duration::from_secs(state.config.process.shutdown_timeout_s.into());
-    journal::hand_on(keyspace, state);
+    if !state.scripts.is_running() {
+        journal::hand_on(keyspace, state);
+    }
     let offset = state.replication.stream().end();
     if !wish.now && !timeout.is_zero() {
         let behind = replicas_behind(&state.clients, offset);
@@ -56,6 +58,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
 /// Stops the server at the end of this turn, unless a needed save fails. `force`: stop even then.
 ///
 /// - Data that is being loaded is not saved: it is on the disk, and only half of it is here.
+/// - A script that runs ends with the server, and leaves nothing in the log or at replicas.
 /// - While `appendonly` is on and no log counts, only an image can keep the data: the server saves,
 ///   and where that is forbidden it stops only by force, as Redis does.
 fn stop(
@@ -68,6 +71,9 @@ fn stop(
     if unlogged && last_save == LastSave::Never && !force {
         tracing::error!("not stopping: the log does not count yet, and a save is not wanted");
         return false;
+    }
+    if state.scripts.is_running() {
+        state.ledger.effects.abandon(); // what it did so far is no unit
     }
     transfer::abort(keyspace, state);
     if state.storage.saves.running().is_some() {

@@ -81,7 +81,7 @@ pub(crate) fn attend_clients(server: &mut Server) {
     server.state.meter.sample(now);
     memory::tend_free(&server.keyspace, &mut server.state);
     for socket in server.state.net.take_unasked() {
-        accept::all(&mut server.state, &server.poller, socket);
+        accept::all(&mut server.state, &server.sockets.poller, socket);
     }
     if now >= server.next_client_check {
         server.next_client_check = now + Duration::from_secs(1);

@@ -2,8 +2,8 @@
 
 use stillframe_resp::{Limits, Out};
 
-use super::Server;
-use crate::client::{Client, Read, Session, taken};
+use super::turn::Turn;
+use crate::client::{Client, Read, SHARED_BYTES, Session, taken};
 use crate::clients::outweighs;
 use crate::commands::{self, Context};
 use crate::config::{Config, OutputLimit};
@@ -21,7 +21,7 @@ struct Share {
     replies_start: usize,
 }
 
-impl Server {
+impl Turn<'_> {
     /// Gives one client its share of the turn.
     pub(crate) fn serve(&mut self, place: usize) {
         let Some(mut client) = self.state.clients.take(place) else { return };
@@ -30,9 +30,9 @@ impl Server {
         if client.servable() && !waits {
             let unfinished = self.serve_once(&mut client);
             if client.session.postponed.is_some() {
-                self.queue.postpone(place);
+                self.sockets.queue.postpone(place);
             } else if unfinished && client.servable() {
-                self.queue.add(&mut client);
+                self.sockets.queue.add(&mut client);
             }
         }
         // A blocked client is not read from: only the event reports its end.
@@ -43,7 +43,7 @@ impl Server {
         let limits = &self.state.config.output_limits;
         let limit = if known { client.output_limit(limits) } else { OutputLimit::STRANGER };
         let over = client.over_output_limit(limit, self.state.clock.turn());
-        if over {
+        if over || self.state.ledger.effects.are_abandoned() {
             client.discard_output(); // half a reply is worse than none
         }
         self.state.clients.put_back(place, client);
@@ -51,7 +51,7 @@ impl Server {
         if finished || over || left {
             self.state.clients.doom(place);
         }
-        if self.state.ledger.waiters.has_ready() {
+        if self.has_ready_waiters() {
             self.serve_blocked();
         }
     }
@@ -74,7 +74,10 @@ impl Server {
         if client.backlog || !client.servable() || !client.readable || waits {
             return client.backlog;
         }
-        let mut shared = std::mem::take(&mut self.shared);
+        let mut shared = std::mem::take(&mut self.sockets.shared);
+        if shared.is_empty() {
+            shared = vec![0; SHARED_BYTES].into_boxed_slice(); // a script has that one in hand
+        }
         let own = !client.input.is_empty();
         let read = if own { client.read_own() } else { client.read_shared(&mut shared) };
         self.state.meter.received(if let Read::Bytes(count) = read { count } else { 0 });
@@ -93,7 +96,7 @@ impl Server {
                 }
             }
         }
-        self.shared = shared;
+        self.sockets.shared = shared;
         self.check_input(client);
         client.backlog || client.readable
     }
@@ -119,7 +122,7 @@ impl Server {
         while self.goes_on(client, &left) {
             let ahead = Ahead::parse(&client.parser, &bytes[used..]);
             if !ahead.is_empty() {
-                ahead.warm(&mut self.keyspace, client.session.caller.db);
+                ahead.warm(self.keyspace, client.session.caller.db);
                 for request in ahead.requests() {
                     if !self.goes_on(client, &left) {
                         break;
@@ -162,9 +165,16 @@ impl Server {
             && !self.state.process.stops()
             && !client.session.caller.waits
             && client.session.postponed.is_none()
-            && !self.state.ledger.waiters.has_ready()
+            && !self.has_ready_waiters()
             && left.requests > 0
             && client.output.len() - left.replies_start <= REPLY_BYTES_PER_TURN
+    }
+
+    /// Whether clients wait for keys that are there; while a script runs they go on waiting, also if
+    /// it ends with the server.
+    pub(super) fn has_ready_waiters(&self) -> bool {
+        let in_doubt = self.state.scripts.is_running() || self.state.process.stops();
+        self.state.ledger.waiters.has_ready() && !in_doubt
     }
 
     /// Runs the request that the client's parser has just found in `request`.
@@ -207,12 +217,13 @@ impl Server {
         self.state.clients.serve(session, most, bytes);
         Context {
             out: Out { limit, ..Out::new(output, session.protocol) },
-            keyspace: &mut self.keyspace,
-            server: &mut self.state,
+            keyspace: self.keyspace,
+            server: self.state,
             session,
             now,
-            table: &self.table,
+            table: self.table,
             refused: None,
+            meanwhile: Some(self.sockets),
         }
     }
 

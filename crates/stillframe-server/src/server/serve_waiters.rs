@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use super::Server;
+use super::turn::Turn;
 use crate::client::{Client, Replies};
 use crate::commands::{self};
 use stillframe_redis::Waiter;
 
-impl Server {
+impl Turn<'_> {
     /// Serves the clients blocked on changed keys, until no change is left: serving one (BLMOVE)
     /// may change another key.
     pub(crate) fn serve_blocked(&mut self) {

@@ -1,0 +1,213 @@
+//! A turn's work on clients: sockets to requests, replies to sockets.
+//!
+//! - While a script runs for too long, it takes turns of its own ([`Meanwhile`]): they read requests,
+//!   which are refused but for a few, and write their replies. Nothing else of a turn happens then:
+//!   half of a script is no point of consistency, so no image begins, nothing goes to log or
+//!   replicas, no key expires or is evicted, and no client that waits for a key is served.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use stillframe_keyspace::Keyspace;
+
+use super::accept;
+use super::queue::Queue;
+use crate::client::SHARED_BYTES;
+use crate::commands::figures::{Seen, families};
+use crate::commands::{Meanwhile, Table};
+use crate::metrics::Metrics;
+use crate::net::{Poller, Ready};
+use crate::state::ServerState;
+
+/// The sockets, and what waits for their clients.
+pub(crate) struct Sockets {
+    pub(super) poller: Poller,
+    pub(super) queue: Queue,
+    /// Records that replies wait for, with the clients: rising.
+    pub(super) withheld: VecDeque<(u64, usize)>,
+    /// The shared buffer for reading from clients without an unfinished request; empty while
+    /// requests in it run.
+    pub(super) shared: Box<[u8]>,
+    /// Requests for figures from the metrics port.
+    pub(super) metrics: Metrics,
+    /// The events of the sockets, in a buffer kept from turn to turn.
+    pub(super) ready: Vec<Ready>,
+    /// Events of the client whose script runs: for the next turn.
+    missed: Vec<Ready>,
+    /// Places of clients with replies from before the script that runs: they go out after it, once
+    /// the log has what they acknowledge.
+    held: Option<Vec<usize>>,
+}
+
+impl Sockets {
+    pub(super) fn new(poller: Poller) -> Self {
+        Self {
+            poller,
+            queue: Queue::default(),
+            withheld: VecDeque::new(),
+            shared: vec![0; SHARED_BYTES].into_boxed_slice(),
+            metrics: Metrics::default(),
+            ready: Vec::new(),
+            missed: Vec::new(),
+            held: None,
+        }
+    }
+
+    /// Whether there is something to do before any socket has news.
+    pub(super) fn has_work(&self) -> bool {
+        self.queue.len() > 0 || !self.missed.is_empty()
+    }
+}
+
+/// The server, for the work of a turn on its clients.
+pub(crate) struct Turn<'a> {
+    pub(crate) keyspace: &'a mut Keyspace,
+    pub(crate) state: &'a mut ServerState,
+    pub(super) table: &'a Table,
+    pub(super) sockets: &'a mut Sockets,
+}
+
+impl Meanwhile for Sockets {
+    fn serve_others(&mut self, keyspace: &mut Keyspace, state: &mut ServerState, table: &Table) {
+        Turn { keyspace, state, table, sockets: self }.run_within_script();
+    }
+}
+
+impl Turn<'_> {
+    /// Serves the other clients while a script runs.
+    fn run_within_script(&mut self) {
+        let clients = &mut self.state.clients;
+        if self.sockets.held.is_none() {
+            self.sockets.held = Some(clients.take_flushing());
+        }
+        clients.set_aside();
+        let clock = self.state.clock.suspend();
+        let mut ready = Vec::new();
+        // An error will be there in the next turn of the loop, which reports it.
+        if self.sockets.poller.wait(Duration::ZERO, &mut ready).is_ok() {
+            ready.drain(..).for_each(|event| self.on_event(event));
+        }
+        self.serve_queue();
+        self.flush();
+        self.bury();
+        self.state.clock.resume(clock);
+        self.state.clients.resume();
+    }
+
+    /// Notes the events of the sockets, those first that a script kept from its client.
+    pub(super) fn on_events(&mut self, ready: &mut Vec<Ready>) {
+        let missed = std::mem::take(&mut self.sockets.missed);
+        missed.into_iter().chain(ready.drain(..)).for_each(|event| self.on_event(event));
+    }
+
+    fn on_event(&mut self, event: Ready) {
+        match event {
+            Ready::Primary { .. } => {
+                let following = self.state.replication.following_mut();
+                if let Some(link) = following.and_then(|following| following.link_mut()) {
+                    link.on_event(event);
+                }
+            }
+            Ready::Listener(number) => accept::all(self.state, &self.sockets.poller, number),
+            Ready::Woken => {
+                let figures = || families(&Seen::of(self.keyspace, self.state, self.table));
+                self.sockets.metrics.answer(figures);
+            }
+            Ready::Client { place, readable, writable, ended } => {
+                let Some(client) = self.state.clients.get_mut(place) else {
+                    if self.state.scripts.place() == Some(place) {
+                        self.sockets.missed.push(event);
+                    }
+                    return;
+                };
+                client.readable |= readable;
+                client.ended |= ended;
+                if writable {
+                    client.go_on();
+                }
+                if readable || ended {
+                    self.sockets.queue.add(client);
+                }
+                self.state.clients.flush_later(place);
+            }
+        }
+    }
+
+    /// Writes the replies of this turn, once for each client.
+    pub(crate) fn flush(&mut self) {
+        let awaited = self.state.storage.journal.awaited();
+        let mut unfinished = Vec::new();
+        for place in self.state.clients.take_flushing() {
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            client.flushing = false;
+            if client.judge(awaited) {
+                self.sockets.withheld.extend(awaited.map(|record| (record, place)));
+            }
+            if !client.can_flush() {
+                continue;
+            }
+            let written = client.flush();
+            self.state.meter.sent(*written.as_ref().unwrap_or(&0));
+            let lost = match written {
+                Ok(_) => client.session.closing && client.is_drained(),
+                Err(_) => true,
+            };
+            if !lost && client.can_flush() {
+                client.flushing = true;
+                unfinished.push(place);
+            }
+            self.state.clients.weigh(place);
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            if lost {
+                self.state.clients.doom(place);
+            } else if client.servable() && (client.backlog || client.readable) {
+                self.sockets.queue.add(client);
+            }
+        }
+        self.state.clients.flush_on(unfinished);
+    }
+
+    /// Schedules a client's replies for the end of the turn, and its input for service.
+    pub(crate) fn attend(&mut self, place: usize) {
+        self.state.clients.flush_later(place);
+        if let Some(client) = self.state.clients.get_mut(place) {
+            self.sockets.queue.add(client);
+        }
+    }
+
+    /// Removes the clients that are gone.
+    pub(crate) fn bury(&mut self) {
+        while let Some(place) = self.state.clients.next_doomed() {
+            let Some(mut client) = self.state.clients.take(place) else { continue };
+            tracing::debug!(
+                "client {} at {} left",
+                client.session.caller.id,
+                client.session.caller.peer
+            );
+            self.state.ledger.watches.forget(client.session.caller.id);
+            self.state.hub.forget(&mut client.session, &mut self.state.ledger.events);
+            self.state.ledger.waiters.leave(client.session.caller.id);
+            self.state.replication.forget(place);
+            self.sockets.poller.remove_client(client.stream);
+            self.state.clients.release(place);
+        }
+    }
+
+    /// Gives each client with something to do its share of the turn.
+    pub(crate) fn serve_share(&mut self) {
+        self.serve_queue();
+        if let Some(held) = self.sockets.held.take() {
+            self.state.clients.flush_on(held);
+        }
+    }
+
+    fn serve_queue(&mut self) {
+        for _ in 0..self.sockets.queue.len() {
+            let Some(place) = self.sockets.queue.next() else { break };
+            self.serve(place);
+            if self.state.process.stops() {
+                break;
+            }
+        }
+    }
+}
