@@ -1,10 +1,11 @@
 //! Admission: connections that may be served become clients.
 
 use stillframe_redis::Address;
+use stillframe_resp::Limits;
 
-use super::requests::limits;
 use crate::acl::DEFAULT;
 use crate::client::{Client, Session};
+use crate::config::Config;
 use crate::net::{Poller, Stream};
 use crate::state::ServerState;
 
@@ -64,4 +65,9 @@ fn turned_away(state: &ServerState, peer: &Address) -> Option<&'static str> {
         );
     }
     None
+}
+
+/// The limits of a client's requests.
+pub(crate) fn limits(config: &Config, authenticated: bool) -> Limits {
+    Limits { bulk_bytes_max: config.bulk_bytes_max, authenticated, ..Limits::OPEN }
 }

@@ -9,7 +9,7 @@
 //! - One client's share of a turn is bounded; with more to do, it queues behind the others.
 //! - Nothing here waits for the snapshotter or for a disk, except SAVE and the end.
 
-mod accept;
+pub(crate) mod accept;
 mod ahead;
 pub(crate) mod cron;
 mod queue;
@@ -115,7 +115,8 @@ impl Server {
             Follower { keyspace, state, table, poller }.follow();
         }
         if self.at_turn().has_ready_waiters() {
-            self.at_turn().serve_blocked(); // a replica that takes writes has clients that wait, too
+            // A replica that takes writes has clients that wait, too.
+            self.at_turn().serve_blocked();
         }
         replication::answer_waits(&mut self.state);
         shutdown::attend(&mut self.keyspace, &mut self.state);

@@ -1,12 +1,13 @@
 //! The loop's part in one client's requests: read, cut apart, run.
 
-use stillframe_resp::{Limits, Out};
+use stillframe_resp::Out;
 
+use super::accept::limits;
 use super::turn::Turn;
 use crate::client::{Client, Read, SHARED_BYTES, Session, taken};
 use crate::clients::outweighs;
 use crate::commands::{self, Context};
-use crate::config::{Config, OutputLimit};
+use crate::config::OutputLimit;
 use crate::server::ahead::Ahead;
 
 /// Requests run for one client in one turn.
@@ -170,8 +171,8 @@ impl Turn<'_> {
             && client.output.len() - left.replies_start <= REPLY_BYTES_PER_TURN
     }
 
-    /// Whether clients wait for keys that are there; while a script runs they go on waiting, also if
-    /// it ends with the server.
+    /// Whether clients wait for keys that are there; while a script runs they go on waiting, also
+    /// if it ends with the server.
     pub(super) fn has_ready_waiters(&self) -> bool {
         let in_doubt = self.state.scripts.is_running() || self.state.process.stops();
         self.state.ledger.waiters.has_ready() && !in_doubt
@@ -244,9 +245,4 @@ impl Turn<'_> {
             client.session.closing = true;
         }
     }
-}
-
-/// The limits of a client's requests.
-pub(crate) fn limits(config: &Config, authenticated: bool) -> Limits {
-    Limits { bulk_bytes_max: config.bulk_bytes_max, authenticated, ..Limits::OPEN }
 }

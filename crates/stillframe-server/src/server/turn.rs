@@ -1,7 +1,7 @@
 //! A turn's work on clients: sockets to requests, replies to sockets.
 //!
-//! - While a script runs for too long, it takes turns of its own ([`Meanwhile`]): they read requests,
-//!   which are refused but for a few, and write their replies. Nothing else of a turn happens then:
+//! - While a script runs for too long, it takes turns of its own ([`Meanwhile`]): they read
+//!   requests, which are refused but for a few, and write replies. Nothing else of a turn happens:
 //!   half of a script is no point of consistency, so no image begins, nothing goes to log or
 //!   replicas, no key expires or is evicted, and no client that waits for a key is served.
 

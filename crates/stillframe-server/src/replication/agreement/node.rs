@@ -17,7 +17,7 @@ use crate::crash;
 use crate::net::{Poller, Ready, Stream};
 use crate::replication::demote;
 use crate::server::Server;
-use crate::server::requests::limits;
+use crate::server::accept::limits;
 use stillframe_redis::Address;
 use stillframe_redis::Random;
 use stillframe_redis::write_request;
