@@ -5,12 +5,12 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use stillframe_measure::target;
 use stillframe_resp::{Reply, decode_reply};
 
 use crate::error::{HuntError, hint};
 use crate::plan::Plan;
 
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a wait checks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a reply; the longest that the hunter asks for is INFO.
@@ -180,19 +180,10 @@ impl<'a> Link<'a> {
 }
 
 fn connect(target: &str) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for address in target.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_PATIENCE) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(LOOK))?;
-                stream.set_write_timeout(Some(LOOK))?;
-                return Ok(stream);
-            }
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
+    let stream = target::connect(target.to_socket_addrs()?)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(LOOK))?;
+    Ok(stream)
 }
 
 /// Appends a request.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use stillframe_measure::target;
+
 /// One hunt.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -51,13 +53,7 @@ impl Plan {
     /// # Errors
     /// One sentence that names the flag, what is wrong with it, and what to do.
     pub fn check(&self) -> Result<(), String> {
-        let is_address = self.target.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-        if !is_address {
-            let target = &self.target;
-            return Err(format!("--target {target}: give HOST:PORT, such as 127.0.0.1:6379"));
-        }
+        target::host(&self.target)?;
         let limits = [
             ("images", self.images, 1_000_000),
             ("writers", self.writers as u64, 64),

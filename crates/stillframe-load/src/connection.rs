@@ -2,16 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use stillframe_resp::{Reply, decode_reply};
 
 use crate::requests::SentQuery;
-
-/// How long to wait for a connection.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A nonblocking connection.
 pub(crate) struct Connection {
@@ -22,21 +18,6 @@ pub(crate) struct Connection {
     waiting: VecDeque<SentQuery>,
     /// Whether the system took the last bytes.
     pub(crate) would_block: bool,
-}
-
-/// Connects to the first of the addresses that accepts.
-pub(crate) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(address, CONNECT_PATIENCE) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
 }
 
 impl Connection {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stillframe_measure::scale::number;
+use stillframe_measure::target;
 
 /// Bounds beyond which the value of a flag is taken for a slip.
 const RATE_MAX: u64 = 50_000_000;
@@ -90,13 +91,7 @@ impl Plan {
     /// # Errors
     /// One sentence that names the flag, what is wrong with it, and what to do.
     pub fn check(&self) -> Result<(), String> {
-        let host = self.target.rsplit_once(':').filter(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-        if host.is_none() {
-            let target = &self.target;
-            return Err(format!("--target {target}: give HOST:PORT, such as 127.0.0.1:6379"));
-        }
+        target::host(&self.target)?;
         let Self { clients, threads, pipeline, value_size, .. } = *self;
         within("clients", clients as u64, 1, CLIENTS_MAX as u64)?;
         within("threads", threads as u64, 1, THREADS_MAX as u64)?;

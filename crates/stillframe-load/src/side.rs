@@ -5,10 +5,11 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use stillframe_measure::target;
 use stillframe_resp::{Reply, decode_reply};
 
 use crate::LoadError;
-use crate::connection::{closed, connect};
+use crate::connection::closed;
 use crate::error::{hint, readable};
 use crate::plan::Plan;
 
@@ -37,7 +38,7 @@ impl Side {
     pub(crate) fn open(plan: &Plan, addresses: &[SocketAddr]) -> Result<Self, LoadError> {
         let target = || plan.target.clone();
         let wrong = |error| LoadError::Connect { target: target(), error };
-        let stream = connect(addresses).map_err(wrong)?;
+        let stream = target::connect(addresses.iter().copied()).map_err(wrong)?;
         stream.set_read_timeout(Some(LOOK)).map_err(wrong)?;
         let mut side = Self { stream, input: Vec::new() };
         let mut ask = |what: &'static str, words: &[&str]| {

@@ -7,7 +7,9 @@
 //!   a report needs five kinds of plots that read well on a phone and in the dark, with names
 //!   beside lines, and no more.
 //!
-//! Nothing here knows algorithms, servers or workloads.
+//! - The server that a tool is pointed at ([`target`]).
+//!
+//! Nothing here knows algorithms, requests or workloads.
 #![forbid(unsafe_code)]
 
 pub mod document;
@@ -20,6 +22,7 @@ mod sheet;
 pub mod style;
 pub mod svg;
 pub mod table;
+pub mod target;
 pub mod zipf;
 
 pub use environment::{Environment, environment};
