@@ -1,5 +1,6 @@
 //! `stillframe lab figure` and `lab all`: the figures of the papers, run again.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,22 +22,25 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   stillframe lab figure li-10                   one figure, a minute or a few
   stillframe lab figure li-22                   one of servers: redis-server, Valkey and ours
-  stillframe lab all --quick --out results      all of them, about an hour on two cores
+  stillframe lab figure servers                 all of servers
+  stillframe lab all --quick --out results      all of them, some 20 minutes on two cores
   stillframe lab all --quick --dry-run          what would be run, and how long it would take
   stillframe lab figure li-14 --full            the paper's own parameters: gigabytes, hours
 
-Writes index.html (one page, no network needed), results.jsonl and one SVG for each figure. A point
+Writes index.html (one page, no network needed), README.md (the verdicts), results.jsonl and one SVG
+for each figure. A figure that fails is named, and the others go on. A point
 is the median over rounds, bars span all rounds; rounds of all algorithms are interleaved. Workloads
 that figures share are run once. Each round judges each claim by the rule that stands with it: two
 rounds at least, and four of five, must agree; undecided claims get further rounds. The lab refuses
-a busy machine.
+a busy machine unless --busy is given.
 Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C (the page has
 what is finished), 3 the machine is busy.";
 
 #[derive(Args)]
 pub(crate) struct One {
-    /// Name of the figure; 'lab list' names them all
-    name: String,
+    /// Names of figures; 'lab list' names them all, 'servers' stands for all through servers
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
     #[command(flatten)]
     manner: Manner,
 }
@@ -59,6 +63,7 @@ struct Manner {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// Most rounds for claims that the first rounds leave undecided, in at most as much time again
+    /// (scaled, in 4 minutes)
     #[arg(long, value_name = "COUNT", default_value_t = MOST_ROUNDS)]
     at_most: u32,
     /// Run even if the machine is busy: figures are noise then
@@ -77,10 +82,17 @@ struct Manner {
 }
 
 pub(crate) fn one(arguments: &One) -> ExitCode {
-    match figures::find(&arguments.name) {
-        Ok(figure) => arguments.manner.run(&[figure], &["figure", figure.name]),
-        Err(problem) => fail(2, &problem),
+    let mut chosen: Vec<&'static Figure> = Vec::new();
+    for name in &arguments.names {
+        match figures::named(name) {
+            Ok(figures) => chosen.extend(figures),
+            Err(problem) => return fail(2, &problem),
+        }
     }
+    let mut seen = HashSet::new();
+    chosen.retain(|figure| seen.insert(figure.name));
+    let words: Vec<&str> = arguments.names.iter().map(|name| &**name).collect();
+    arguments.manner.run(&chosen, &[&["figure"], &*words].concat())
 }
 
 pub(crate) fn all(arguments: &All) -> ExitCode {

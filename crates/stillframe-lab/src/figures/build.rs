@@ -13,7 +13,7 @@ use super::{Figure, causes, served};
 use crate::case::Case;
 use crate::record::Record;
 use crate::report::{
-    self, FigureReport, Images, Kind, Outcome, Panel, Point, Series, Table, Verdict,
+    self, FigureReport, Images, Kind, Outcome, Panel, Point, Series, Table, Tally, Verdict,
 };
 
 /// The report of a figure.
@@ -40,6 +40,28 @@ pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
         notes: notes(data),
         images: images(data),
         command: command(&["figure", figure.name], size),
+    }
+}
+
+/// The report of a figure that could not be reported, and why.
+#[must_use]
+pub fn failed(figure: &Figure, why: String) -> FigureReport {
+    let verdict = |claim: &super::Claim| Verdict {
+        claim: claim.text.to_owned(),
+        whose: figure.whose(claim),
+        cause: None,
+        outcome: Outcome::Untestable(why.clone()),
+        measured: String::new(),
+        tally: Tally::default(),
+    };
+    FigureReport {
+        name: figure.name.to_owned(),
+        title: figure.title.to_owned(),
+        source: figure.source.to_owned(),
+        workload: figure.workload.to_owned(),
+        verdicts: figure.claims.iter().map(verdict).collect(),
+        notes: vec![why.clone()],
+        ..FigureReport::default()
     }
 }
 

@@ -167,11 +167,11 @@ fn at_full_size(data: &Data<'_>) -> usize {
     data.facets.iter().position(|facet| facet.title == FULL_SIZE).unwrap_or(0)
 }
 
-/// Imprint and its closest rival at full size: one image each.
+/// Imprint at full size: one image.
 fn full_size(size: Size) -> Facet {
     let case = li::case(Size { is_full: true, ..size }, 1000, 256_000, li::UNIFORM);
     let spots = vec![(1000.0, Case { ticks: case.ticks.min(46), ..case })];
-    let few = [FLOOR, "imprint", "ipp-merge"];
+    let few = [FLOOR, "imprint"];
     Facet::new(FULL_SIZE, &few, spots, &[Plot::Rows(&HELD), Plot::Rows(&WORST)])
 }
 
@@ -184,7 +184,7 @@ fn batches(size: Size) -> Facet {
 }
 
 fn frontier(size: Size) -> Vec<Facet> {
-    let mb = size.pick(100, 1000);
+    let mb = li::base_mb(size);
     let facet = |of: Distribution, plots: &[Plot]| {
         let spots = vec![(mb as f64, li::case(size, mb, 256_000, of))];
         Facet::new(li::title(of), &everyone(), spots, plots)
@@ -209,7 +209,7 @@ fn frontier(size: Size) -> Vec<Facet> {
 
 /// Budgets of an eighth of the state and less.
 fn under_budget(size: Size) -> Vec<Facet> {
-    let mb = size.pick(100, 1000);
+    let mb = li::base_mb(size);
     let case = li::case(size, mb, 256_000, li::UNIFORM);
     let spot = |part: u64| {
         let budget_bytes = case.size_bytes / part;
@@ -233,7 +233,7 @@ fn one_core(facet: Facet) -> Facet {
 
 /// The same runs as the frontier's first facet.
 fn ticks(size: Size) -> Vec<Facet> {
-    let mb = size.pick(100, 1000);
+    let mb = li::base_mb(size);
     let spots = vec![(mb as f64, li::case(size, mb, 256_000, li::UNIFORM))];
     let algorithms = [FLOOR, "imprint", "fork", "naive"];
     let title = format!("uniform updates, {mb} MB");

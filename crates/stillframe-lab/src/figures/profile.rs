@@ -25,7 +25,7 @@ const FIRST_LEVEL: &str = "misses of the first cache";
 
 /// Updates in a tick of 0.1 s at 320,000 a second.
 const UPDATES: u64 = 32_000;
-const TICKS: [u64; 2] = [1, 9];
+const TICKS: [u64; 2] = [1, 5];
 
 /// Counts of each algorithm for one update.
 pub(super) fn counts(size: Size) -> Result<Vec<Panel>, String> {
@@ -55,7 +55,7 @@ fn counts_of(name: &str, size: Size) -> Result<Vec<f64>, String> {
     let updates = (UPDATES / size.shrink.max(1)).max(100);
     let run = |ticks: u64| {
         counted(&Case {
-            size_bytes: (size.pick(16_000_000, 200_000_000) / size.shrink.max(1)).max(64_000),
+            size_bytes: (size.pick(8_000_000, 200_000_000) / size.shrink.max(1)).max(64_000),
             updates_per_tick: updates,
             tick_ms: 0, // the items are drawn before the first tick
             ticks,

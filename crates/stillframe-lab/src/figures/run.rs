@@ -1,14 +1,14 @@
 //! Running figures: plan, rounds, report.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
 
-use super::data::{Cache, Data, Direct};
+use super::data::{Asked, Cache, Data, Direct};
 use super::judge;
 use super::plan::{self, Facet, Size};
 use super::{Figure, build};
@@ -17,7 +17,7 @@ use crate::check;
 use crate::error::LabError;
 use crate::output::{self, Records, Unwritable};
 use crate::record::Record;
-use crate::report::{self, FigureReport, Outcome, Report, Table, Verdict, page};
+use crate::report::{self, FigureReport, Outcome, Report, Table, Verdict, page, summary};
 use crate::rounds::{Progress, run_rounds};
 use stillframe_measure::{Environment, environment};
 
@@ -28,6 +28,8 @@ pub const FULL_ROUNDS: u32 = 3;
 
 /// Most rounds that a claim gets which the first leave undecided.
 pub const MOST_ROUNDS: u32 = 6;
+/// Longest time of those further rounds in the scaled set.
+const QUICK_FURTHER_S: f64 = 240.0;
 
 /// The plan of a run.
 #[derive(Debug)]
@@ -85,6 +87,18 @@ impl Plan {
     pub fn up_to(self, most: u32) -> Self {
         Self { most: most.max(self.rounds), ..self }
     }
+    /// Seconds that further rounds may take if the first ones took `first_s`: as long again, scaled
+    /// not above some minutes.
+    fn further_s(&self, first_s: f64) -> f64 {
+        let longest_s = if self.size.is_full { f64::INFINITY } else { QUICK_FURTHER_S };
+        if self.most > self.rounds { first_s.min(longest_s) } else { 0.0 }
+    }
+    /// Seconds that it takes at most with further rounds, about.
+    #[must_use]
+    pub fn longest_s(&self) -> f64 {
+        let first_s = self.estimate_s();
+        first_s + self.further_s(first_s)
+    }
     /// Different cases that are run.
     #[must_use]
     pub fn cases(&self) -> usize {
@@ -123,8 +137,9 @@ impl Plan {
         if self.most > self.rounds {
             let _ = writeln!(
                 text,
-                "Undecided claims get further rounds, {} in all, for as long again at most",
-                self.most
+                "Undecided claims get further rounds, {} in all, for {} more at most",
+                self.most,
+                minutes(self.further_s(self.estimate_s()))
             );
         }
         if !self.refused.is_empty() {
@@ -147,36 +162,49 @@ impl Plan {
         output::create_directory(out)?;
         let mut results = Records::create(&out.join("results.jsonl"))?;
         let mut measured = Measured::new(self);
-        let everything =
-            Part { cases: self.cases.clone(), direct: (0..self.figures.len()).collect() };
-        let started = Instant::now();
-        let first = 1..=self.rounds;
-        let mut is_interrupted =
-            self.measure(&everything, first, &mut measured, &mut results, progress)?;
-        let first_took = started.elapsed();
-        for round in self.rounds + 1..=self.most {
-            let part = self.undecided(&measured);
-            // Claims that the first rounds leave open get as much time again, not more.
-            let is_late = started.elapsed() > 2 * first_took;
-            if is_interrupted || is_late || part.is_empty() {
-                break;
-            }
-            is_interrupted =
-                self.measure(&part, round..=round, &mut measured, &mut results, progress)?;
-        }
+        let measuring = self.measure_all(&mut measured, &mut results, progress);
+        let is_interrupted = matches!(measuring, Err(RunError::Lab(LabError::Interrupted)));
         let mut report = self.report(&measured, command);
-        if is_interrupted {
-            report.warnings.push("the run was interrupted: rounds are missing".to_owned());
+        if let Err(why) = &measuring {
+            report.warnings.push(format!("rounds are missing: {why}"));
         }
         for figure in &report.figures {
             figure.verdicts.iter().try_for_each(|verdict| results.add(&line(figure, verdict)))?;
         }
         write_all(out, &report)?;
-        Ok(Finished { report, is_interrupted, wrong_rounds: measured.wrong_rounds })
+        match measuring {
+            Err(error) if !is_interrupted => Err(error),
+            _ => Ok(Finished { report, is_interrupted, wrong_rounds: measured.wrong_rounds }),
+        }
+    }
+
+    /// The first rounds of everything, then further ones of what is undecided.
+    fn measure_all(
+        &self,
+        measured: &mut Measured,
+        results: &mut Records,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), RunError> {
+        let everything =
+            Part { cases: self.cases.clone(), direct: (0..self.figures.len()).collect() };
+        let started = Instant::now();
+        self.measure(&everything, 1..=self.rounds, measured, results, progress)?;
+        let first_s = started.elapsed().as_secs_f64();
+        // How much longer than estimated rounds take here.
+        let slowness = (first_s / self.estimate_s().max(1e-3)).min(10.0);
+        let end_s = first_s + self.further_s(first_s);
+        for round in self.rounds + 1..=self.most {
+            let left_s = end_s - started.elapsed().as_secs_f64();
+            let part = self.undecided(measured, left_s / slowness);
+            if part.is_empty() {
+                break;
+            }
+            self.measure(&part, round..=round, measured, results, progress)?;
+        }
+        Ok(())
     }
 
     /// Runs some rounds of some cases, and measures as often what figures measure apart from cases.
-    /// Returns whether Ctrl-C came.
     fn measure(
         &self,
         part: &Part,
@@ -184,7 +212,7 @@ impl Plan {
         measured: &mut Measured,
         results: &mut Records,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<bool, RunError> {
+    ) -> Result<(), RunError> {
         for (&figure, round) in
             part.direct.iter().flat_map(|it| rounds.clone().map(move |n| (it, n)))
         {
@@ -192,7 +220,7 @@ impl Plan {
         }
         let mut failure = None;
         let mut keep = |record: &Record| {
-            failure = failure.take().or(results.add(record).err());
+            failure = failure.take().or(results.add(&measured.line(record)).err());
             measured.wrong_rounds += usize::from(record.is_wrong());
             measured.cache.add(record.clone());
         };
@@ -200,11 +228,7 @@ impl Plan {
         if let Some(unwritable) = failure {
             return Err(unwritable.into());
         }
-        match outcome {
-            Ok(_) => Ok(false),
-            Err(LabError::Interrupted) => Ok(true),
-            Err(error) => Err(error.into()),
-        }
+        outcome.map(|_| ()).map_err(RunError::from)
     }
 
     /// What a figure measures apart from cases, once.
@@ -217,7 +241,7 @@ impl Plan {
     ) -> Result<(), Unwritable> {
         let (figure, _) = &self.figures[number];
         let Some(direct) = &figure.direct else { return Ok(()) };
-        let panels = match (direct.measure)(self.size) {
+        let panels = match guarded(|| (direct.measure)(self.size)) {
             Ok(panels) => panels,
             Err(why) => {
                 measured.failures[number].push(format!("round {round}: {why}"));
@@ -239,29 +263,49 @@ impl Plan {
         Ok(())
     }
 
-    /// What the rules look at whose claims more rounds can decide.
-    fn undecided(&self, measured: &Measured) -> Part {
-        let (mut keys, mut direct) = (BTreeSet::new(), Vec::new());
+    /// What the rules look at whose claims more rounds can decide, as far as a round of it takes no
+    /// longer than that: first the claims that need least.
+    fn undecided(&self, measured: &Measured, most_s: f64) -> Part {
+        let mut open = Vec::new();
         for (number, (figure, facets)) in self.figures.iter().enumerate() {
             let data = Data::new(facets, &measured.cache, &measured.direct[number]);
             for claim in figure.claims {
-                let ruling = judge::rule(&data, claim.judge);
+                let Ok(ruling) = guarded(|| Ok(judge::rule(&data, claim.judge))) else { continue };
                 let is_open = ruling.judgement.outcome == Outcome::Undecided;
                 if is_open && ruling.tally.can_be_decided(self.most) {
-                    keys.extend(ruling.asked.cases);
-                    direct.extend(ruling.asked.direct.then_some(number));
+                    open.push(self.part(&ruling.asked, number));
                 }
             }
         }
-        direct.dedup();
-        let cases = self.cases.iter().filter(|case| keys.contains(&plan::key(case)));
-        Part { cases: cases.cloned().collect(), direct }
+        open.sort_by(|a, b| self.part_s(a).total_cmp(&self.part_s(b)));
+        open.iter().fold(Part::default(), |all, part| {
+            let more = all.with(part);
+            if self.part_s(&more) <= most_s { more } else { all }
+        })
+    }
+
+    /// What a rule of the figure of that number looked at.
+    fn part(&self, asked: &Asked, number: usize) -> Part {
+        let cases = self.cases.iter().filter(|case| asked.cases.contains(&plan::key(case)));
+        Part {
+            cases: cases.cloned().collect(),
+            direct: asked.direct.then_some(number).into_iter().collect(),
+        }
+    }
+
+    /// Seconds of a round of that, about.
+    fn part_s(&self, part: &Part) -> f64 {
+        let direct =
+            part.direct.iter().filter_map(|&number| self.figures[number].0.direct.as_ref());
+        let direct_s: f64 = direct.map(|direct| (direct.seconds)(self.size)).sum();
+        part.cases.iter().map(plan::estimate_s).sum::<f64>() + direct_s
     }
 
     fn report(&self, measured: &Measured, command: &str) -> Report {
         let figures = self.figures.iter().enumerate().map(|(number, (figure, facets))| {
             let data = Data::new(facets, &measured.cache, &measured.direct[number]);
-            let mut report = build::report(figure, &data, self.size);
+            let built = guarded(|| Ok(build::report(figure, &data, self.size)));
+            let mut report = built.unwrap_or_else(|why| build::failed(figure, why));
             report.notes.extend(measured.failures[number].iter().cloned());
             report
         });
@@ -283,9 +327,26 @@ struct Measured {
     /// Why nothing was measured apart from cases, of each figure.
     failures: Vec<Vec<String>>,
     wrong_rounds: usize,
+    is_machine_told: bool,
 }
 
 impl Measured {
+    /// A record as a line of the results: without what is empty, with the machine in the first line
+    /// alone, and every tick of the first round alone, which plots show.
+    fn line(&mut self, record: &Record) -> serde_json::Value {
+        let mut line = json!(record);
+        if let Some(fields) = line.as_object_mut() {
+            fields.retain(|_, value| !value.is_null() && *value != json!([]));
+            if self.is_machine_told {
+                fields.remove("environment");
+            }
+            if record.round > 1 {
+                fields.remove("trace_ms");
+            }
+        }
+        self.is_machine_told = true;
+        line
+    }
     fn new(plan: &Plan) -> Self {
         let mut cache = Cache::default();
         plan.refused.iter().for_each(|(case, why)| cache.add(refusal(case, why)));
@@ -295,11 +356,23 @@ impl Measured {
             direct: vec![Direct::new(); count],
             failures: vec![Vec::new(); count],
             wrong_rounds: 0,
+            is_machine_told: false,
         }
     }
 }
 
-/// The cases and measurements of a round.
+/// Runs a part of one figure: if it panics, the other figures go on.
+fn guarded<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // What it looks at is not changed by it, so that a panic leaves nothing half done.
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(format!("the measurement panicked: {}", text.unwrap_or_default()))
+    })
+}
+
+/// What a round is run of.
+#[derive(Debug, Clone, Default)]
 struct Part {
     cases: Vec<Case>,
     /// Numbers of the figures whose measurements apart from cases are due.
@@ -309,6 +382,13 @@ struct Part {
 impl Part {
     fn is_empty(&self) -> bool {
         self.cases.is_empty() && self.direct.is_empty()
+    }
+    /// Both, with what they share once.
+    fn with(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        all.cases.extend(other.cases.iter().filter(|case| !self.cases.contains(case)).cloned());
+        all.direct.extend(other.direct.iter().filter(|it| !self.direct.contains(it)));
+        all
     }
 }
 
@@ -351,6 +431,7 @@ fn write_all(out: &Path, report: &Report) -> Result<(), Unwritable> {
     for figure in &report.figures {
         write(format!("{}.svg", figure.name), report::picture(figure))?;
     }
+    write("README.md".to_owned(), summary::markdown(report))?;
     write("index.html".to_owned(), page::html(report))
 }
 
@@ -388,6 +469,67 @@ mod tests {
         let error = plan.run(file.path(), "", &mut |_| rounds += 1).expect_err("it is a file");
         assert!(error.to_string().contains("name another place"), "{error}");
         assert_eq!(rounds, 0);
+    }
+
+    /// A figure whose measurement and whose rule are broken.
+    static BROKEN: Figure = Figure {
+        name: "broken",
+        source: "none",
+        title: "a figure that fails",
+        workload: "",
+        swept: "",
+        facets: |_| Vec::new(),
+        columns: &[],
+        direct: Some(figures::Direct { seconds: |_| 0.1, measure: |_| panic!("no such clock") }),
+        tables: |_| Vec::new(),
+        claims: &[figures::Claim { text: "it works", judge: |_| panic!("no such rule") }],
+    };
+
+    #[test]
+    fn a_figure_that_fails_is_named_and_the_others_go_on() {
+        let out = tempfile::tempdir().expect("a folder");
+        let other = figures::find("async-fork-11").expect("known");
+        let plan = Plan::new(&[&BROKEN, other], Size { is_full: false, shrink: 100 }, 1).up_to(2);
+        let finished = plan.run(out.path(), "lab all", &mut |_| ()).expect("it goes on");
+        let [broken, other] = &finished.report.figures[..] else { panic!("two figures") };
+        let Outcome::Untestable(why) = &broken.verdicts[0].outcome else { panic!("{broken:?}") };
+        assert!(why.contains("no such rule"), "{why}");
+        assert!(broken.notes.iter().any(|note| note.contains("no such clock")), "{broken:?}");
+        assert!(!other.panels.is_empty() && !finished.is_interrupted);
+        for name in ["index.html", "README.md", "async-fork-11.svg"] {
+            assert!(out.path().join(name).exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_undecided_is_run_again_as_far_as_time_allows() {
+        let li = figures::find("li-19").expect("known");
+        let plan = Plan::new(&[li], Size::QUICK, 1).up_to(3);
+        let mut measured = Measured::new(&plan);
+        for case in &plan.cases {
+            let record = Record { case: case.clone(), round: 1, ..Record::default() };
+            measured.cache.add(Record {
+                algorithm: case.algorithm.clone(),
+                ticks_run: 1,
+                ..record
+            });
+        }
+        let all = plan.undecided(&measured, f64::INFINITY);
+        let few = plan.undecided(&measured, plan.part_s(&all) / 2.0);
+        assert!(plan.part_s(&few) <= plan.part_s(&all) / 2.0);
+        assert!(plan.undecided(&measured, 0.0).is_empty());
+    }
+
+    #[test]
+    fn records_tell_the_machine_once() {
+        let mut measured = Measured::new(&Plan::new(&[], Size::QUICK, 1));
+        let record = |round| Record { round, trace_ms: Some(vec![1.0]), ..Record::default() };
+        let [first, second] = [1, 2].map(|round| measured.line(&record(round)));
+        assert!(first.get("environment").is_some() && first.get("trace_ms").is_some());
+        assert!(second.get("environment").is_none() && second.get("trace_ms").is_none());
+        assert!(first.get("failed").is_none(), "empty fields are left out: {first}");
+        let read: Record = serde_json::from_value(second).expect("a record");
+        assert_eq!(read.round, 2);
     }
 
     #[test]

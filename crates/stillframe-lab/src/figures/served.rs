@@ -27,6 +27,8 @@ const IMPRINT: &str = "imprint";
 const FORK: &str = "fork";
 const ALL: &[&str] = &[FLOOR, REDIS, VALKEY, FORK, HG, PB, IMPRINT];
 const FORKS: &[&str] = &[FLOOR, REDIS, VALKEY, FORK, IMPRINT];
+/// What the rules look at: all of scaled runs that sweep other things than size.
+const FEW: &[&str] = &[FLOOR, REDIS, IMPRINT];
 /// What grows with the swept value, if not linearly.
 const GROWS: RangeInclusive<f64> = 0.35..=f64::INFINITY;
 const LINEAR: RangeInclusive<f64> = 0.75..=1.25;
@@ -402,17 +404,19 @@ fn under_redis(it: View<'_>, at: At) -> Judgement {
 }
 
 fn records(size: Size, plots: &[Plot]) -> Facet {
-    let counts: &[u64] = size.pick(&[15, 45, 135], &[1000, 2000, 4000, 8000]);
+    let counts: &[u64] = size.pick(&[15, 60], &[1000, 2000, 4000, 8000]);
     let spot = |&thousands: &u64| (thousands as f64, ycsb(size, thousands * 1000, 1));
     Facet::new("updates 0.1", ALL, counts.iter().map(spot).collect(), plots)
 }
 
 fn shares(size: Size, plots: &[Plot]) -> Facet {
-    let tenths: &[u32] = size.pick(&[1, 3, 5], &[1, 2, 3, 4, 5]);
-    let count = size.pick(45_000, 4_000_000);
+    let tenths: &[u32] = size.pick(&[1, 5], &[1, 2, 3, 4, 5]);
+    let count = size.pick(60_000, 4_000_000);
     let spot = |&share: &u32| (f64::from(share) / 10.0, ycsb(size, count, share));
     let title = format!("{}k records", count / 1000);
-    Facet::new(title, ALL, tenths.iter().map(spot).collect(), plots)
+    // Scaled, without valkey-server, at which no rule looks.
+    let few = [FLOOR, REDIS, FORK, HG, PB, IMPRINT];
+    Facet::new(title, size.pick(&few[..], ALL), tenths.iter().map(spot).collect(), plots)
 }
 
 fn ycsb(size: Size, keys: u64, write_tenths: u32) -> Case {
@@ -427,8 +431,8 @@ fn ycsb(size: Size, keys: u64, write_tenths: u32) -> Case {
             value_size: 100,
             clients: 50,
             rate: 10_000,
-            pass_ms: size.pick(1500, 40_000),
-            every_ms: size.pick(600, 10_000),
+            pass_ms: size.pick(1000, 40_000),
+            every_ms: size.pick(400, 10_000),
             full_speed: true,
             rewrite: false,
         },
@@ -446,8 +450,8 @@ fn writes(size: Size, mb: u64) -> Service {
         value_size: 1024,
         clients: 50,
         rate: size.pick(20_000, 50_000),
-        pass_ms: size.pick(1500, 40_000),
-        every_ms: size.pick(600, 10_000),
+        pass_ms: size.pick(1000, 40_000),
+        every_ms: size.pick(400, 10_000),
         full_speed: false,
         rewrite: false,
     }
@@ -455,11 +459,11 @@ fn writes(size: Size, mb: u64) -> Service {
 
 /// The size at which other things than size are swept: there 8 GB.
 fn fixed_mb(size: Size) -> u64 {
-    size.pick(90, 4000)
+    size.pick(30, 4000)
 }
 
 fn by_size(size: Size, title: &str, plots: &[Plot], of: impl Fn(Service) -> Service) -> Facet {
-    let sizes: &[u64] = size.pick(&[30, 90, 270], &[500, 1000, 2000, 4000, 8000]);
+    let sizes: &[u64] = size.pick(&[15, 60], &[500, 1000, 2000, 4000, 8000]);
     let spot = |&mb: &u64| (mb as f64, case(size, of(writes(size, mb))));
     Facet::new(title, FORKS, sizes.iter().map(spot).collect(), plots)
 }
@@ -478,7 +482,9 @@ fn mixes(size: Size, plots: &[Plot]) -> Vec<Facet> {
         let service = Service { distribution, reads, ..writes(size, fixed_mb(size)) };
         (f64::from(reads), case(size, service))
     };
-    let facet = |name| Facet::new(name, FORKS, [1, 10].map(|reads| mix(name, reads)).into(), plots);
+    let servers = size.pick(FEW, FORKS);
+    let facet =
+        |name| Facet::new(name, servers, [1, 10].map(|reads| mix(name, reads)).into(), plots);
     ["uniform", "gaussian"].map(facet).into()
 }
 
@@ -486,7 +492,9 @@ fn clients(size: Size, plots: &[Plot]) -> Facet {
     let spot = |&clients: &usize| {
         (clients as f64, case(size, Service { clients, ..writes(size, fixed_mb(size)) }))
     };
-    Facet::new("SET", FORKS, [10, 50, 100, 500].iter().map(spot).collect(), plots)
+    let clients: &[usize] = size.pick(&[10, 500], &[10, 50, 100, 500]);
+    let spots = clients.iter().map(spot).collect();
+    Facet::new("SET", size.pick(FEW, FORKS), spots, plots)
 }
 
 /// A case of a server; in tests of function a small one.

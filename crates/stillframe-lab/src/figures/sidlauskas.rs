@@ -128,7 +128,7 @@ fn quiet(size: Size, mb: u64, threads: usize) -> Case {
 }
 
 fn sizes(size: Size) -> &'static [u64] {
-    size.pick(&[32, 128, 256], &[32, 64, 128, 256, 512, 1024, 2048])
+    size.pick(&[32, 128], &[32, 64, 128, 256, 512, 1024, 2048])
 }
 
 fn by_threads(size: Size) -> Vec<Facet> {
@@ -163,11 +163,11 @@ fn by_skew(size: Size) -> Vec<Facet> {
         let spot = |&theta: &f64| {
             let uniform = theta == 0.0;
             let case = Case {
-                size_bytes: 128 << 20,
+                size_bytes: size.pick(64, 128) << 20,
                 item_bytes: 8,
                 updates_per_tick: 64_000,
                 tick_ms: 0,
-                ticks: size.pick(120, 4000),
+                ticks: size.pick(80, 4000),
                 interval_ms,
                 distribution: if uniform {
                     Distribution::Uniform

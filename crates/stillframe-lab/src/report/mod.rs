@@ -4,6 +4,7 @@
 //! tables and plots look is in `stillframe-measure`.
 
 pub mod page;
+pub mod summary;
 pub mod verdict;
 
 pub use stillframe_measure::{Kind, Panel, Point, Series, Style, Table};
