@@ -71,7 +71,7 @@ pub fn rewind(
     refuse_server(source.path(), &source.names()?)?;
     let options = Options { accept_chain_loss: accepted.chain_loss, ..Options::words(1) };
     let (state, recovery) = before::<Imprint>(&source, until, &options)?;
-    drop(state); // all that was asked is whether it can be had
+    drop(state); // the caller only asks whether it can be recovered
     let mut kept = match &recovery.loaded {
         Some(newest) => up_to(&source, newest.number)?,
         None => Vec::new(),

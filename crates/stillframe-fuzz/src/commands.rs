@@ -99,7 +99,7 @@ fn subject() -> Subject {
     set("hash-max-listpack-entries", "8");
     set("zset-max-listpack-entries", "8");
     set("set-max-intset-entries", "8");
-    let server = InProcess::new(config).expect("a folder in the temporary one can be had");
+    let server = InProcess::new(config).expect("the system gives a temporary folder");
     let commands = server.commands();
     Subject { server, commands }
 }

@@ -44,8 +44,8 @@ impl Progress {
 /// The process is this very program with the arguments `lab case`.
 ///
 /// # Errors
-/// [`LabError::Interrupted`] after Ctrl-C, [`LabError::Spawn`] if no process can be had. The record
-/// of a round says what went wrong within it.
+/// [`LabError::Interrupted`] after Ctrl-C, [`LabError::Spawn`] if the system gives no process. The
+/// record of a round says what went wrong within it.
 pub fn run_rounds(
     cases: &[Case],
     rounds: RangeInclusive<u32>,

@@ -62,7 +62,7 @@ pub enum ServeError {
         /// The operating system's error.
         error: io::Error,
     },
-    /// TLS cannot be had as the settings want it.
+    /// The settings of TLS are refused.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] TlsError),
     /// Commands cannot have the names that they are to have.
@@ -71,7 +71,7 @@ pub enum ServeError {
     /// The users cannot be used.
     #[error("cannot set up the users: {0}")]
     Users(#[from] UsersError),
-    /// Memory or threads for the keyspace cannot be had.
+    /// The system gives no memory or threads for the keyspace.
     #[error("cannot create the keyspace: {0}")]
     Keyspace(#[from] CreateError),
     /// Waiting for sockets failed.

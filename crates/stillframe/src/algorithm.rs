@@ -28,7 +28,7 @@ pub trait Algorithm: Sized + Send + 'static {
     /// State of `options.words` zero words.
     ///
     /// # Errors
-    /// [`MemoryError`] when the memory cannot be had.
+    /// [`MemoryError`] when the system refuses the memory.
     fn create(options: &Options) -> Result<Self, MemoryError>;
     /// Words of state.
     fn words(&self) -> usize;
@@ -36,7 +36,7 @@ pub trait Algorithm: Sized + Send + 'static {
     /// way keeps the length it had at begin.
     ///
     /// # Errors
-    /// [`MemoryError`] beyond `options.max_words` or when memory cannot be had; nothing changes.
+    /// [`MemoryError`] beyond `options.max_words` or if the system refuses memory; nothing changes.
     fn grow(&mut self, words: usize) -> Result<(), MemoryError>;
 
     /// The latest value of a word. Panics if `index` is out of bounds.

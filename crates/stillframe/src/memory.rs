@@ -36,7 +36,7 @@ impl Words {
     /// `options.words` zero words with room for `options.max_words`.
     ///
     /// # Errors
-    /// [`MemoryError`] when the memory cannot be had.
+    /// [`MemoryError`] when the system refuses the memory.
     pub fn create(options: &Options) -> Result<Self, MemoryError> {
         let max_words = options.max_words.max(options.words);
         let region = Arc::new(Region::reserve(max_words, options.huge_pages)?);

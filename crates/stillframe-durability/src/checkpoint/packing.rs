@@ -95,7 +95,7 @@ struct PackThread {
 }
 
 impl Pool {
-    /// This many threads, or as many as can be had; `None` if that is none.
+    /// This many threads, or as many as the system gives; `None` if it gives none.
     pub(super) fn start(threads: usize, block_bytes: usize) -> Option<Self> {
         let start = || PackThread::start(block_bytes - BLOCK_HEADER_BYTES).ok();
         let threads: Vec<_> = (0..threads).map_while(|_| start()).collect();

@@ -98,7 +98,7 @@ impl Facet {
         let unit = if info.is_none() { Unit::Word } else { unit };
         Ok(Case { unit, ..case.with_algorithm(algorithm) })
     }
-    /// Every case of it that can be had.
+    /// Every possible case of the facet.
     pub fn cases(&self) -> impl Iterator<Item = Case> + '_ {
         (0..self.spots.len()).flat_map(move |spot| {
             self.algorithms.iter().filter_map(move |name| self.case(name, spot).ok())

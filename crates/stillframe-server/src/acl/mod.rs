@@ -216,7 +216,7 @@ impl Users {
             user::compare([], password); // the time must not reveal that the user does not exist
             return None;
         };
-        let right = user.accepts(password); // it takes the same time for one who is off
+        let right = user.accepts(password); // a user who is off takes the same time
         (right && user.enabled).then_some(number)
     }
 

@@ -30,7 +30,7 @@ settings! {
     /// A replica refuses writes of clients.
     read_only: bool = true,
         "replica-read-only": yes_or_no() .older(&["slave-read-only"]);
-    /// For Sentinel: who is to be promoted first.
+    /// For Sentinel, which promotes the replica with the lowest priority first; 0: never.
     priority: u32 = 100,
         "replica-priority": whole(0, INT_MAX) .older(&["slave-priority"]);
     /// For Sentinel: whether it may know this replica.
@@ -66,7 +66,7 @@ settings! {
     /// For how long after the last replica has left; 0: for ever.
     backlog_ttl_s: u64 = 3600,
         "repl-backlog-ttl": whole(0, i64::MAX as u64);
-    /// Writes need so many replicas at hand.
+    /// Number of good replicas without which writes are refused.
     min_replicas: u32 = 0,
         "min-replicas-to-write": whole(0, INT_MAX) .older(&["min-slaves-to-write"]);
     /// A replica is at hand if it was heard of so lately.

@@ -297,7 +297,7 @@ mod tests {
         ImageFile { position, bytes: 10 }
     }
 
-    /// The minutes of the images that are kept of so many, at the end of minute `now`.
+    /// The minutes of the kept images out of so many, at the end of minute `now`.
     fn kept(images: &[ImageFile], age: u64, bytes_max: u64, now: u64) -> Vec<u64> {
         let reach = Reach { age_ms: age * MINUTE, bytes_max };
         let weigh = |images: &[ImageFile]| images.iter().map(|image| image.bytes).sum();

@@ -72,7 +72,7 @@ pub(crate) fn system_name() -> String {
 /// Descriptors the server needs beside those of its clients.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// Makes room for so many connections; returns for how many there is.
+/// Raises the limit of descriptors for so many connections; returns how many fit.
 pub(crate) fn room_for_clients(maxclients: u32) -> u32 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = u64::from(maxclients) + OTHER_DESCRIPTORS;

@@ -77,7 +77,7 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     /// Zero words, no flag set.
     ///
     /// # Errors
-    /// [`MemoryError`] when the memory cannot be had.
+    /// [`MemoryError`] when the system refuses the memory.
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError>;
     /// Words of state.
     fn words(&self) -> usize;

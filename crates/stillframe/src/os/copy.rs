@@ -167,7 +167,7 @@ pub(crate) fn plain(words: &mut [AtomicU64]) -> Option<&mut [u64]> {
 const SHARE_WORDS: usize = if cfg!(test) { 700 } else { 1 << 18 };
 
 /// Copies `from` to `to`, which is as long, with `threads` threads: the caller's, and others that
-/// live as long as this copy. Where no thread can be had those that there are copy more.
+/// live as long as this copy. Where the system gives no thread, the others copy more.
 pub(crate) fn copy_memory(from: &[u64], to: &mut [u64], threads: usize) {
     assert_eq!(from.len(), to.len());
     if threads <= 1 || from.len() <= SHARE_WORDS {

@@ -38,7 +38,7 @@ pub trait Layout: Debug + Send + Sized + 'static {
     /// For `options.words` words.
     ///
     /// # Errors
-    /// [`MemoryError`] when the memory cannot be had.
+    /// [`MemoryError`] when the system refuses the memory.
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError>;
     /// Words in use.
     fn len(&self) -> usize;
@@ -121,7 +121,7 @@ pub trait Flags: Debug + Send + Sized + 'static {
     /// For `options.words` words.
     ///
     /// # Errors
-    /// [`MemoryError`] when the memory cannot be had.
+    /// [`MemoryError`] when the system refuses the memory.
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError>;
     /// Extends to the units of `words` words.
     ///
