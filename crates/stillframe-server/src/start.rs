@@ -40,7 +40,8 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     let metrics = metrics.transpose()?;
     let _pid_file = PidFile::write(&config.process.pidfile);
     let Opened { keyspace, mut state, table } = boot.open(directory, poller.waker().into_wake())?;
-    (state.net, state.process.signals) = (Network::new(listeners, tls), signals);
+    state.net = Network::new(listeners, tls);
+    state.process.heed(signals);
     let waker = poller.waker();
     let mut server = Server::new(keyspace, state, table, poller);
     if let Some(listener) = metrics {

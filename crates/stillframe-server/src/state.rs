@@ -58,7 +58,7 @@ impl ServerState {
         let transfers = Transfers::new(saves.wake());
         Self {
             replication: Replication::new(&mut random, transfers, clock.started()),
-            meter: Meter::new(users.catalog.len(), clock.started()),
+            meter: Meter::new(users.catalog().len(), clock.started()),
             process: Process::new(random.identifier()),
             ledger: Ledger::new(config.of_commands(), random),
             storage: Storage::new(saves, &config),

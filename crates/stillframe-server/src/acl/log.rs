@@ -23,9 +23,9 @@ pub(crate) struct Entry {
 
 /// The newest refusals first.
 #[derive(Default)]
-pub(crate) struct Log {
+pub(super) struct Log {
     /// See [`Log`].
-    pub(crate) entries: VecDeque<Entry>,
+    pub(super) entries: VecDeque<Entry>,
 }
 
 /// Bytes kept of the name of a key, channel or user, which the refused client chooses.
@@ -34,7 +34,7 @@ const SHOWN_BYTES_MAX: usize = 1024;
 impl Log {
     /// Notes a refusal: counts up an equal one of the last minute, if it is among the newest. Keeps
     /// at most `len_max`.
-    pub(crate) fn add(&mut self, mut new: Entry, len_max: usize) {
+    pub(super) fn add(&mut self, mut new: Entry, len_max: usize) {
         const SAME: Duration = Duration::from_secs(60);
         const NEWEST: usize = 10;
         new.object.truncate(SHOWN_BYTES_MAX);
@@ -47,7 +47,7 @@ impl Log {
                 && new.at.saturating_duration_since(old.at) <= SAME
         };
         let known = self.entries.iter().take(NEWEST).position(alike);
-        let count = known.and_then(|place| self.entries.remove(place)).map_or(0, |old| old.count);
+        let count = known.and_then(|at| self.entries.remove(at)).map_or(0, |old| old.count);
         self.entries.push_front(Entry { count: count + 1, ..new });
         self.entries.truncate(len_max);
     }

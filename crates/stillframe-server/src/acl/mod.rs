@@ -13,12 +13,13 @@ mod redacted;
 mod selector;
 mod user;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) use catalog::Catalog;
 use error::{Duplicate, LineError, LineFault};
 pub(crate) use error::{RuleError, UsersError};
-pub(crate) use log::{Entry, Log};
+pub(crate) use log::Entry;
+use log::Log;
 pub(crate) use redacted::redacted;
 pub(crate) use selector::{Denied, Touched};
 pub(crate) use user::User;
@@ -32,9 +33,9 @@ pub(crate) const DEFAULT: usize = 0;
 /// All users.
 pub(crate) struct Users {
     /// The commands that rules name.
-    pub(crate) catalog: Catalog,
+    catalog: Catalog,
     /// The refusals.
-    pub(crate) log: Log,
+    log: Log,
     users: Vec<Option<User>>,
     names: BTreeMap<Vec<u8>, usize>,
 }
@@ -78,6 +79,31 @@ impl Users {
             debug_assert!(applied.is_ok(), "{rule}");
         }
         user
+    }
+
+    /// The commands that rules name.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Whether users made from now on may use all channels (`acl-pubsub-default`).
+    pub(crate) fn give_all_channels(&mut self, all: bool) {
+        self.catalog.all_channels = all;
+    }
+
+    /// Notes a refusal, and keeps at most `len_max`.
+    pub(crate) fn refused(&mut self, refusal: Entry, len_max: usize) {
+        self.log.add(refusal, len_max);
+    }
+
+    /// The refusals, the newest first.
+    pub(crate) fn refusals(&self) -> &VecDeque<Entry> {
+        &self.log.entries
+    }
+
+    /// Forgets the refusals.
+    pub(crate) fn forget_refusals(&mut self) {
+        self.log.entries.clear();
     }
 
     /// Sets the password of the user `default`, or removes it if empty.

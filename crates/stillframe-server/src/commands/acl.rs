@@ -40,7 +40,7 @@ fn cat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             let Some(bit) = categories::bit(category) else {
                 return Err([b"ERR Unknown category '", *category, b"'"].concat().into());
             };
-            let commands = ctx.server.users.catalog.iter();
+            let commands = ctx.server.users.catalog().iter();
             let members: Vec<&str> =
                 commands.filter(|(_, c)| c.categories & bit != 0).map(|(_, c)| c.name).collect();
             ctx.out.array(members.len());
@@ -127,7 +127,7 @@ fn getuser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (own, others) = user.selectors().split_at(1);
     for selector in own {
         out.bulk("commands");
-        out.bulk(selector.show_commands(&users.catalog));
+        out.bulk(selector.show_commands(users.catalog()));
         out.bulk("keys");
         out.bulk(selector.show_keys());
         out.bulk("channels");
@@ -138,7 +138,7 @@ fn getuser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     for selector in others {
         out.map(3);
         out.bulk("commands");
-        out.bulk(selector.show_commands(&users.catalog));
+        out.bulk(selector.show_commands(users.catalog()));
         out.bulk("keys");
         out.bulk(selector.show_keys());
         out.bulk("channels");
@@ -153,7 +153,7 @@ fn list(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let lines: Vec<Vec<u8>> = server
         .users
         .iter()
-        .map(|user| [b"user ", &user.name[..], b" ", &user.show(&server.users.catalog)].concat())
+        .map(|user| [b"user ", &user.name[..], b" ", &user.show(server.users.catalog())].concat())
         .collect();
     out.array(lines.len());
     lines.into_iter().for_each(|line| out.bulk(line));
@@ -208,7 +208,7 @@ fn log(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let count = match args.get(2..).unwrap_or_default() {
         [] => 10,
         [word] if word.eq_ignore_ascii_case(b"reset") => {
-            ctx.server.users.log.entries.clear();
+            ctx.server.users.forget_refusals();
             ctx.out.ok();
             return Ok(());
         }
@@ -219,7 +219,7 @@ fn log(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         _ => return Err(wrong_subcommand(args)),
     };
     let Context { server, out, .. } = ctx;
-    let entries = &server.users.log.entries;
+    let entries = server.users.refusals();
     let now = server.clock.turn();
     out.array(entries.len().min(count));
     for entry in entries.iter().take(count) {

@@ -150,7 +150,7 @@ fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     if asked.having(Effect::Password).is_some() {
         server.users.require_password(config.requirepass.as_bytes());
     }
-    server.users.catalog.all_channels = config.acl_all_channels;
+    server.users.give_all_channels(config.acl_all_channels);
     keyspace.keep_expired(server.ledger.wants_expired());
     keyspace.count_uses(config.counting());
     *keyspace.limits_mut() = config.limits;

@@ -150,5 +150,5 @@ pub(super) fn note_of(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u
         at: ctx.server.clock.turn(),
     };
     let len_max = ctx.server.config.acllog_len_max;
-    ctx.server.users.log.add(entry, len_max);
+    ctx.server.users.refused(entry, len_max);
 }

@@ -25,7 +25,7 @@ pub(crate) struct Process {
     /// Forty digits that name this run of the server.
     run_id: String,
     /// The requests of signals.
-    pub(crate) signals: Signals,
+    signals: Signals,
     /// The shutdown that waits for replicas, if any.
     ending: Option<Ending>,
     /// The loop ends after this turn.
@@ -43,6 +43,26 @@ impl Process {
             stops: false,
             oom_scores: OomScores::default(),
         }
+    }
+
+    /// The process heeds these signals from now on.
+    pub(crate) fn heed(&mut self, signals: Signals) {
+        self.signals = signals;
+    }
+
+    /// Whether a signal asks for shutdown, unhandled yet.
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.signals.is_asked()
+    }
+
+    /// Takes the signal that asks for shutdown.
+    pub(crate) fn take_signal(&self) -> Option<Signal> {
+        self.signals.take()
+    }
+
+    /// Notes that the shutdown was aborted or failed: the next signal asks again.
+    pub(crate) fn forget_signals(&self) {
+        self.signals.forget();
     }
 
     /// Forty digits that name this run of the server.

@@ -147,8 +147,8 @@ pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
 /// Aborts a shutdown, even one that a signal has only asked for; false if there is none.
 pub(crate) fn call_off(state: &mut ServerState) -> bool {
     let ending = state.process.ending.take();
-    let is_due = ending.is_some() || state.process.signals.is_asked();
-    state.process.signals.forget();
+    let is_due = ending.is_some() || state.process.is_asked_to_stop();
+    state.process.forget_signals();
     disappoint(state, &ending.map_or(Vec::new(), |ending| ending.waiters));
     is_due
 }
@@ -176,7 +176,7 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     tell_of_replicas(&state.clients, offset);
     if !stop(keyspace, state, wish.last_save, wish.force) {
         tracing::error!("Errors trying to shut down: the server goes on");
-        state.process.signals.forget();
+        state.process.forget_signals();
         disappoint(state, &waiters);
     }
 }

@@ -32,12 +32,12 @@ impl Signals {
     }
 
     /// Whether a signal asks for shutdown, unhandled yet.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed) != 0
     }
 
     /// Takes the request for shutdown, if there is one: by SIGINT, or by SIGTERM.
-    pub(crate) fn take(&self) -> Option<Signal> {
+    pub(super) fn take(&self) -> Option<Signal> {
         match self.asked.swap(0, Ordering::Relaxed) {
             0 => None,
             number if number == SIGINT as usize => Some(Signal::Int),
@@ -46,7 +46,7 @@ impl Signals {
     }
 
     /// Notes that the shutdown was aborted or failed: the next signal asks again.
-    pub(crate) fn forget(&self) {
+    pub(super) fn forget(&self) {
         self.asked.store(0, Ordering::Relaxed);
         self.urgent.store(false, Ordering::Relaxed);
     }

@@ -29,7 +29,7 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     if server.state.clock.stands() {
         return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
     }
-    if let Some(signal) = server.state.process.signals.take() {
+    if let Some(signal) = server.state.process.take_signal() {
         obey(server, signal);
         if server.state.process.stops() {
             return Instant::now(); // the image that was saved is the last state
@@ -71,7 +71,7 @@ fn obey(server: &mut Server, signal: Signal) {
     let wish = Wish { last_save, force: asked.force, now: asked.now };
     let outcome = shutdown::ask(&mut server.keyspace, &mut server.state, wish);
     if outcome == Answer::Refused {
-        server.state.process.signals.forget();
+        server.state.process.forget_signals();
     }
 }
 

@@ -269,6 +269,6 @@ impl Host for Server {
         self.at_turn().flush();
         cron::attend_clients(self);
         self.at_turn().bury();
-        Ok(!self.state.process.stops() && !self.state.process.signals.is_asked())
+        Ok(!self.state.process.stops() && !self.state.process.is_asked_to_stop())
     }
 }
