@@ -12,6 +12,7 @@ mod cao;
 mod causes;
 pub mod data;
 pub mod direct;
+mod hunted;
 pub mod judge;
 mod li;
 pub mod metric;
@@ -101,6 +102,7 @@ pub fn all() -> Vec<&'static Figure> {
         served::ASYNC_FORK,
         sidlauskas::FIGURES,
         ours::FIGURES,
+        &[hunted::FIGURE],
     ];
     papers.into_iter().flatten().collect()
 }
@@ -179,7 +181,7 @@ mod tests {
             ("cao", &["3", "4", "5", "6", "7", "8", "9", "14", "t2"]),
             ("async-fork", &["3", "4", "5", "11", "12", "13", "17", "19", "21"]),
             ("sidlauskas", &["1", "2", "3", "4"]),
-            ("ours", &["1", "2", "3", "5"]),
+            ("ours", &["1", "2", "3", "4", "5"]),
         ] {
             for number in numbers {
                 let figure = find(&format!("{paper}-{number}")).expect("asked for");

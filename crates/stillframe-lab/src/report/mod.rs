@@ -82,7 +82,7 @@ impl Images {
     pub fn sentence(self) -> String {
         let Self { taken, verified, mismatched } = self;
         match (taken, verified) {
-            (0, 0) => "Single operations were timed; no image was verified.".to_owned(),
+            (0, 0) => "Measured apart from cases; the panels say what.".to_owned(),
             _ => format!(
                 "{taken} images taken while timed; {verified} compared with the oracle, \
                  {mismatched} words differed."

@@ -12,9 +12,10 @@
 //!   that the save left, and asked for every record and every mark ([`marks`]).
 //! - A server ends with the process that started it, by Ctrl-C, panic or kill ([`process`]).
 //!
-//! Reading order: `run`, `process`, `marks`.
+//! Reading order: `run`, `process`, `marks`, `hunted`.
 
 mod client;
+mod hunted;
 mod marks;
 mod process;
 
@@ -32,6 +33,7 @@ use client::Client;
 use marks::{Bounds, MARKS, Signals};
 use process::{Server, Setup};
 
+pub(crate) use hunted::hunted;
 pub(crate) use process::Scratch;
 pub use process::leash;
 
