@@ -265,7 +265,7 @@ impl<'a> Hunter<'a> {
         let counts = self.writers.acknowledged();
         let differs = self.judge.difference(&image.contents, &counts);
         Ok(differs.map(|text| {
-            format!("with the stream behind offset {offset} it is not the live state: {text}")
+            format!("image and stream behind offset {offset} do not make the live state: {text}")
         }))
     }
 }

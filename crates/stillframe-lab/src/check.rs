@@ -59,7 +59,7 @@ pub fn case(case: &Case) -> Result<(), String> {
         return Err("zero updates a tick leave nothing to measure; give at least 1".to_owned());
     }
     if !matches!(case.item_bytes, 4 | 8) {
-        return Err(format!("items of {} bytes: there are items of 4 and 8", case.item_bytes));
+        return Err(format!("items of {} bytes: give 4 or 8", case.item_bytes));
     }
     if case.size_bytes < 4096 {
         return Err(format!("{} bytes of state: at least 4096 are needed", case.size_bytes));
@@ -70,16 +70,19 @@ pub fn case(case: &Case) -> Result<(), String> {
         return Err(format!("{} is too large: at most {}", human(case.size_bytes), human(most)));
     }
     if case.threads == 0 || case.threads > 1024 {
-        return Err(format!("{} threads: from 1 to 1024 make sense", case.threads));
+        return Err(format!("{} threads: give a number from 1 to 1024", case.threads));
     }
     if !(0.0..=1e6).contains(&case.reads_per_update) {
-        return Err(format!("{} reads per update: from 0 to 1e6", case.reads_per_update));
+        return Err(format!(
+            "{} reads per update: give a number from 0 to 1e6",
+            case.reads_per_update
+        ));
     }
     if case.ahead > 0 && case.reads_per_update > 0.0 {
         return Err("updates announced ahead are a batch, which has no reads in it".to_owned());
     }
     if case.disk_rate == Some(0) {
-        return Err("a disk rate of 0 ends never; 'off' means no limit".to_owned());
+        return Err("no image ends at a disk rate of 0; 'off' means no limit".to_owned());
     }
     fits(case, info, available_bytes())
 }

@@ -107,7 +107,7 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
     let failed = match (status, serde_json::from_str::<Record>(&text)) {
         (Some(status), Ok(record)) if status.success() => Ok(record),
         (Some(status), _) => Err(describe(status)),
-        (None, _) => Err(format!("it did not end within {} s and was ended", limit.as_secs())),
+        (None, _) => Err(format!("it did not end within {} s and was killed", limit.as_secs())),
     };
     let record = failed.unwrap_or_else(|sentence| Record {
         algorithm: case.algorithm.clone(),

@@ -277,7 +277,7 @@ impl FromStr for Workload {
     fn from_str(text: &str) -> Result<Self, String> {
         let named = WORKLOADS.iter().find(|(name, _)| *name == text);
         named.map(|(_, workload)| *workload).ok_or_else(|| {
-            format!("'{text}' is no workload; there are string, hash, list, zset and ycsb-a to -f")
+            format!("'{text}' is not a workload; give string, hash, list, zset or ycsb-a to -f")
         })
     }
 }
@@ -305,7 +305,7 @@ impl FromStr for Ratio {
             Some(Self { writes: writes.parse().ok()?, reads: reads.parse().ok()? })
         });
         let parts = parts.filter(|it| it.writes <= 1_000_000 && it.reads <= 1_000_000);
-        parts.ok_or_else(|| format!("'{text}' is no ratio SET:GET, such as 1:0, 1:10 or 0:1"))
+        parts.ok_or_else(|| format!("'{text}' is not a ratio SET:GET such as 1:0, 1:10 or 0:1"))
     }
 }
 
