@@ -14,13 +14,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use stillframe::algorithms::imprint::Imprint;
-use stillframe_keyspace::{EditError, Expire, Keyspace, KeyspaceOptions, Value};
+use stillframe_keyspace::{EditError, Expire, Keyspace, KeyspaceOptions, StreamId, Value};
 
 /// The server's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const SHAPES: [&str; 5] = ["strings", "hash", "set", "sorted", "lists"];
+const SHAPES: [&str; 6] = ["strings", "hash", "set", "sorted", "lists", "stream"];
 const ELEMENTS: u64 = 1_000_000;
 const LISTS: u64 = 100_000;
 const PER_LIST: u64 = 20;
@@ -35,6 +35,15 @@ fn shuffled(turn: u64) -> u64 {
 
 fn text(what: &str, number: u64) -> Vec<u8> {
     format!("{what}:{number:09}").into_bytes()
+}
+
+/// A field of an entry of a stream: names and values of both kinds.
+fn entry_field(field: u64, number: u64) -> [Vec<u8>; 2] {
+    let value = match field % 2 {
+        0 => text("value", number),
+        _ => (number * (field + 1)).to_string().into(),
+    };
+    [format!("field:{field}").into(), value]
 }
 
 /// The commands that make a shape, one at a time.
@@ -58,6 +67,11 @@ fn commands(
             "strings" => each(&[b"SET".to_vec(), element, value])?,
             "hash" => each(&[b"HSET".to_vec(), key, element, value])?,
             "set" => each(&[b"SADD".to_vec(), key, element])?,
+            "stream" => {
+                let mut command = vec![b"XADD".to_vec(), key, format!("{}-0", turn + 1).into()];
+                command.extend((0..10).flat_map(|field| entry_field(field, number)));
+                each(&command)?;
+            }
             _ => each(&[b"ZADD".to_vec(), key, (turn / 3).to_string().into_bytes(), element])?,
         }
     }
@@ -74,6 +88,12 @@ fn apply(store: &mut Store, command: &[Vec<u8>]) -> Result<(), Failure> {
         (b"ZADD", [score, member]) => {
             let score: f64 = std::str::from_utf8(score)?.parse()?;
             let _ = store.edit_sorted(0, key, |it| it.set(member, score))?;
+        }
+        (b"XADD", [id, fields @ ..]) => {
+            let ms = std::str::from_utf8(id)?.trim_end_matches("-0").parse()?;
+            let (pairs, _) = fields.as_chunks::<2>();
+            let pairs = pairs.iter().map(|[name, value]| (&name[..], &value[..]));
+            store.edit_stream(0, key, |it| it.add(StreamId { ms, seq: 0 }, pairs))?;
         }
         _ => store.edit_list(0, key, |it| rest.iter().for_each(|value| it.push_back(value)))?,
     }
@@ -167,6 +187,15 @@ fn operations(store: &mut Store, shape: &str) -> Result<(), Failure> {
                 _ => false,
             })
         }),
+        "stream" => measure("XRANGE of one entry", |turn| {
+            Ok(match store.get(0, key, 0).map(|entry| entry.value()) {
+                Some(Value::Stream(it)) => {
+                    let id = StreamId { ms: shuffled(turn), seq: 0 };
+                    it.get(id).map(|entry| entry.fields.count())
+                }
+                _ => None,
+            })
+        }),
         "lists" => {
             measure("LPUSH to one list", |turn| {
                 store.edit_list(0, key, |it| it.push_front(&name(turn)))
@@ -206,6 +235,6 @@ fn main() -> Result<(), Failure> {
             })?;
             Ok(out.flush()?)
         }
-        _ => Err("usage: collections [strings|hash|set|sorted|lists [resp]]".into()),
+        _ => Err("usage: collections [strings|hash|set|sorted|lists|stream [resp]]".into()),
     }
 }

@@ -1,10 +1,10 @@
-//! Collections: the elements of lists, hashes, sets and sorted sets, small or large. They know
-//! neither keys nor slots nor images.
+//! Collections: the elements of lists, hashes, sets, sorted sets and streams, small or large.
+//! They know neither keys nor slots nor images.
 //!
 //! Reading order: `packed` (elements in a run of bytes), `chunk` (a run that can be changed),
 //! `tree` (the B+tree of a large collection, and why an image costs it nothing), `trunk` and `list`
 //! (which trees make which type), `form` (small or large, read alike), `draft` (small or large,
-//! changed alike), `views` and `edits` (what users see), `warm`.
+//! changed alike), `views` and `edits` (what users see), `stream`, `warm`.
 
 pub(crate) mod chunk;
 pub(crate) mod draft;
@@ -14,6 +14,7 @@ pub(crate) mod kind;
 pub(crate) mod limits;
 mod list;
 pub(crate) mod packed;
+pub(crate) mod stream;
 pub(crate) mod tree;
 pub(crate) mod trunk;
 pub(crate) mod views;

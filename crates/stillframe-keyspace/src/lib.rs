@@ -2,7 +2,7 @@
 //! images of them while they are written.
 //!
 //! Three rooms, each of which knows only those before it:
-//! - `collection`: elements of lists, hashes, sets and sorted sets, small or large;
+//! - `collection`: elements of lists, hashes, sets, sorted sets and streams, small or large;
 //! - `memory`: entries in slots, the index that finds them, and who may change or free one when;
 //! - `store`: [`Keyspace`], on which databases and commands are built.
 //!
@@ -35,6 +35,9 @@ mod store;
 pub use collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use collection::kind::Type;
 pub use collection::limits::Limits;
+pub use collection::stream::{
+    Consumer, Fields, Group, Pending, Stream, StreamEdit, StreamEntry, StreamId, Text,
+};
 pub use collection::views::{Hash, List, Set, Sorted};
 pub use collection::warm::Named;
 pub use integer::{IntText, parse_int};

@@ -3,6 +3,7 @@
 mod lists;
 #[path = "../tests/common/random.rs"]
 mod random;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,6 +72,9 @@ fn check(keyspace: &mut Keyspace<Naive>) {
         if let Some(members) = &trunk.members {
             members.check(&trunk.hasher);
             assert_eq!(members.len(), trunk.main.len());
+        }
+        if let Some(stream) = &trunk.stream {
+            stream.check(&trunk.hasher);
         }
     }
 }

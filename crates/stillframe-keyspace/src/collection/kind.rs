@@ -15,6 +15,8 @@ pub enum Type {
     Set,
     /// A sorted set.
     Sorted,
+    /// A stream.
+    Stream,
 }
 
 impl Type {
@@ -22,7 +24,7 @@ impl Type {
         match self {
             Self::String | Self::List | Self::Set => Shape::Single,
             Self::Hash => Shape::Pair,
-            Self::Sorted => Shape::Scored,
+            Self::Sorted | Self::Stream => Shape::Scored,
         }
     }
 }

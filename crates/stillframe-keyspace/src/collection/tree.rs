@@ -36,6 +36,7 @@
 mod check;
 mod edit;
 mod ends;
+mod named;
 mod node;
 #[cfg(test)]
 mod sharing;

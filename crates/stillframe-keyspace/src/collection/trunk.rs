@@ -3,6 +3,7 @@
 use crate::collection::chunk::Chunk;
 use crate::collection::kind::Type;
 use crate::collection::packed::{Element, Shape, score_bytes, score_head, score_of};
+use crate::collection::stream::Parts;
 use crate::collection::tree::{Ends, Key, Order, Seek, Side, Tree};
 use crate::hash::Hasher;
 
@@ -14,6 +15,8 @@ pub(crate) struct Trunk {
     pub(crate) members: Option<Tree>,
     /// Lists alone: the elements before and behind those of the main tree.
     pub(crate) ends: Option<Ends>,
+    /// Streams alone: what they have beside their entries. Boxed: other types go without.
+    pub(crate) stream: Option<Box<Parts>>,
     pub(crate) hasher: Hasher,
     /// See [`crate::collection::form::Collection`].
     pub(crate) loose: bool,
@@ -28,19 +31,25 @@ impl Trunk {
             Type::List | Type::String => (Shape::Single, Order::Position),
             Type::Hash => (Shape::Pair, Order::Hash),
             Type::Set => (Shape::Single, Order::Hash),
-            Type::Sorted => (Shape::Scored, Order::Rank),
+            Type::Sorted | Type::Stream => (Shape::Scored, Order::Rank),
         };
         let members = (kind == Type::Sorted).then(|| Tree::new(Shape::Scored, Order::Hash));
         let ends = (order == Order::Position).then(Ends::default);
         let main = Tree::new(shape, order);
+        let stream = (kind == Type::Stream).then(Box::default);
         let hasher = hasher.clone();
-        Self { main, members, ends, hasher, loose: false, overwrites: false }
+        Self { main, members, ends, stream, hasher, loose: false, overwrites: false }
     }
 
     /// Elements.
     pub(crate) fn len(&self) -> usize {
         let at = |side| self.ends.as_ref().map_or(0, |ends| ends.len(side));
         at(Side::Front) + self.main.len() + at(Side::Back)
+    }
+
+    /// Whether nothing is left: a stream stays without entries.
+    pub(crate) fn is_void(&self) -> bool {
+        self.len() == 0 && self.stream.is_none()
     }
 
     /// The collection of a packed run.
@@ -51,6 +60,7 @@ impl Trunk {
                 Type::List | Type::String => trunk.insert_at(trunk.len(), element),
                 Type::Hash | Type::Set => drop(trunk.put(element)),
                 Type::Sorted => drop(trunk.set_score(element)),
+                Type::Stream => trunk.main.insert_ranked(hasher, element),
             }
         }
         trunk
@@ -58,7 +68,8 @@ impl Trunk {
 
     /// Bytes of it all, shared nodes counted in full.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + 16 + self.node_bytes()
+        let stream = self.stream.as_ref().map_or(0, |stream| stream.bytes());
+        size_of::<Self>() + 16 + stream + self.node_bytes()
     }
 
     /// Bytes of its nodes that it has left to others since the last call.
@@ -66,6 +77,7 @@ impl Trunk {
         self.main.take_parted()
             + self.members.as_mut().map_or(0, Tree::take_parted)
             + self.ends.as_mut().map_or(0, Ends::take_parted)
+            + self.stream.as_mut().map_or(0, |stream| stream.take_parted())
     }
 
     /// Bytes of the nodes, which clones share.
@@ -73,6 +85,7 @@ impl Trunk {
         self.main.bytes()
             + self.members.as_ref().map_or(0, Tree::bytes)
             + self.ends.as_ref().map_or(0, Ends::bytes)
+            + self.stream.as_ref().map_or(0, |stream| stream.node_bytes())
     }
 
     /// The element with this key, not in lists.
@@ -103,7 +116,7 @@ impl Trunk {
 
     /// Removes a key from a hash or set; false if it was not there.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
-        self.find(key).is_some() && remove_hashed(&mut self.main, &self.hasher, key)
+        self.find(key).is_some() && self.main.remove_named(&self.hasher, key)
     }
 
     /// Sets a member's score in a sorted set; returns the old one.
@@ -115,11 +128,7 @@ impl Trunk {
             }
             self.remove_from_order(Element { value: &old, ..element });
         }
-        let key = rank_key(element);
-        if !self.main.step_in(key, element) {
-            let insert = &mut |leaf: &mut Chunk, _| leaf.insert_ranked(element);
-            self.main.edit(Seek::Key(key), &self.hasher, insert);
-        }
+        self.main.insert_ranked(&self.hasher, element);
         old.map(|old| score_of(&old))
     }
 
@@ -154,7 +163,7 @@ impl Trunk {
         let score = self.find(member)?.score();
         self.remove_from_order(Element { key: member, value: &score_bytes(score) });
         let members = self.members.as_mut().expect("a sorted set has its members by hash");
-        remove_hashed(members, &self.hasher, member);
+        members.remove_named(&self.hasher, member);
         Some(score)
     }
 
@@ -178,7 +187,7 @@ impl Trunk {
             if let Some(members) = &mut self.members {
                 let (leaf, index) = self.main.leaf_at(start);
                 for element in leaf.run(shape).skip(index).take(left) {
-                    remove_hashed(members, &self.hasher, element.key);
+                    members.remove_named(&self.hasher, element.key);
                 }
             }
             self.main.edit(Seek::Rank(start), &self.hasher, &mut |leaf, index| {
@@ -191,14 +200,4 @@ impl Trunk {
 
 fn rank_key(element: Element<'_>) -> Key<'_> {
     Key { head: score_head(element.value), tail: element.key }
-}
-
-/// Removes a key from a tree by hash; false if it was not there.
-fn remove_hashed(tree: &mut Tree, hasher: &Hasher, key: &[u8]) -> bool {
-    let (mut was_there, shape) = (false, tree.shape);
-    tree.edit(Seek::Key(Key::of_name(hasher, key)), hasher, &mut |leaf, _| {
-        was_there = leaf.remove_key(shape, key);
-        0
-    });
-    was_there
 }

@@ -5,6 +5,7 @@
 
 use crate::collection::form::Collection;
 use crate::collection::kind::Type;
+use crate::collection::stream::Stream;
 use crate::collection::views::{Hash, List, Set, Sorted};
 use crate::integer::{IntText, decimal_len};
 
@@ -24,6 +25,8 @@ pub enum Value<'a> {
     Set(Set<'a>),
     /// A sorted set.
     Sorted(Sorted<'a>),
+    /// A stream.
+    Stream(Stream<'a>),
 }
 
 impl<'a> Value<'a> {
@@ -36,17 +39,18 @@ impl<'a> Value<'a> {
             Self::Hash(_) => Type::Hash,
             Self::Set(_) => Type::Set,
             Self::Sorted(_) => Type::Sorted,
+            Self::Stream(_) => Type::Stream,
         }
     }
 
-    /// Length of the text, in bytes; elements of a collection.
+    /// Length of the text, in bytes; elements of a collection, entries of a stream.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a length of text, not a container")]
     pub fn len(self) -> usize {
         match self {
             Self::Int(int) => decimal_len(int),
             Self::Bytes(bytes) => bytes.len(),
-            Self::List(_) | Self::Hash(_) | Self::Set(_) | Self::Sorted(_) => {
+            Self::List(_) | Self::Hash(_) | Self::Set(_) | Self::Sorted(_) | Self::Stream(_) => {
                 self.as_collection().map_or(0, Collection::len)
             }
         }
@@ -58,7 +62,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Int(int) => text.format(int),
             Self::Bytes(bytes) => bytes,
-            Self::List(_) | Self::Hash(_) | Self::Set(_) | Self::Sorted(_) => &[],
+            Self::List(_) | Self::Hash(_) | Self::Set(_) | Self::Sorted(_) | Self::Stream(_) => &[],
         }
     }
 
@@ -77,6 +81,7 @@ impl<'a> Value<'a> {
             Type::Hash => Self::Hash(Hash(collection)),
             Type::Set => Self::Set(Set(collection)),
             Type::Sorted => Self::Sorted(Sorted(collection)),
+            Type::Stream => Self::Stream(Stream(collection)),
         }
     }
 
@@ -85,6 +90,7 @@ impl<'a> Value<'a> {
             Self::Int(_) | Self::Bytes(_) => None,
             Self::List(List(it)) | Self::Hash(Hash(it)) => Some(it),
             Self::Set(Set(it)) | Self::Sorted(Sorted(it)) => Some(it),
+            Self::Stream(Stream(it)) => Some(it),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::collection::draft::{Body, Draft};
 use crate::collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 use crate::collection::form::{Collection, Form};
 use crate::collection::kind::Type;
+use crate::collection::stream::StreamEdit;
 use crate::collection::trunk::Trunk;
 use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
 
@@ -71,6 +72,9 @@ edits! {
     edit_set Set SetEdit;
     /// Changes a sorted set.
     edit_sorted Sorted SortedEdit;
+    /// Changes a stream, which stays when it is empty, but is not made by an edit that leaves it
+    /// as it was.
+    edit_stream Stream StreamEdit;
 }
 
 impl<A: Algorithm> Keyspace<A> {
@@ -95,7 +99,7 @@ impl<A: Algorithm> Keyspace<A> {
                 let loose = draft.loose;
                 drop(draft);
                 trunk.loose = loose;
-                let (parted, is_empty) = (trunk.take_parted(), trunk.len() == 0);
+                let (parted, is_empty) = (trunk.take_parted(), trunk.is_void());
                 let books = &mut self.dbs[db].bytes;
                 *books = *books - bytes + trunk.bytes();
                 if parted > 0 {
@@ -111,7 +115,7 @@ impl<A: Algorithm> Keyspace<A> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let (loose, large) = match lookup.seat {
             Some(seat) => copy_out(self.slots.entry_of(seat), &mut scratch),
-            None => (false, None),
+            None => (false, (kind == Type::Stream).then(|| Trunk::new(kind, hasher))),
         };
         let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
         let clone = |trunk| Body::Clone(Box::new(trunk));
@@ -127,7 +131,7 @@ impl<A: Algorithm> Keyspace<A> {
             None
         };
         let value = match large {
-            Some(trunk) if trunk.len() != 0 => Some(New::Trunk(kind, Arc::new(trunk))),
+            Some(trunk) if !trunk.is_void() => Some(New::Trunk(kind, Arc::new(trunk))),
             None if scratch.count != 0 => Some(New::packed(kind, &scratch, loose)),
             _ => None,
         };

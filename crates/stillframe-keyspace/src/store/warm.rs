@@ -55,6 +55,7 @@ impl<A: Algorithm> Keyspace<A> {
         let collection = self.slots.entry_of(seat).value().as_collection();
         if let Some(Form::Tree(trunk)) = collection.map(|collection| collection.form)
             && trunk.main.order != Order::Position
+            && trunk.stream.is_none()
             && trunk.len() >= ELEMENTS_MIN
         {
             trunk.warm(&named[..named.len().min(WARM_BATCH)]);

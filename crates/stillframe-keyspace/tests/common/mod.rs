@@ -26,6 +26,8 @@ pub(crate) enum Content {
     Set(BTreeSet<Vec<u8>>),
     /// Members with the bits of their scores.
     Sorted(BTreeMap<Vec<u8>, u64>),
+    /// Ids, and what the one field of each entry has.
+    Stream(BTreeMap<Vec<u8>, Vec<u8>>),
 }
 
 impl Content {
@@ -46,6 +48,7 @@ impl Content {
             Type::Hash => Self::Hash(BTreeMap::new()),
             Type::Set => Self::Set(BTreeSet::new()),
             Type::Sorted => Self::Sorted(BTreeMap::new()),
+            Type::Stream => Self::Stream(BTreeMap::new()),
         }
     }
 
@@ -61,6 +64,7 @@ impl Content {
                 true
             }
             Self::Hash(hash) => hash.insert(key, extra.to_vec()).is_none(),
+            Self::Stream(stream) => stream.insert(key, extra.to_vec()).is_none(),
             Self::Set(set) => set.insert(key),
             Self::Sorted(set) => {
                 let score = u64::from_le_bytes(extra.try_into().unwrap());
@@ -78,6 +82,7 @@ impl Content {
             Self::Hash(_) => Self::empty(Type::Hash),
             Self::Set(_) => Self::empty(Type::Set),
             Self::Sorted(_) => Self::empty(Type::Sorted),
+            Self::Stream(_) => Self::empty(Type::Stream),
         }
     }
 
@@ -88,6 +93,7 @@ impl Content {
             Self::Hash(hash) => hash.len(),
             Self::Set(set) => set.len(),
             Self::Sorted(set) => set.len(),
+            Self::Stream(stream) => stream.len(),
         }
     }
 }
@@ -109,6 +115,11 @@ fn parts(value: Value<'_>, show: Show<'_>) -> Result<(), SinkError> {
                 show(member, &score.to_bits().to_le_bytes())
             })
         }
+        Value::Stream(stream) => stream.iter_from(0).try_for_each(|mut entry| {
+            let mut text = IntText::default();
+            let value = entry.fields.next().map_or(&[][..], |(_, value)| value.to_bytes(&mut text));
+            show(&entry.id.to_bytes(), value)
+        }),
         text => show(text.to_bytes(&mut IntText::default()), &[]),
     }
 }
@@ -225,7 +236,8 @@ impl EntrySink for Collect {
 }
 
 fn decode(mut rest: &[u8]) -> Contents {
-    const KINDS: [Type; 5] = [Type::String, Type::List, Type::Hash, Type::Set, Type::Sorted];
+    const KINDS: [Type; 6] =
+        [Type::String, Type::List, Type::Hash, Type::Set, Type::Sorted, Type::Stream];
     fn text<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
         let (len, tail) = rest.split_first_chunk().unwrap();
         let (text, tail) = tail.split_at(u32::from_le_bytes(*len) as usize);

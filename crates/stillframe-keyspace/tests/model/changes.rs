@@ -1,7 +1,7 @@
 //! Changes of a key, made to keyspace and oracle alike.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{Expire, Type, parse_int};
+use stillframe_keyspace::{Expire, StreamId, Type, parse_int};
 
 use crate::Pair;
 use crate::common::{Content, sized};
@@ -78,7 +78,7 @@ impl<A: Algorithm> Pair<A> {
     /// Some elements into or out of a collection, whose type the key names.
     pub(crate) fn edit(&mut self, mut key: (usize, Vec<u8>)) {
         let number = self.random.below(12);
-        let kind = [Type::List, Type::Hash, Type::Set, Type::Sorted][number % 4];
+        let kind = [Type::List, Type::Hash, Type::Set, Type::Sorted, Type::Stream][number % 5];
         key.1 = format!("collection:{number}").into_bytes();
         self.look(&key);
         let mut old = self.oracle.remove(&key);
@@ -146,6 +146,24 @@ impl<A: Algorithm> Pair<A> {
                 let old = set.remove(&member).map(f64::from_bits);
                 let was = self.keyspace.edit_sorted(db, key, |edit| edit.remove(&member)).unwrap();
                 assert_eq!(was, old);
+            }
+            (Content::Stream(stream), true) => {
+                let id = StreamId { ms: number as u64 / 4, seq: number as u64 % 4 };
+                let fields = [(&b"field"[..], &text[..])];
+                let was_new =
+                    self.keyspace.edit_stream(db, key, |it| it.add(id, fields.into_iter()));
+                let is_new = !stream.contains_key(&id.to_bytes()[..]);
+                assert_eq!(was_new.unwrap(), is_new);
+                stream.entry(id.to_bytes().to_vec()).or_insert(text);
+            }
+            (Content::Stream(stream), false) => {
+                let id = StreamId { ms: number as u64 / 4, seq: 0 };
+                let there = stream.range(id.to_bytes().to_vec()..).next().map(|(id, _)| id.clone());
+                // An emptied stream would stay.
+                let Some(id) = there.filter(|_| stream.len() > 1) else { return };
+                stream.remove(&id);
+                let id = StreamId::from_bytes(id.try_into().unwrap());
+                assert!(self.keyspace.edit_stream(db, key, |edit| edit.delete(id)).unwrap());
             }
         }
     }

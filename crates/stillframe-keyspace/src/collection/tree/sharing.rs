@@ -8,7 +8,7 @@ use stillframe::{CaptureError, CaptureReport, Point, SinkError};
 
 use super::{FANOUT, LEAF_BYTES_MAX};
 use crate::model::{Random, sized};
-use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Type, Value};
+use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Pending, StreamId, Type, Value};
 
 thread_local! {
     /// Bytes that this thread has copied of nodes that others held, too.
@@ -31,12 +31,16 @@ impl EntrySink for Hold {
     }
 }
 
-const KINDS: [Type; 4] = [Type::List, Type::Hash, Type::Set, Type::Sorted];
+const KINDS: [Type; 5] = [Type::List, Type::Hash, Type::Set, Type::Sorted, Type::Stream];
 
 fn keyspace() -> Keyspace<Imprint> {
     let options =
         KeyspaceOptions { max_keys: 1 << 12, budget_bytes: 1 << 16, ..KeyspaceOptions::default() };
     Keyspace::create(&options).unwrap()
+}
+
+fn id(number: usize) -> StreamId {
+    StreamId { ms: number as u64 / 3, seq: number as u64 % 3 }
 }
 
 /// Puts element `number` in.
@@ -47,6 +51,10 @@ fn put(keyspace: &mut Keyspace<Imprint>, key: &[u8], kind: Type, number: usize) 
         Type::List => drop(keyspace.edit_list(0, key, |it| it.insert(number / 2, &member))),
         Type::Hash => drop(keyspace.edit_hash(0, key, |it| it.set(&member, key))),
         Type::Set => drop(keyspace.edit_set(0, key, |it| it.insert(&member))),
+        Type::Stream => {
+            let fields = [(&b"member"[..], &member[..])];
+            drop(keyspace.edit_stream(0, key, |it| it.add(id(number), fields.into_iter())));
+        }
         _ => drop(keyspace.edit_sorted(0, key, |it| it.set(&member, score))),
     }
 }
@@ -57,6 +65,7 @@ fn remove(keyspace: &mut Keyspace<Imprint>, key: &[u8], kind: Type, number: usiz
         Type::List => drop(keyspace.edit_list(0, key, |it| it.remove_range(number, 1))),
         Type::Hash => drop(keyspace.edit_hash(0, key, |it| it.remove(&member))),
         Type::Set => drop(keyspace.edit_set(0, key, |it| it.remove(&member))),
+        Type::Stream => drop(keyspace.edit_stream(0, key, |it| it.delete(id(number)))),
         _ => drop(keyspace.edit_sorted(0, key, |it| it.remove(&member))),
     }
 }
@@ -205,4 +214,48 @@ fn limbo_counts_what_it_alone_holds() {
         keyspace.wait_image();
         assert_eq!(limbo(&keyspace), 0);
     }
+}
+
+/// What one consumer does with an entry, delivered and acknowledged, touches every tree of groups.
+#[test]
+fn a_delivery_during_an_image_copies_a_path_of_each_tree_once() {
+    let len = sized(50_000, 100);
+    let consumer = |number: usize| format!("consumer:{number}").into_bytes();
+    let deliver = |keyspace: &mut Keyspace<Imprint>, number: usize, to: usize| {
+        keyspace
+            .edit_stream(0, b"key", |it| {
+                let (id, name) = (id(number), consumer(to));
+                it.see_consumer(b"group", &name, number as i64);
+                it.deliver(b"group", Pending { id, consumer: &name, time_ms: 1, count: 2 });
+                it.set_group(b"group", id, Some(number as u64));
+            })
+            .unwrap();
+    };
+    let mut keyspace = keyspace();
+    keyspace.edit_stream(0, b"key", |it| it.create_group(b"group", id(0), None)).unwrap();
+    (0..len).for_each(|number| deliver(&mut keyspace, number, number % 1000));
+    let before = shown(&mut keyspace, b"key");
+    let size = keyspace.stats().entry_bytes;
+    let (gate, held) = channel();
+    let (sender, image) = channel();
+    let publish = move |sink: &mut Hold, result: Result<CaptureReport, CaptureError>| {
+        let _ = sender.send(result.map(|_| std::mem::take(&mut sink.1)));
+    };
+    COPIED_BYTES.set(0);
+    keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();
+    assert_eq!(COPIED_BYTES.get(), 0, "begin copies nothing");
+    let most = 12 * edit_bytes_max(Type::Stream, len);
+    for step in 0..20 {
+        let before = COPIED_BYTES.get();
+        deliver(&mut keyspace, step * len / 30, 1000 + step);
+        keyspace.edit_stream(0, b"key", |it| it.acknowledge(b"group", id(step * 7))).unwrap();
+        let copied = COPIED_BYTES.get() - before;
+        assert!((1..=most).contains(&copied) || step > 0 && copied <= most, "{copied} of {size}");
+    }
+    drop(gate);
+    let seen = image.recv().unwrap().unwrap();
+    assert!(before == format!("Some({seen})"), "the image shows the groups as they were");
+    keyspace.wait_image();
+    keyspace.remove(0, b"key");
+    assert_eq!(keyspace.stats().entry_bytes, 0, "the books are right");
 }

@@ -46,6 +46,15 @@ impl Tree {
         })
     }
 
+    /// Removes this element, which exists, where names may be the same under several heads.
+    /// Otherwise as [`step_in`](Self::step_in).
+    pub(crate) fn step_out_exactly(&mut self, key: Key<'_>, element: Element<'_>) -> bool {
+        let shape = self.shape;
+        self.step(key, Step::Out, |leaf| {
+            leaf.remove_range(shape, leaf.below(element.rank_key()), 1);
+        })
+    }
+
     #[inline]
     fn step(&mut self, key: Key<'_>, step: Step, change: impl FnOnce(&mut Chunk)) -> bool {
         let Some(way) = self.way(key, step) else { return false };

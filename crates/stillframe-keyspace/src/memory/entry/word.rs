@@ -68,7 +68,8 @@ impl Kind {
             0 => Self::Int,
             1 => Self::Inline,
             4..8 => Self::Packed(kind),
-            8.. => Self::Trunk(kind),
+            8..12 => Self::Trunk(kind),
+            12 => Self::Trunk(Type::Stream),
             _ => Self::Blob,
         }
     }
@@ -80,6 +81,7 @@ fn collection_bits(kind: Type) -> u64 {
         Type::Hash => 1,
         Type::Set => 2,
         Type::Sorted => 3,
+        Type::Stream => 4, // never packed
     }
 }
 

@@ -87,6 +87,7 @@ fn type_name(value: Value<'_>) -> &'static str {
         Type::Hash => "hash",
         Type::Set => "set",
         Type::Sorted => "zset",
+        Type::Stream => "stream",
     }
 }
 

@@ -1,0 +1,124 @@
+//! Streams: entries in the order of their ids, consumer groups, and what is pending for whom.
+//!
+//! Everything lies in the trees of [`super::tree`], so an image or a copy of a stream costs
+//! nothing to begin, and each change copies one path of each tree that it touches.
+//!
+//! | tree | order | key | value |
+//! |---|---|---|---|
+//! | entries (the main tree) | rank | seq, body | ms |
+//! | groups | hash | name | number, last id, entries read |
+//! | consumers | hash | group's number, name | number, time seen |
+//! | names | hash | consumer's number | group's number, name |
+//! | roster | rank | consumer's name | group's number |
+//! | pending | rank | id, consumer's number, time, deliveries | group's number |
+//! | owned | rank | id | consumer's number |
+//!
+//! The body of an entry is the number of its list of field names, then the values; entries of one
+//! stream mostly have the same names. Number 0 says that the names stand before their values. A
+//! text is a LEB128 number, even: twice its length, then its bytes; odd: twice the bytes of an
+//! integer plus one, then those bytes, little-endian.
+
+mod body;
+mod edit;
+mod groups;
+mod view;
+
+use std::sync::Arc;
+
+pub use body::{Fields, Text};
+pub use edit::StreamEdit;
+pub(crate) use groups::Groups;
+pub use view::{Consumer, Group, Pending, Stream, StreamEntry};
+
+/// The id of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct StreamId {
+    /// Milliseconds.
+    pub ms: u64,
+    /// Number within the millisecond.
+    pub seq: u64,
+}
+
+impl StreamId {
+    /// The least id.
+    pub const MIN: Self = Self { ms: 0, seq: 0 };
+    /// The greatest id.
+    pub const MAX: Self = Self { ms: u64::MAX, seq: u64::MAX };
+
+    /// The next id; none behind the greatest.
+    #[must_use]
+    pub fn next(self) -> Option<Self> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(Self { seq, ..self }),
+            None => Some(Self { ms: self.ms.checked_add(1)?, seq: 0 }),
+        }
+    }
+
+    /// The id before; none before the least.
+    #[must_use]
+    pub fn previous(self) -> Option<Self> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(Self { seq, ..self }),
+            None => Some(Self { ms: self.ms.checked_sub(1)?, seq: u64::MAX }),
+        }
+    }
+
+    /// Its bytes, which sort as ids do.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
+    }
+
+    /// The id of [`to_bytes`](Self::to_bytes).
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        let both = u128::from_be_bytes(bytes);
+        Self { ms: (both >> 64) as u64, seq: both as u64 }
+    }
+}
+
+/// What a stream has beside its entries.
+#[derive(Clone, Default)]
+pub(crate) struct Parts {
+    /// The greatest id that was ever added, unless it was set otherwise.
+    last: StreamId,
+    /// The greatest id that was deleted.
+    deleted: StreamId,
+    /// Entries that were ever added.
+    added: u64,
+    /// Lists of field names.
+    names: Arc<Vec<Box<[u8]>>>,
+    groups: Option<Box<Groups>>,
+}
+
+impl Parts {
+    pub(crate) fn bytes(&self) -> usize {
+        let names = self.names.iter().map(|names| names.len() + size_of::<Box<[u8]>>());
+        let names: usize = names.sum();
+        size_of::<Self>() + names + self.groups.as_ref().map_or(0, |groups| groups.own_bytes())
+    }
+
+    pub(crate) fn node_bytes(&self) -> usize {
+        self.groups.as_ref().map_or(0, |groups| groups.node_bytes())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn check(&self, hasher: &crate::hash::Hasher) {
+        if let Some(groups) = &self.groups {
+            groups.check(hasher);
+        }
+    }
+
+    pub(crate) fn take_parted(&mut self) -> usize {
+        self.groups.as_mut().map_or(0, |groups| groups.take_parted())
+    }
+}
+
+/// The number in the first 8 bytes.
+fn number_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+fn id_at(bytes: &[u8], at: usize) -> StreamId {
+    StreamId { ms: number_at(bytes, at), seq: number_at(bytes, at + 8) }
+}

@@ -1,0 +1,237 @@
+//! The consumer groups of a stream.
+
+use super::StreamId;
+use super::{id_at, number_at};
+use crate::collection::packed::{Element, Run, Shape};
+use crate::collection::tree::{Key, Order, Tree};
+use crate::hash::Hasher;
+
+/// See the table in [`super`].
+#[derive(Clone)]
+pub(crate) struct Groups {
+    pub(super) groups: Tree,
+    pub(super) consumers: Tree,
+    pub(super) names: Tree,
+    pub(super) roster: Tree,
+    pub(super) pending: Tree,
+    pub(super) owned: Tree,
+    /// Groups and consumers that ever were: the next one's number.
+    numbers: u64,
+}
+
+/// What the tree of groups says of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct GroupFacts {
+    pub(super) number: u64,
+    pub(super) last: StreamId,
+    pub(super) read: Option<u64>,
+}
+
+/// What the tree of consumers says of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ConsumerFacts {
+    pub(super) number: u64,
+    pub(super) seen_ms: i64,
+}
+
+/// What is pending, with its consumer by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Delivery {
+    pub(super) id: StreamId,
+    pub(super) owner: u64,
+    pub(super) time_ms: i64,
+    pub(super) count: u64,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        let [groups, consumers, names] = [(); 3].map(|()| Tree::new(Shape::Pair, Order::Hash));
+        let [roster, pending, owned] = [(); 3].map(|()| Tree::new(Shape::Scored, Order::Rank));
+        Self { groups, consumers, names, roster, pending, owned, numbers: 0 }
+    }
+}
+
+impl Groups {
+    fn trees(&self) -> [&Tree; 6] {
+        let Self { groups, consumers, names, roster, pending, owned, .. } = self;
+        [groups, consumers, names, roster, pending, owned]
+    }
+
+    pub(super) fn own_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    pub(super) fn node_bytes(&self) -> usize {
+        self.trees().map(Tree::bytes).iter().sum()
+    }
+
+    pub(super) fn take_parted(&mut self) -> usize {
+        let Self { groups, consumers, names, roster, pending, owned, .. } = self;
+        [groups, consumers, names, roster, pending, owned].map(Tree::take_parted).iter().sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn check(&self, hasher: &Hasher) {
+        self.trees().iter().for_each(|tree| tree.check(hasher));
+        assert_eq!(self.pending.len(), self.owned.len());
+        assert_eq!(self.consumers.len(), self.names.len());
+        assert_eq!(self.consumers.len(), self.roster.len());
+    }
+
+    pub(super) fn fresh_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(super) fn group(&self, hasher: &Hasher, name: &[u8]) -> Option<GroupFacts> {
+        self.groups.find_named(hasher, name).map(GroupFacts::of)
+    }
+
+    pub(super) fn set_group(&mut self, hasher: &Hasher, name: &[u8], facts: GroupFacts) {
+        let read = facts.read.map_or(u64::MAX, |read| read.min(u64::MAX - 1));
+        let mut value = [0; 32];
+        value[..8].copy_from_slice(&facts.number.to_be_bytes());
+        value[8..24].copy_from_slice(&facts.last.to_bytes());
+        value[24..].copy_from_slice(&read.to_be_bytes());
+        self.groups.put_named(hasher, Element { key: name, value: &value });
+    }
+
+    pub(super) fn consumer(
+        &self,
+        hasher: &Hasher,
+        group: u64,
+        name: &[u8],
+    ) -> Option<ConsumerFacts> {
+        let value = self.consumers.find_named(hasher, &consumer_key(group, name))?;
+        Some(ConsumerFacts { number: number_at(value, 0), seen_ms: number_at(value, 8) as i64 })
+    }
+
+    pub(super) fn set_consumer(
+        &mut self,
+        hasher: &Hasher,
+        group: u64,
+        name: &[u8],
+        facts: ConsumerFacts,
+    ) {
+        let key = consumer_key(group, name);
+        let number = facts.number.to_be_bytes();
+        let value = [number, (facts.seen_ms as u64).to_be_bytes()].concat();
+        if self.consumers.put_named(hasher, Element { key: &key, value: &value }) {
+            self.names.put_named(hasher, Element { key: &number, value: &key });
+            let element = Element { key: name, value: &group.to_be_bytes() };
+            self.roster.insert_ranked(hasher, element);
+        }
+    }
+
+    pub(super) fn remove_consumer(&mut self, hasher: &Hasher, group: u64, name: &[u8]) {
+        let Some(facts) = self.consumer(hasher, group, name) else { return };
+        self.consumers.remove_named(hasher, &consumer_key(group, name));
+        self.names.remove_named(hasher, &facts.number.to_be_bytes());
+        let element = Element { key: name, value: &group.to_be_bytes() };
+        self.roster.remove_ranked(hasher, element);
+    }
+
+    /// The name of a consumer.
+    pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> &[u8] {
+        let value = self.names.find_named(hasher, &consumer.to_be_bytes());
+        value.and_then(|value| value.get(8..)).unwrap_or_default()
+    }
+
+    /// The elements under a number in a tree by rank, from `tail` on.
+    pub(super) fn under<'a>(
+        tree: &'a Tree,
+        number: u64,
+        tail: &[u8],
+    ) -> impl Iterator<Item = Element<'a>> + use<'a> {
+        let walk = Elements::from(tree, tree.below(Key { head: number, tail }));
+        walk.take_while(move |element| number_at(element.value, 0) == number)
+    }
+
+    /// How many elements are under a number in a tree by rank.
+    pub(super) fn count_under(tree: &Tree, number: u64) -> usize {
+        let from = |head| tree.below(Key { head, tail: &[] });
+        from(number + 1) - from(number)
+    }
+
+    pub(super) fn delivery(&self, group: u64, id: StreamId) -> Option<Delivery> {
+        let found = Self::under(&self.pending, group, &id.to_bytes()).next();
+        found.map(Delivery::of).filter(|delivery| delivery.id == id)
+    }
+
+    pub(super) fn put_delivery(&mut self, hasher: &Hasher, group: u64, delivery: Delivery) {
+        self.remove_delivery(hasher, group, delivery.id);
+        let key = delivery.to_bytes();
+        let element = Element { key: &key, value: &group.to_be_bytes() };
+        self.pending.insert_ranked(hasher, element);
+        let element = Element { key: &key[..16], value: &delivery.owner.to_be_bytes() };
+        self.owned.insert_ranked(hasher, element);
+    }
+
+    pub(super) fn remove_delivery(&mut self, hasher: &Hasher, group: u64, id: StreamId) -> bool {
+        let Some(old) = self.delivery(group, id) else { return false };
+        let key = old.to_bytes();
+        let element = Element { key: &key, value: &group.to_be_bytes() };
+        self.pending.remove_ranked(hasher, element);
+        let element = Element { key: &key[..16], value: &old.owner.to_be_bytes() };
+        self.owned.remove_ranked(hasher, element);
+        true
+    }
+}
+
+fn consumer_key(group: u64, name: &[u8]) -> Vec<u8> {
+    [&group.to_be_bytes()[..], name].concat()
+}
+
+impl GroupFacts {
+    pub(super) fn of(value: &[u8]) -> Self {
+        let read = Some(number_at(value, 24)).filter(|&read| read != u64::MAX);
+        Self { number: number_at(value, 0), last: id_at(value, 8), read }
+    }
+}
+
+impl Delivery {
+    pub(super) fn of(element: Element<'_>) -> Self {
+        let at = |at| number_at(element.key, at);
+        Self { id: id_at(element.key, 0), owner: at(16), time_ms: at(24) as i64, count: at(32) }
+    }
+
+    fn to_bytes(self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        bytes[..16].copy_from_slice(&self.id.to_bytes());
+        bytes[16..24].copy_from_slice(&self.owner.to_be_bytes());
+        bytes[24..32].copy_from_slice(&(self.time_ms as u64).to_be_bytes());
+        bytes[32..].copy_from_slice(&self.count.to_be_bytes());
+        bytes
+    }
+}
+
+/// The elements of a tree from a rank on. It allocates nothing.
+pub(super) struct Elements<'a> {
+    tree: &'a Tree,
+    rank: usize,
+    run: Run<'a>,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) fn from(tree: &'a Tree, rank: usize) -> Self {
+        Self { tree, rank, run: Run::new(&[], tree.shape) }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
+
+    fn next(&mut self) -> Option<Element<'a>> {
+        if let Some(element) = self.run.next() {
+            return Some(element);
+        }
+        if self.rank >= self.tree.len() {
+            return None;
+        }
+        let (leaf, within) = self.tree.leaf_at(self.rank);
+        self.rank += leaf.count - within;
+        let start = leaf.span(self.tree.shape, within).bytes.start;
+        self.run = Run::new(&leaf.bytes[start..], self.tree.shape);
+        self.run.next()
+    }
+}

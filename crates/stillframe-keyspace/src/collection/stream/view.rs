@@ -1,0 +1,322 @@
+//! A stream as readers see it. Reading allocates nothing.
+
+use std::fmt;
+
+use super::groups::{Delivery, Elements, GroupFacts, Groups};
+use super::{Fields, Parts, StreamId, number_at};
+use crate::collection::form::{Collection, Form};
+use crate::collection::packed::{Element, score_head};
+use crate::collection::tree::Key;
+use crate::collection::trunk::Trunk;
+
+/// A stream.
+#[derive(Clone, Copy)]
+pub struct Stream<'a>(pub(crate) Collection<'a>);
+
+/// An entry of a stream.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamEntry<'a> {
+    /// Its id.
+    pub id: StreamId,
+    /// Its fields with their values, in order.
+    pub fields: Fields<'a>,
+}
+
+/// A consumer group.
+#[derive(Clone, Copy)]
+pub struct Group<'a> {
+    trunk: &'a Trunk,
+    groups: &'a Groups,
+    name: &'a [u8],
+    facts: GroupFacts,
+}
+
+/// A consumer of a group.
+#[derive(Clone, Copy)]
+pub struct Consumer<'a> {
+    groups: &'a Groups,
+    name: &'a [u8],
+    number: u64,
+    seen_ms: i64,
+}
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending<'a> {
+    /// Its id.
+    pub id: StreamId,
+    /// The name of the consumer that has it.
+    pub consumer: &'a [u8],
+    /// When it was last delivered, in unix milliseconds.
+    pub time_ms: i64,
+    /// How often it was delivered.
+    pub count: u64,
+}
+
+pub(super) fn id_of(element: Element<'_>) -> StreamId {
+    StreamId { ms: score_head(element.value), seq: number_at(element.key, 0) }
+}
+
+impl<'a> Stream<'a> {
+    fn parts(self) -> Option<(&'a Trunk, &'a Parts)> {
+        // A stream is never packed.
+        let Form::Tree(trunk) = self.0.form else { return None };
+        trunk.stream.as_deref().map(|parts| (trunk, parts))
+    }
+
+    fn part<R: Default>(self, of: impl FnOnce(&'a Parts) -> R) -> R {
+        self.parts().map(|(_, parts)| of(parts)).unwrap_or_default()
+    }
+
+    /// Entries in it.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no entry.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The id that the next entry's has to exceed.
+    #[must_use]
+    pub fn last_id(self) -> StreamId {
+        self.part(|parts| parts.last)
+    }
+
+    /// The greatest id that was deleted.
+    #[must_use]
+    pub fn deleted_id(self) -> StreamId {
+        self.part(|parts| parts.deleted)
+    }
+
+    /// Entries that were ever added.
+    #[must_use]
+    pub fn added(self) -> u64 {
+        self.part(|parts| parts.added)
+    }
+
+    /// How many entries come before this id.
+    #[must_use]
+    pub fn below(self, id: StreamId) -> usize {
+        self.0.below(Key { head: id.ms, tail: &id.seq.to_be_bytes() })
+    }
+
+    /// The entry at a rank.
+    #[must_use]
+    pub fn at(self, rank: usize) -> Option<StreamEntry<'a>> {
+        self.iter_from(rank).next()
+    }
+
+    /// The entry with this id.
+    #[must_use]
+    pub fn get(self, id: StreamId) -> Option<StreamEntry<'a>> {
+        self.at(self.below(id)).filter(|entry| entry.id == id)
+    }
+
+    /// The entries from a rank on.
+    pub fn iter_from(self, rank: usize) -> impl Iterator<Item = StreamEntry<'a>> + 'a {
+        self.0.walk(rank).map(move |element| self.entry(element))
+    }
+
+    /// The entries from a rank (or the last one) downwards.
+    pub fn iter_back_from(self, rank: usize) -> impl Iterator<Item = StreamEntry<'a>> + 'a {
+        self.0.walk_back(rank).map(move |element| self.entry(element))
+    }
+
+    fn entry(self, element: Element<'a>) -> StreamEntry<'a> {
+        let body = element.key.get(8..).unwrap_or_default();
+        let lists = self.parts().map_or(&[][..], |(_, parts)| &parts.names[..]);
+        StreamEntry { id: id_of(element), fields: Fields::of(body, lists) }
+    }
+
+    fn with_groups(self) -> Option<(&'a Trunk, &'a Groups)> {
+        let (trunk, parts) = self.parts()?;
+        Some((trunk, parts.groups.as_deref()?))
+    }
+
+    /// How many consumer groups there are.
+    #[must_use]
+    pub fn group_count(self) -> usize {
+        self.with_groups().map_or(0, |(_, groups)| groups.groups.len())
+    }
+
+    /// The consumer groups, in no order.
+    pub fn groups(self) -> impl Iterator<Item = Group<'a>> + 'a {
+        self.with_groups().into_iter().flat_map(|(trunk, groups)| {
+            Elements::from(&groups.groups, 0).map(move |element| {
+                let facts = GroupFacts::of(element.value);
+                Group { trunk, groups, name: element.key, facts }
+            })
+        })
+    }
+
+    /// The group of this name.
+    #[must_use]
+    pub fn group<'n: 'a>(self, name: &'n [u8]) -> Option<Group<'a>> {
+        let (trunk, groups) = self.with_groups()?;
+        let facts = groups.group(&trunk.hasher, name)?;
+        Some(Group { trunk, groups, name, facts })
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'a [u8] {
+        self.name
+    }
+
+    /// The id of the entry that was last delivered to it.
+    #[must_use]
+    pub fn last_id(self) -> StreamId {
+        self.facts.last
+    }
+
+    /// Entries that it has read, if known.
+    #[must_use]
+    pub fn entries_read(self) -> Option<u64> {
+        self.facts.read
+    }
+
+    /// How many entries are pending.
+    #[must_use]
+    pub fn pending_len(self) -> usize {
+        Groups::count_under(&self.groups.pending, self.facts.number)
+    }
+
+    /// What is pending, from an id on.
+    pub fn pending_from(self, id: StreamId) -> impl Iterator<Item = Pending<'a>> + 'a {
+        let under = Groups::under(&self.groups.pending, self.facts.number, &id.to_bytes());
+        under.map(move |element| self.shown(Delivery::of(element)))
+    }
+
+    /// What is pending under this id.
+    #[must_use]
+    pub fn pending(self, id: StreamId) -> Option<Pending<'a>> {
+        self.groups.delivery(self.facts.number, id).map(|delivery| self.shown(delivery))
+    }
+
+    fn shown(self, delivery: Delivery) -> Pending<'a> {
+        let Delivery { id, owner, time_ms, count } = delivery;
+        let consumer = self.groups.name_of(&self.trunk.hasher, owner);
+        Pending { id, consumer, time_ms, count }
+    }
+
+    /// How many consumers it has.
+    #[must_use]
+    pub fn consumer_count(self) -> usize {
+        Groups::count_under(&self.groups.roster, self.facts.number)
+    }
+
+    /// Its consumers, ordered by name.
+    pub fn consumers(self) -> impl Iterator<Item = Consumer<'a>> + 'a {
+        let under = Groups::under(&self.groups.roster, self.facts.number, &[]);
+        under.filter_map(move |element| self.consumer(element.key))
+    }
+
+    /// The consumer of this name.
+    #[must_use]
+    pub fn consumer<'n: 'a>(self, name: &'n [u8]) -> Option<Consumer<'a>> {
+        let facts = self.groups.consumer(&self.trunk.hasher, self.facts.number, name)?;
+        let (number, seen_ms) = (facts.number, facts.seen_ms);
+        Some(Consumer { groups: self.groups, name, number, seen_ms })
+    }
+}
+
+impl<'a> Consumer<'a> {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'a [u8] {
+        self.name
+    }
+
+    /// When it was last seen, in unix milliseconds.
+    #[must_use]
+    pub fn seen_ms(self) -> i64 {
+        self.seen_ms
+    }
+
+    /// How many entries are pending for it.
+    #[must_use]
+    pub fn pending_len(self) -> usize {
+        Groups::count_under(&self.groups.owned, self.number)
+    }
+
+    /// The ids of what is pending for it, from an id on.
+    pub fn pending_from(self, id: StreamId) -> impl Iterator<Item = StreamId> + 'a {
+        let under = Groups::under(&self.groups.owned, self.number, &id.to_bytes());
+        under.map(|element| super::id_at(element.key, 0))
+    }
+}
+
+impl fmt::Debug for Stream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut groups: Vec<_> = self.groups().collect();
+        groups.sort_by_key(|group| group.name);
+        f.debug_struct("Stream")
+            .field("last", &self.last_id())
+            .field("deleted", &self.deleted_id())
+            .field("added", &self.added())
+            .field("entries", &self.iter_from(0).collect::<Vec<_>>())
+            .field("groups", &groups)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group")
+            .field("name", &self.name)
+            .field("last", &self.facts.last)
+            .field("read", &self.facts.read)
+            .field("pending", &self.pending_from(StreamId::MIN).collect::<Vec<_>>())
+            .field("consumers", &self.consumers().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl fmt::Debug for Consumer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer")
+            .field("name", &self.name)
+            .field("seen_ms", &self.seen_ms)
+            .field("pending", &self.pending_from(StreamId::MIN).collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+impl PartialEq for Stream<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let heads = |it: &Self| (it.last_id(), it.deleted_id(), it.added(), it.group_count());
+        let entries = |it: &Self| it.iter_from(0);
+        heads(self) == heads(other)
+            && entries(self).eq(entries(other))
+            && self.groups().all(|group| other.group(group.name).is_some_and(|it| it == group))
+    }
+}
+
+impl PartialEq for Group<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let heads = |it: &Self| (it.facts.last, it.facts.read);
+        heads(self) == heads(other)
+            && self.pending_from(StreamId::MIN).eq(other.pending_from(StreamId::MIN))
+            && self.consumers().eq(other.consumers())
+    }
+}
+
+impl PartialEq for Consumer<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.name, self.seen_ms) == (other.name, other.seen_ms)
+    }
+}
+
+impl PartialEq for StreamEntry<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id && self.fields.eq(other.fields)
+    }
+}
+
+impl Eq for Stream<'_> {}

@@ -1,0 +1,60 @@
+//! Elements of a tree by hash under their names, and of a tree by rank.
+
+use super::{Key, Seek, Tree};
+use crate::collection::chunk::Chunk;
+use crate::collection::packed::{Element, score_head};
+use crate::hash::Hasher;
+
+impl Tree {
+    /// The value under a name in a tree by hash.
+    pub(crate) fn find_named(&self, hasher: &Hasher, name: &[u8]) -> Option<&[u8]> {
+        let (leaf, _) = self.leaf_of(Key::of_name(hasher, name));
+        leaf.find_key(self.shape, name).1.map(|element| element.value)
+    }
+
+    /// Sets the value under a name in a tree by hash; true if the name is new.
+    pub(crate) fn put_named(&mut self, hasher: &Hasher, element: Element<'_>) -> bool {
+        let (mut is_new, shape) = (false, self.shape);
+        self.edit(Seek::Key(Key::of_name(hasher, element.key)), hasher, &mut |leaf, _| {
+            is_new = leaf.put(shape, element);
+            0
+        });
+        is_new
+    }
+
+    /// Removes a name from a tree by hash; false if it was not there.
+    pub(crate) fn remove_named(&mut self, hasher: &Hasher, name: &[u8]) -> bool {
+        let (mut was_there, shape) = (false, self.shape);
+        self.edit(Seek::Key(Key::of_name(hasher, name)), hasher, &mut |leaf, _| {
+            was_there = leaf.remove_key(shape, name);
+            0
+        });
+        was_there
+    }
+
+    /// Puts an element, which is not there, into a tree by rank.
+    pub(crate) fn insert_ranked(&mut self, hasher: &Hasher, element: Element<'_>) {
+        let key = rank_key(element);
+        if !self.step_in(key, element) {
+            let insert = &mut |leaf: &mut Chunk, _| leaf.insert_ranked(element);
+            self.edit(Seek::Key(key), hasher, insert);
+        }
+    }
+
+    /// Removes an element, which is there, from a tree by rank.
+    pub(crate) fn remove_ranked(&mut self, hasher: &Hasher, element: Element<'_>) {
+        let (key, shape) = (rank_key(element), self.shape);
+        if self.step_out_exactly(key, element) {
+            return;
+        }
+        self.edit(Seek::Key(key), hasher, &mut |leaf, _| {
+            let index = leaf.below(element.rank_key());
+            leaf.remove_range(shape, index, 1);
+            0
+        });
+    }
+}
+
+fn rank_key(element: Element<'_>) -> Key<'_> {
+    Key { head: score_head(element.value), tail: element.key }
+}
