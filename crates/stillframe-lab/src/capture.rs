@@ -58,9 +58,9 @@ pub(crate) struct Ended {
 /// Buffers that go from one sink to the next.
 #[derive(Debug, Default)]
 struct Parts {
-    /// Of the file being written.
+    /// Bytes for the file being written.
     out: Vec<u8>,
-    /// Of the file of the image before.
+    /// Bytes from the file of the image before.
     window: Vec<u8>,
     /// The image before, where no file holds it and the algorithm asks for it.
     before: Vec<u64>,

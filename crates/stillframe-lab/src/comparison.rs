@@ -141,9 +141,9 @@ pub fn touched(records: &[Record]) -> Option<String> {
 
 struct Row<'a> {
     name: &'a str,
-    /// Those with figures in them, and those that broke.
+    /// The records with figures, and those that broke.
     records: Vec<&'a Record>,
-    /// By column, sorted.
+    /// The values of each column, sorted.
     values: Vec<Vec<f64>>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn proportional_bytes() -> u64 {
     of_tree("self")
 }
 
-/// The same of the process of that number.
+/// The same for the process with that id.
 pub(crate) fn tree_bytes(pid: u32) -> u64 {
     of_tree(&pid.to_string())
 }

@@ -41,7 +41,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// In a new file; `-` is standard output.
+    /// Records in a new file; `-` is standard output.
     ///
     /// # Errors
     /// [`Unwritable`].

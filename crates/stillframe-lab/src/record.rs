@@ -132,14 +132,14 @@ pub struct Latency {
     pub p50: f64,
     /// Of 100, the 99th.
     pub p99: f64,
-    /// Of 1000, the 999th.
+    /// The 99.9th percentile.
     pub p999: f64,
     /// Longest.
     pub max: f64,
 }
 
 impl Latency {
-    /// Of these values; all zero if there are none.
+    /// The distribution of these values; all zero if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();

@@ -31,7 +31,7 @@ pub(crate) trait Subject: Sized {
     fn state_mut(&mut self) -> &mut Self::State;
     /// Begins an image and returns how long that took.
     fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String>;
-    /// Of the image under way.
+    /// The progress of the image under way.
     fn progress(&self) -> Option<Progress>;
 
     /// Whether an image is held.

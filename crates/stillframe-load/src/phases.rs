@@ -34,7 +34,7 @@ pub enum Phase {
 impl Phase {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 4] = [Self::Normal, Self::Saving, Self::Syncing, Self::Rewriting];
-    /// In a word.
+    /// The phase in a word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -50,7 +50,7 @@ pub struct Plan {
     pub duration: Duration,
     /// From one BGSAVE to the next; the first comes after one such time.
     pub bgsave_every: Option<Duration>,
-    /// The same of BGREWRITEAOF.
+    /// The same for BGREWRITEAOF.
     pub rewrite_every: Option<Duration>,
     /// Load all keys before.
     pub fill: bool,

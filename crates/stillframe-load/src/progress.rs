@@ -10,7 +10,7 @@ use crate::report::Quantiles;
 pub struct Progress {
     /// The stage under way.
     pub stage: Stage,
-    /// Of 1.
+    /// The finished share, from 0 to 1.
     pub share: f64,
     /// Keys or queries a second, since the last report.
     pub rate: f64,

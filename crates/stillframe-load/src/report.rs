@@ -73,9 +73,9 @@ pub struct PhaseReport {
     pub rate: f64,
     /// Their latencies.
     pub latency: Quantiles,
-    /// Those of writes; `None` if nothing wrote.
+    /// Latencies of writes; `None` if nothing wrote.
     pub writes: Option<Quantiles>,
-    /// Those of reads.
+    /// Latencies of reads.
     pub reads: Option<Quantiles>,
     /// How many took longer than 1, 5, 10, 100 and 1000 ms.
     pub slower: [Slower; 5],
@@ -132,7 +132,7 @@ pub struct Floor {
     pub rate: f64,
     /// Their latencies.
     pub latency: Quantiles,
-    /// As of a phase.
+    /// Queries that took longer than each limit, as for a phase.
     pub slower: [Slower; 5],
     /// Queries that left late.
     pub late: Late,
@@ -153,7 +153,7 @@ pub struct Report {
     pub phases: Vec<PhaseReport>,
     /// 99th percentile while saving, by that of normal operation.
     pub p99_ratio: Option<f64>,
-    /// The same of the longest latency.
+    /// The same ratio of the longest latency.
     pub max_ratio: Option<f64>,
     /// Background saves.
     pub saves: Vec<Stretch>,

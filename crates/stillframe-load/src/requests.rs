@@ -35,9 +35,9 @@ pub(crate) enum Op {
 pub(crate) enum Kind {
     Write,
     Read,
-    /// Of a new record.
+    /// The insert of a new record.
     Insert,
-    /// Of records that follow each other in the index.
+    /// A scan of records that follow each other in the index.
     Scan,
     /// A read, and a write once its reply is there.
     Modify,
@@ -144,7 +144,7 @@ impl Values {
         out.extend_from_slice(&mark[..head]);
         out.extend_from_slice(&self.pool[start..start + self.size - head]);
     }
-    /// As a word of a request.
+    /// Appends a value as a word of a request.
     fn bulk(&self, item: u64, out: &mut Vec<u8>) {
         length(out, self.size);
         self.put(item, out);

@@ -15,7 +15,7 @@ const BATCH: u64 = 200;
 pub struct Verified {
     /// Items that were read.
     pub items: u64,
-    /// Those that are missing or have another value.
+    /// Items that are missing or have another value.
     pub wrong: u64,
     /// What the first of them is.
     pub first: String,

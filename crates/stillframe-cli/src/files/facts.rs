@@ -6,7 +6,7 @@ use serde::Serialize;
 use stillframe_durability::inspect::{Checkpoint, Segment};
 use stillframe_rdb::{Database, Summary, VALUE_TYPES};
 
-/// By kind.
+/// The facts, by kind of file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Facts {

@@ -43,7 +43,7 @@ pub(crate) enum Health {
     /// or damage to bytes that were not synced, or not marked before power was lost.
     Torn,
     Damaged,
-    /// Of a later format, or with parts that cannot be read.
+    /// The file has a later format, or parts that cannot be read.
     Unreadable,
     /// Not checked, because no program will ever read it.
     Skipped,

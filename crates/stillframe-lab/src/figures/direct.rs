@@ -64,11 +64,11 @@ fn middle(mut times: Vec<f64>) -> Point {
 
 /// Times in microseconds.
 struct Writes {
-    /// To a page of 2 MiB that nobody has written since the fork.
+    /// First writes to a page of 2 MiB since the fork.
     first: Vec<f64>,
-    /// To the next 4 KiB of it.
+    /// Writes to the next 4 KiB of that page.
     next: Vec<f64>,
-    /// To the same word again.
+    /// Writes to the same word again.
     again: Vec<f64>,
 }
 

@@ -391,7 +391,7 @@ fn on(data: &Data<'_>, metric: &Metric, rule: impl Fn(View<'_>) -> Judgement) ->
     words.named("any word").and(lines.named("one line"))
 }
 
-/// Those of the figures on the time of an image; no rule looks at uniform updates there.
+/// The distributions of the figures on the time of an image; no rule reads uniform updates there.
 fn distributions(size: Size) -> &'static [Distribution] {
     size.pick(&[PAPER, LINES], &[PAPER, LINES, UNIFORM])
 }

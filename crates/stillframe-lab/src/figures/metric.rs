@@ -9,7 +9,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Its unit; empty for ratios.
     pub unit: &'static str,
-    /// Of a record and of the floor's.
+    /// The value, from a record and the floor's record.
     pub of: fn(&Record, Option<&Record>) -> Option<f64>,
 }
 

@@ -85,7 +85,7 @@ const NOT_THEIRS: &str = "not in the paper";
 /// A claim of the paper and the rule that judges it.
 #[derive(Debug)]
 pub struct Claim {
-    /// In our words.
+    /// The claim, in our words.
     pub text: &'static str,
     /// The rule.
     pub judge: fn(&Data<'_>) -> Judgement,

@@ -26,7 +26,7 @@ pub const QUICK_ROUNDS: u32 = 2;
 /// Rounds of the papers' own set.
 pub const FULL_ROUNDS: u32 = 3;
 
-/// Most rounds that a claim gets which the first leave undecided.
+/// Most rounds of a claim that the first rounds leave undecided.
 pub const MOST_ROUNDS: u32 = 6;
 /// Longest time of those further rounds in the scaled set.
 const QUICK_FURTHER_S: f64 = 240.0;
@@ -37,7 +37,7 @@ pub struct Plan {
     figures: Vec<(&'static Figure, Vec<Facet>)>,
     size: Size,
     rounds: u32,
-    /// Of what is undecided after that.
+    /// Most rounds of what is undecided after the first ones.
     most: u32,
     cases: Vec<Case>,
     /// Cases that this machine has no room for, and why.

@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// In the folder for temporary files.
+    /// A new folder in the folder for temporary files.
     pub(crate) fn new(name: &str) -> io::Result<Self> {
         let own = std::process::id();
         let path = std::env::temp_dir().join(format!("stillframe-lab-{own}-{name}"));
@@ -67,7 +67,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Of the algorithm of that name; saves only when asked, as fast as it can.
+    /// Ours with the algorithm of that name; it saves only on request, at full speed.
     ///
     /// # Errors
     /// Why the server is missing here.

@@ -20,7 +20,7 @@ pub(crate) struct Reception {
 
 /// How the end of an image is found.
 pub(super) enum Ending {
-    /// By its length.
+    /// By the length of the image.
     After(u64),
     /// By a mark; `tail` has the last bytes.
     Mark { mark: Vec<u8>, tail: Vec<u8> },
