@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use crate::acl::Users;
 use crate::boot::{Boot, Opened};
 use crate::config::rewrite;
 use crate::net::{Listeners, Network, Poller};
 use crate::persistence::{self, DataDirectory};
 use crate::process::{self, Signals, room_for_clients};
 use crate::server::Server;
-use crate::state::ServerState;
 use crate::tls::Tls;
 use crate::{Config, ServeError, import, metrics, replication};
 
@@ -61,7 +61,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
         replication::demote(keyspace, state, host, port);
     }
     state.net.announce();
-    warn_if_open(state);
+    warn_if_open(&state.config, &state.users);
     process::notify(state.config.process.supervised, "READY=1");
     server.run()
 }
@@ -111,9 +111,8 @@ impl Drop for PidFile {
     }
 }
 
-fn warn_if_open(state: &ServerState) {
-    let config = &state.config;
-    if config.loopback_only() || !state.users.is_open() {
+fn warn_if_open(config: &Config, users: &Users) {
+    if config.loopback_only() || !users.is_open() {
         return;
     }
     if config.protected_mode {

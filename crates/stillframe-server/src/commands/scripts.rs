@@ -125,7 +125,7 @@ fn run_in(
     let mut replies = std::mem::take(ctx.out.buffer);
     let (protocol, limit) = (ctx.out.protocol, ctx.out.limit);
     let mut out = Out { buffer: &mut replies, protocol, limit };
-    let mut running = Running { ctx, flags, reads, name: call.sha, out_of_memory };
+    let mut running = ScriptHost { ctx, flags, reads, name: call.sha, out_of_memory };
     let result = engine.run(call, &mut running, &mut out);
     *ctx.out.buffer = replies;
     ctx.server.clients.silence(silent);
@@ -176,7 +176,7 @@ fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Re
 }
 
 /// The server as a running script sees it.
-struct Running<'a, 'c> {
+struct ScriptHost<'a, 'c> {
     ctx: &'a mut Context<'c>,
     flags: Flags,
     /// The script may not write.
@@ -187,7 +187,7 @@ struct Running<'a, 'c> {
     out_of_memory: bool,
 }
 
-impl Running<'_, '_> {
+impl ScriptHost<'_, '_> {
     /// The command of a request, if there is one.
     fn find(&self, args: &[&[u8]]) -> Option<usize> {
         match self.ctx.table.lookup_for_client(args) {
@@ -250,7 +250,7 @@ impl Running<'_, '_> {
     }
 }
 
-impl Host for Running<'_, '_> {
+impl Host for ScriptHost<'_, '_> {
     fn call(&mut self, args: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
         let found = self.find(args);
         let refused = match found {

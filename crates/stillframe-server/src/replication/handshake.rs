@@ -4,6 +4,7 @@ use super::failure::Failure;
 use super::follower::Follower;
 use super::link::{Link, Question, Step};
 use super::roles::call_failover_off;
+use crate::Config;
 use crate::state::ServerState;
 
 /// Longest line of a reply, in bytes.
@@ -47,8 +48,8 @@ impl Question {
     }
 
     /// The question after this one.
-    fn next(self, state: &ServerState) -> Self {
-        let settings = &state.config.replication;
+    fn next(self, config: &Config) -> Self {
+        let settings = &config.replication;
         match self {
             Self::Ping if !settings.password.is_empty() => Self::Auth,
             Self::Ping | Self::Auth => Self::Port,
@@ -96,7 +97,7 @@ impl Follower<'_> {
             // A primary that does not know REPLCONF may refuse the question.
             Question::Auth | Question::Port | Question::Address | Question::Abilities => {}
         }
-        question.next(self.state).ask(link, self.state);
+        question.next(&self.state.config).ask(link, self.state);
         Ok(())
     }
 

@@ -178,10 +178,13 @@ pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
 }
 
 /// A replica that has the whole stream: the `target`, or any.
-fn caught_up(state: &ServerState, target: Option<&(String, u16)>) -> Option<(String, u16)> {
-    let end = state.replication.stream.end();
+fn caught_up(
+    replication: &Replication,
+    clients: &Clients,
+    target: Option<&(String, u16)>,
+) -> Option<(String, u16)> {
+    let end = replication.stream.end();
     let has = |replica: &Replica| replica.phase == Phase::Online && replica.acked == end;
-    let (replication, clients) = (&state.replication, &state.clients);
     if let Some((host, port)) = target {
         let named = replication.replica_known_as(clients, host, *port);
         return named.is_some_and(has).then(|| target.cloned())?;
@@ -214,7 +217,7 @@ pub(crate) fn attend_failover(keyspace: &mut Keyspace, state: &mut ServerState) 
     }
     let late = failover.deadline.is_some_and(|deadline| state.clock.turn() >= deadline);
     let forced = || failover.target.clone().filter(|_| late && failover.force);
-    let caught_up = caught_up(state, failover.target.as_ref());
+    let caught_up = caught_up(&state.replication, &state.clients, failover.target.as_ref());
     let late = late && caught_up.is_none();
     let Some((host, port)) = caught_up.or_else(forced) else {
         if late {

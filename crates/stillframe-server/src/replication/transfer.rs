@@ -15,11 +15,13 @@ use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Origin, Output, Value};
 
+use super::Replication;
 use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
 use super::transfers::{Transfer, TransferError};
 use crate::client::Client;
+use crate::clients::Clients;
 use crate::journal;
 use crate::persistence::{self, Counters, RdbSink, StreamPoint};
 use crate::state::ServerState;
@@ -203,7 +205,7 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     journal::hand_on(keyspace, state);
     announce(state, &places, Phase::Sending);
     let mark = state.ledger.random.identifier();
-    let image = empty_image(state).unwrap_or_default();
+    let image = empty_image(&state.replication).unwrap_or_default();
     for place in places {
         let Some(client) = state.clients.get_mut(place) else { continue };
         client.output.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
@@ -217,11 +219,11 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
 }
 
 /// A file without keys.
-fn empty_image(state: &ServerState) -> std::io::Result<Vec<u8>> {
+fn empty_image(replication: &Replication) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new());
     let created_s = crate::clock::unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes: 0, aof_base: false })?;
-    for (name, value) in state.replication.point().iter().flat_map(StreamPoint::fields) {
+    for (name, value) in replication.point().iter().flat_map(StreamPoint::fields) {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;
     }
     encoder.finish()?;
@@ -230,20 +232,20 @@ fn empty_image(state: &ServerState) -> std::io::Result<Vec<u8>> {
 
 /// The sockets of replicas, each with its bytes before the image itself.
 fn targets(
-    state: &mut ServerState,
+    clients: &mut Clients,
     places: &[usize],
     header: &str,
     phase: Phase,
 ) -> (Vec<Greeted>, Vec<(usize, u64)>) {
     let (mut targets, mut replicas) = (Vec::new(), Vec::new());
     for &place in places {
-        let Some(client) = state.clients.get_mut(place) else { continue };
+        let Some(client) = clients.get_mut(place) else { continue };
         match target(client, header, phase) {
             Some(target) => {
                 targets.push(target);
                 replicas.push((place, client.session.caller.id));
             }
-            None => state.clients.doom(place),
+            None => clients.doom(place),
         }
     }
     (targets, replicas)
@@ -281,7 +283,8 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
     journal::hand_on(keyspace, state);
     announce(state, places, Phase::Sending);
     let mark = state.ledger.random.identifier();
-    let (targets, replicas) = targets(state, places, &format!("$EOF:{mark}\r\n"), Phase::Sending);
+    let (targets, replicas) =
+        targets(&mut state.clients, places, &format!("$EOF:{mark}\r\n"), Phase::Sending);
     let count = replicas.len();
     let mut ending = [0; 40];
     ending.iter_mut().zip(mark.bytes()).for_each(|(to, from)| *to = from);
@@ -346,7 +349,7 @@ fn send_saved(state: &mut ServerState) {
         _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
     };
     let (targets, replicas) =
-        targets(state, &places, &format!("${length}\r\n"), Phase::SendingFile);
+        targets(&mut state.clients, &places, &format!("${length}\r\n"), Phase::SendingFile);
     let targets = paced(targets, [0; 40], state);
     let transfers = &mut state.replication.transfers;
     let taker = transfers.handback.taker();

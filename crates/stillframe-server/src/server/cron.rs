@@ -6,13 +6,13 @@
 use std::time::{Duration, Instant};
 
 use super::{Server, accept};
+use crate::clients::Clients;
+use crate::config::Config;
 use crate::memory;
 use crate::persistence;
 use crate::process::shutdown::{self, Answer};
 use crate::process::{LastSave, Signal, Wish};
 use crate::replication;
-
-use crate::state::ServerState;
 
 /// Longest time that one run may spend on deleting expired keys.
 const EXPIRY_SLICE: Duration = Duration::from_millis(1);
@@ -85,7 +85,7 @@ pub(crate) fn attend_clients(server: &mut Server) {
     }
     if now >= server.next_client_check {
         server.next_client_check = now + Duration::from_secs(1);
-        check_clients(&mut server.state, now);
+        check_clients(&mut server.state.clients, &server.state.config, now);
         server.state.net.tend_peers(now);
     }
 }
@@ -109,11 +109,11 @@ fn expire(server: &mut Server) -> bool {
 }
 
 /// Closes clients that have been idle, or have not read their replies, for too long.
-fn check_clients(state: &mut ServerState, now: Instant) {
-    let timeout = Duration::from_secs(state.config.timeout_seconds.into());
-    let limits = state.config.output_limits;
+fn check_clients(clients: &mut Clients, config: &Config, now: Instant) {
+    let timeout = Duration::from_secs(config.timeout_seconds.into());
+    let limits = config.output_limits;
     let mut gone = Vec::new();
-    for (place, client) in state.clients.others_mut() {
+    for (place, client) in clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
         let greets = client.stream.is_handshaking();
         let waits = client.session.subscriptions.is_some()
@@ -132,5 +132,5 @@ fn check_clients(state: &mut ServerState, now: Instant) {
             gone.push(place);
         }
     }
-    gone.into_iter().for_each(|place| state.clients.doom(place));
+    gone.into_iter().for_each(|place| clients.doom(place));
 }
