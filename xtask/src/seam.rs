@@ -7,11 +7,12 @@
 use crate::report::Report;
 
 /// Where the rule holds.
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 5] = [
     "crates/stillframe-cli/src/",
     "crates/stillframe-durability/src/",
     "crates/stillframe-redis/src/",
     "crates/stillframe-server/src/",
+    "crates/stillframe-storage/src/",
 ];
 
 /// Files, and folders, that may ask the operating system themselves, and why.

@@ -7,14 +7,14 @@
 use std::path::PathBuf;
 
 use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
+use stillframe_storage::dump::DataDirectory;
+use stillframe_storage::wake::{self, Wake};
+use stillframe_storage::{Storage, StorageError};
 
 use crate::acl::{Catalog, Users};
-use crate::commands::{self, Table};
-use crate::persistence::{self, DataDirectory, Loaded, Saves};
-use crate::replay::Parts;
+use crate::commands::{self, Alone, Table};
 use crate::state::ServerState;
-use crate::wake::{self, Wake};
-use crate::{Config, ServeError};
+use crate::{Config, ServeError, persistence};
 
 /// The parts that the settings describe, before any file is touched.
 pub(crate) struct Boot {
@@ -55,7 +55,7 @@ impl Boot {
         let mut table = commands::table();
         table.rename_all(&config.renames).map_err(ServeError::Commands)?;
         let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
-        let mut keyspace = Keyspace::create(options)?;
+        let mut keyspace = Keyspace::create(options).map_err(StorageError::from)?;
         *keyspace.limits_mut() = config.limits;
         keyspace.count_uses(config.counting());
         Ok(Self { config, keyspace, table, users })
@@ -65,11 +65,11 @@ impl Boot {
     /// of saves.
     ///
     /// # Errors
-    /// [`ServeError::Keyspace`]: there is no memory.
-    pub(crate) fn open(self, directory: DataDirectory, wake: Wake) -> Result<Opened, ServeError> {
+    /// [`StorageError::Keyspace`]: there is no memory.
+    pub(crate) fn open(self, directory: DataDirectory, wake: Wake) -> Result<Opened, StorageError> {
         let Self { config, mut keyspace, table, users } = self;
-        let saves = Saves::new(directory, Loaded::default(), wake).map_err(CreateError::from)?;
-        let state = ServerState::new(config, saves, users);
+        let storage = Storage::new(directory, config.of_storage(), wake);
+        let state = ServerState::new(config, storage.map_err(CreateError::from)?, users);
         keyspace.keep_expired(state.ledger.wants_expired());
         Ok(Opened { keyspace, state, table })
     }
@@ -77,10 +77,10 @@ impl Boot {
     /// As [`open`](Self::open), for a tool that makes the first dump of a data directory.
     ///
     /// # Errors
-    /// [`ServeError::Occupied`] if there is a dump file.
-    pub(crate) fn open_empty(self, directory: DataDirectory) -> Result<Opened, ServeError> {
+    /// [`StorageError::Occupied`] if there is a dump file.
+    pub(crate) fn open_empty(self, directory: DataDirectory) -> Result<Opened, StorageError> {
         if directory.has_dump().unwrap_or(true) {
-            return Err(ServeError::Occupied { path: directory.dump().to_owned() });
+            return Err(StorageError::Occupied { path: directory.dump().to_owned() });
         }
         self.open(directory, wake::nobody())
     }
@@ -88,20 +88,21 @@ impl Boot {
 
 impl Opened {
     /// The target of replayed requests.
-    pub(crate) fn parts(&mut self) -> Parts<'_> {
-        (&mut self.keyspace, &mut self.state, &self.table)
+    pub(crate) fn alone(&mut self) -> Alone<'_> {
+        let Self { keyspace, state, table } = self;
+        Alone { keyspace, state, table }
     }
 
     /// Saves all data; returns the number of keys and the dump file.
     ///
     /// # Errors
-    /// [`ServeError::Save`].
-    pub(crate) fn save(&mut self) -> Result<(u64, PathBuf), ServeError> {
+    /// [`StorageError::Save`].
+    pub(crate) fn save(&mut self) -> Result<(u64, PathBuf), StorageError> {
         let Self { keyspace, state, .. } = self;
         let (keys, dump) = (keyspace.stats().keys as u64, state.storage.saves.dump().to_owned());
         match persistence::save_and_wait(keyspace, state) {
             Ok(()) => Ok((keys, dump)),
-            Err(problem) => Err(ServeError::Save { path: dump, problem: problem.into() }),
+            Err(problem) => Err(StorageError::Save { path: dump, problem: problem.into() }),
         }
     }
 }

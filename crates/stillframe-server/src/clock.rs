@@ -1,12 +1,8 @@
 //! The clock of the machine, and the times of the turn under way.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-/// Unix time in milliseconds.
-pub(crate) fn unix_millis() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
+pub(crate) use stillframe_storage::unix_millis;
 
 /// The time of the command thread, and the switches of periodic work.
 pub(crate) struct Clock {

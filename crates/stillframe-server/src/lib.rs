@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`serve`] (start), `server` (the event loop), `state` (the owners of its state),
 //! `commands` (the path of a request; commands on data are in `stillframe_redis`), `hub` (clients,
-//! and messages to them), `persistence` (how images become dump files), `journal` (how changes are
-//! logged).
+//! and messages to them), `persistence` (how the data becomes durable; dumps and the log themselves
+//! are in `stillframe_storage`).
 //!
 //! - One thread runs all commands; the snapshotter is another. Nothing else touches data.
 //! - No input of a client can make this crate panic.
@@ -24,14 +24,12 @@ mod hub;
 mod import;
 #[cfg(any(test, feature = "in-process"))]
 mod in_process;
-mod journal;
 mod memory;
 mod meter;
 mod metrics;
 mod net;
 mod persistence;
 mod process;
-mod replay;
 mod replication;
 mod rewind;
 mod scripts;
@@ -39,7 +37,6 @@ mod server;
 mod start;
 mod state;
 mod tls;
-mod wake;
 
 pub use config::{
     Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError, flags_help,

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use stillframe_durability::disk::{self, Location};
 use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed, Until};
+use stillframe_storage::StorageError;
+use stillframe_storage::dump::{self, DataDirectory};
+use stillframe_storage::journal::{Generations, Position, position};
+use stillframe_storage::replay::Records;
 
 use crate::boot::Boot;
-use crate::journal::{Generations, Position, position};
-use crate::persistence::{self, DataDirectory};
-use crate::replay::Records;
 use crate::{Config, ServeError};
 
 /// The result of a rewind.
@@ -37,9 +38,12 @@ pub struct Rewound {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RewindError {
-    /// The image or the log cannot be used, or the result cannot be saved.
+    /// The settings cannot be met.
     #[error(transparent)]
     Server(#[from] ServeError),
+    /// The image or the log cannot be used, or the result cannot be saved.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
     /// The data directory cannot be read.
     #[error(transparent)]
     Source(#[from] Error),
@@ -94,7 +98,8 @@ pub enum RewindError {
 /// [`RewindError`] in one sentence.
 pub fn rewind(from: &Path, until: Option<Until>, config: Config) -> Result<Rewound, RewindError> {
     let absolute = std::path::absolute(&config.dir);
-    let to = absolute.map_err(|error| ServeError::Directory { path: config.dir.clone(), error })?;
+    let to =
+        absolute.map_err(|error| StorageError::Directory { path: config.dir.clone(), error })?;
     rewind_at(from.into(), until, &config, &to.into())
 }
 
@@ -187,7 +192,7 @@ fn newest_sound(
             image.generation().is_some() && images[before].generation() == image.generation()
         });
         match (rebuild(files, image, images.get(at + 1), until, config, to), before) {
-            (Err(RewindError::Server(ServeError::Load { path, problem })), Some(before)) => {
+            (Err(RewindError::Storage(StorageError::Load { path, problem })), Some(before)) => {
                 let path = path.display();
                 notices.push(format!("an earlier image was taken for {path}: {problem}"));
                 at = before;
@@ -212,7 +217,7 @@ fn rebuild(
 ) -> Result<Rewound, RewindError> {
     let mut boot = Boot::offline(config.clone())?;
     // Nothing has expired: what the log holds may be about such keys.
-    let loaded = persistence::load(&mut boot.keyspace, files, &image.name, i64::MIN)?;
+    let loaded = dump::load(&mut boot.keyspace, files, &image.name, i64::MIN)?;
     // A server may have replaced the dump file since it was listed; the new one counts.
     let found = &ImageFile { name: image.name.clone(), position: loaded.position };
     if found != image {
@@ -228,9 +233,9 @@ fn rebuild(
     let mut opened = boot.open_empty(directory)?;
     let (mut records, mut last, mut notices) = (0, 0, Vec::new());
     if let Some(position) = loaded.position {
-        let mut replaying = Records::new();
+        let mut replaying = Records::default();
         let replayed = read(files, position, until, config, |action| {
-            Ok(replaying.apply(opened.parts(), action.bytes)?)
+            Ok(replaying.apply(&mut opened.alone(), action.bytes)?)
         })?;
         (records, last) = (replayed.records, replayed.last);
         notices.extend(replayed.torn.map(|torn| format!("the log has a torn tail: {torn}")));
@@ -257,9 +262,9 @@ fn read(
     apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
 ) -> Result<Replayed, RewindError> {
     let generations = Generations::below(files, &config.appenddirname);
-    let location = generations.location(position.generation).map_err(ServeError::of_log)?;
+    let location = generations.location(position.generation).map_err(StorageError::of_log)?;
     let (from, accept_loss, own) = (position.from, config.accept_log_loss, Application::server());
-    Ok(Log::read(location, from, accept_loss, until, &own, apply).map_err(ServeError::of_log)?)
+    Ok(Log::read(location, from, accept_loss, until, &own, apply).map_err(StorageError::of_log)?)
 }
 
 /// Why no image leads to a point in the past, which is before `oldest`.

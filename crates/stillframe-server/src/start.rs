@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use stillframe_storage::dump::{self, DataDirectory};
+use stillframe_storage::{StorageError, load_dump, recover_log};
+
 use crate::acl::Users;
 use crate::boot::{Boot, Opened};
 use crate::config::rewrite;
 use crate::net::{Listeners, Network, Poller};
-use crate::persistence::{self, DataDirectory};
 use crate::process::{self, Signals, room_for_clients};
 use crate::server::Server;
 use crate::tls::Tls;
@@ -47,9 +49,11 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     if let Some(listener) = metrics {
         server.answer_to(metrics::serve(listener, waker).map_err(ServeError::Events)?);
     }
-    let is_loaded = persistence::load_dump(&mut server)?;
+    // Expired keys of a replica wait for its primary's DEL.
+    let is_replica = server.state.config.replication.primary.is_some();
+    let is_loaded = load_dump(&mut server, is_replica)?;
     import::refuse_foreign(&server.state)?;
-    if !is_loaded || persistence::recover_log(&mut server)? {
+    if !is_loaded || recover_log(&mut server)? {
         tracing::info!("stopping, as asked while loading");
         return Ok(());
     }
@@ -76,13 +80,13 @@ pub fn leaves_terminal(config: &Config) -> bool {
 /// as in Redis.
 ///
 /// # Errors
-/// [`ServeError::Directory`].
+/// [`StorageError::Directory`].
 pub fn enter_directory(config: &mut Config) -> Result<(), ServeError> {
-    let failed = |error| ServeError::Directory { path: config.dir.clone(), error };
+    let failed = |error| StorageError::Directory { path: config.dir.clone(), error };
     config.dir = std::path::absolute(&config.dir).map_err(failed)?;
     if config.dir_is_named {
-        persistence::create(&config.dir)?;
-        config.dir = persistence::enter(&config.dir)?;
+        dump::create(&config.dir)?;
+        config.dir = dump::enter(&config.dir)?;
     }
     Ok(())
 }

@@ -4,6 +4,8 @@ use stillframe_keyspace::Keyspace;
 use stillframe_redis::{Command, Ledger, Random, Refusal, flags};
 use stillframe_resp::Out;
 use stillframe_script::Engine;
+use stillframe_storage::Storage;
+use stillframe_storage::replay::Loading;
 
 use crate::acl::Users;
 use crate::client::{Replies, Session};
@@ -14,9 +16,7 @@ use crate::hub::{Delivery, Hub};
 use crate::memory::Memory;
 use crate::meter::Meter;
 use crate::net::Network;
-use crate::persistence::{Saves, Storage};
 use crate::process::Process;
-use crate::replay::Loading;
 use crate::replication::{Replication, Transfers, replicas_at};
 use crate::scripts::Scripts;
 
@@ -52,16 +52,16 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     /// State of a server that has no clients yet.
-    pub(crate) fn new(config: Config, saves: Saves, users: Users) -> Self {
+    pub(crate) fn new(config: Config, storage: Storage, users: Users) -> Self {
         let clock = Clock::new();
         let mut random = Random::seeded();
-        let transfers = Transfers::new(saves.wake());
+        let transfers = Transfers::new(storage.saves.wake());
         Self {
             replication: Replication::new(&mut random, transfers, clock.started()),
             meter: Meter::new(users.catalog().len(), clock.started()),
             process: Process::new(random.identifier()),
             ledger: Ledger::new(config.of_commands(), random),
-            storage: Storage::new(saves, &config),
+            storage,
             clients: Clients::default(),
             hub: Hub::default(),
             memory: Memory::default(),
@@ -71,6 +71,12 @@ impl ServerState {
             users,
             clock,
         }
+    }
+
+    /// Replaces the configuration, which storage obeys at once; returns the one before.
+    pub(crate) fn configure(&mut self, config: Config) -> Config {
+        self.storage.obey(config.of_storage());
+        std::mem::replace(&mut self.config, config)
     }
 
     /// Ends a client's waiting with the reply that `answer` writes, or the refusal that it returns;
@@ -163,7 +169,7 @@ impl ServerState {
     /// Whether writes are postponed because no log counts.
     #[inline]
     fn awaits_log(&self) -> bool {
-        self.storage.journal.holds_writes(&self.config, self.clock.turn())
+        self.storage.holds_writes(self.clock.turn())
     }
 
     /// Whether a request must wait because it, or the transaction that it executes, may write.

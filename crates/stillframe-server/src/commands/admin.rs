@@ -5,11 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::text::glob;
 use stillframe_redis::{Lookups, Refusal};
+use stillframe_storage::dump::{DataDirectory, enter};
 
 use super::{Context, Table};
 use crate::config::error::ChangeError;
 use crate::config::{Change, Config, Effect, Setting, find, named};
-use crate::persistence::{self, DataDirectory};
+use crate::persistence;
 use crate::process::room_for_clients;
 use crate::state::ServerState;
 use crate::tls::Tls;
@@ -73,13 +74,12 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let asked = asked(pairs)?;
     let config = changed(&ctx.server.config, &asked, is_local)?;
     // The new settings are in force from here on; a refusal brings the former ones back.
-    let before = std::mem::replace(&mut ctx.server.config, config);
+    let before = ctx.server.configure(config);
     match take_effect(ctx, &before, &asked) {
         Ok((directory, tls)) => {
             if let Some(directory) = directory {
                 ctx.server.config.dir = directory.files().path().to_owned();
-                ctx.server.storage.journal.move_to(directory.files(), &ctx.server.config);
-                ctx.server.storage.saves.save_into(directory);
+                ctx.server.storage.move_to(directory);
             }
             if let Some(tls) = tls {
                 ctx.server.net.renew_tls(tls);
@@ -89,14 +89,14 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             Ok(())
         }
         Err(problem) => {
-            ctx.server.config = before;
+            ctx.server.configure(before);
             if asked.having(Effect::OomScore).is_some() {
                 // The request may have changed the score.
                 let is_replica = ctx.server.replication.is_replica();
                 ctx.server.process.tend_oom_score(&ctx.server.config, is_replica);
             }
             if asked.having(Effect::Directory).is_some() {
-                let _ = persistence::enter(&ctx.server.config.dir); // the request may have left it
+                let _ = enter(&ctx.server.config.dir); // the request may have left it
             }
             Err(problem)
         }
@@ -200,8 +200,8 @@ fn moved(
             "the log goes on from the dump file in its directory: CONFIG SET appendonly no first",
         ));
     }
-    let opened = persistence::enter(&before.dir).and_then(|old| {
-        let new = persistence::enter(&config.dir)?;
+    let opened = enter(&before.dir).and_then(|old| {
+        let new = enter(&config.dir)?;
         if new == old {
             return Ok(server.storage.saves.directory().with_dump(&config.dbfilename));
         }
@@ -223,7 +223,7 @@ fn begin_log(ctx: &mut Context<'_>, before: &Config, asked: &Asked<'_>) -> Resul
     if !is_new || moves || ctx.server.ledger.in_exec {
         return Ok(());
     }
-    let begun = persistence::begin_asked(ctx.keyspace, ctx.server);
+    let begun = persistence::begin_log_asked(ctx.keyspace, ctx.server);
     begun.map_err(|error| {
         tracing::warn!("CONFIG SET {name}: the log cannot be begun: {error}");
         refusal(name.as_bytes(), "Unable to turn on AOF. Check server logs.")
@@ -345,4 +345,41 @@ pub(super) fn rewrite_config(ctx: &mut Context<'_>, all: bool) -> Result<(), Ref
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use stillframe_durability::disk::{Fault, SimulatedDisk};
+
+    use crate::crash::Server;
+
+    /// Storage keeps a copy of its settings, which follows the configuration there and back,
+    /// whichever call of the disk fails.
+    #[test]
+    fn storage_obeys_what_config_set_leaves() {
+        let obeyed = |server: &Server| {
+            let (settings, config) = (server.state.storage.settings(), &server.state.config);
+            assert_eq!(*settings, config.of_storage());
+            (settings.appendonly, settings.log_keep.bytes)
+        };
+        let mut refusals = 0;
+        for call in 1..=12 {
+            let disk = SimulatedDisk::default();
+            let mut server = Server::start(&disk, false).expect("a sound disk");
+            assert_eq!(obeyed(&server), (false, 1 << 30));
+            assert_eq!(server.run("CONFIG SET log-keep-bytes 1"), "+OK\r\n");
+            let refused = server.run("CONFIG SET log-keep-bytes 7 appendfsync never");
+            assert!(refused.starts_with("-ERR CONFIG SET failed"), "{refused}");
+            assert_eq!(obeyed(&server), (false, 1), "what is malformed never holds");
+            disk.fail_at(disk.calls() + call, Fault::IO);
+            let reply = server.run("CONFIG SET log-keep-bytes 7 appendonly yes");
+            let is_done = reply == "+OK\r\n";
+            assert!(is_done || reply.contains("Unable to turn on AOF"), "call {call}: {reply}");
+            let expected = if is_done { (true, 7) } else { (false, 1) };
+            assert_eq!(obeyed(&server), expected, "what cannot be done is put back: {call}");
+            assert_eq!(server.state.storage.journal.is_open(), is_done, "call {call}");
+            refusals += u32::from(!is_done);
+        }
+        assert!(refusals > 1, "{refusals} of the calls were needed");
+    }
 }

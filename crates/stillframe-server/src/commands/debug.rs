@@ -11,16 +11,15 @@ use stillframe_rdb::{Encoder, Head};
 use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
-use super::{Context, Table};
+use super::{Alone, Context, Table};
 use crate::hub::Delivery;
-use crate::persistence::{self, values};
-use crate::replay::{Host, Parts};
 use crate::replication::break_off;
-use crate::{ServeError, journal};
+use crate::{ServeError, persistence};
 use stillframe_redis::digest;
 use stillframe_redis::encoding;
 use stillframe_redis::errors::NO_SUCH_KEY;
-use stillframe_redis::{Consumer, Refusal};
+use stillframe_redis::{Consumer, Refusal, values};
+use stillframe_storage::recover_log;
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -279,7 +278,7 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
         return Err("ERR DEBUG LOADAOF cannot run while data is loaded, or in a transaction".into());
     }
     if ctx.server.storage.saves.running().is_some() {
-        persistence::wait(ctx.keyspace, ctx.server);
+        ctx.server.storage.wait(ctx.keyspace, &mut ctx.server.ledger);
     }
     if !ctx.server.storage.journal.is_on() {
         return reload(ctx, &[]);
@@ -287,7 +286,7 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     if ctx.keyspace.saving() {
         return Err("ERR DEBUG LOADAOF cannot run now: replicas are sent an image".into());
     }
-    if journal::close(ctx.keyspace, ctx.server).is_err() {
+    if persistence::end_log(ctx.keyspace, ctx.server).is_err() {
         return Err("ERR DEBUG LOADAOF: the log has failed".into());
     }
     // Replicas have all of it.
@@ -320,16 +319,7 @@ fn reload_all(ctx: &mut Context<'_>) -> Result<(), ServeError> {
     if let Some(load) = ctx.server.storage.saves.directory().begin_load(ctx.now)? {
         ctx.server.storage.saves.loaded = load.rest(ctx.keyspace)?;
     }
-    persistence::recover_log(ctx).map(drop)
-}
-
-/// Nobody is served while a command runs.
-impl Host for Context<'_> {
-    fn parts(&mut self) -> Parts<'_> {
-        (self.keyspace, self.server, self.table)
-    }
-
-    fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {
-        Ok(true)
-    }
+    // Nobody is served while a command runs.
+    let Context { keyspace, server, table, .. } = ctx;
+    recover_log(&mut Alone { keyspace, state: server, table }).map(drop)
 }

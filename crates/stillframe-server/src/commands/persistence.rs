@@ -32,7 +32,7 @@ fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         [_] => {}
         [_, option] if option.eq_ignore_ascii_case(b"schedule") => {}
         [_, option] if option.eq_ignore_ascii_case(b"cancel") => {
-            if !persistence::cancel(ctx.keyspace, ctx.server) {
+            if !ctx.server.storage.cancel(ctx.keyspace) {
                 return Err(NOT_SAVING);
             }
             ctx.out.simple("Background saving cancelled");

@@ -42,7 +42,7 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
         return Err("ERR Replica can't interact with the keyspace".into());
     }
     let writes = ctx.session.has(command, flags::WRITE);
-    if let Some(refusal) = ctx.server.storage.writes_refused(&ctx.server.config)
+    if let Some(refusal) = ctx.server.storage.writes_refused()
         && (writes || command.name == "ping")
     {
         return Err(refusal.into());

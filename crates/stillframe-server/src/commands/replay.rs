@@ -5,48 +5,119 @@
 //! - A refusal, even of a request within EXEC, means that the data differs from that of the first
 //!   run.
 
+use std::time::{Duration, Instant};
+
 use stillframe_keyspace::Keyspace;
+use stillframe_redis::Caller;
 use stillframe_resp::{Out, Protocol};
+use stillframe_storage::dump::StreamPoint;
+use stillframe_storage::replay::{ReplayError, Replays};
+use stillframe_storage::{Host, Parts};
 
 use super::{Context, Lookup, Table, dispatch, flags};
-use crate::replay::{Client, ReplayError, Replays};
+use crate::ServeError;
+use crate::client::Session;
 use crate::state::ServerState;
 
-impl Replays for Table {
-    fn replay(
-        &self,
-        keyspace: &mut Keyspace,
-        server: &mut ServerState,
-        (session, replies): Client<'_>,
-        now: i64,
-        args: &[&[u8]],
-    ) -> Result<(), ReplayError> {
-        server.clients.begin_replay(session);
-        replies.clear();
-        let out = Out::new(replies, Protocol::Resp2);
-        let (table, refused, meanwhile) = (self, None, None);
-        let ctx = &mut Context { keyspace, server, session, out, now, table, refused, meanwhile };
-        apply(ctx, args)
+/// The client of replayed requests, with the buffer for its replies.
+pub(crate) struct Replay {
+    session: Session,
+    replies: Vec<u8>,
+}
+
+impl Default for Replay {
+    /// A client that has selected database 0.
+    fn default() -> Self {
+        Self { session: Session::internal(), replies: Vec::new() }
     }
 }
 
-/// Replays a request. The session should be [internal](crate::client::Session::internal) and
-/// the clock to stand still; the reply is left in the context's output.
-fn apply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
-    let found = match ctx.table.lookup(args) {
-        Lookup::Found(index) => Some(ctx.table.get(index)),
+impl AsMut<Caller> for Replay {
+    fn as_mut(&mut self) -> &mut Caller {
+        &mut self.session.caller
+    }
+}
+
+/// A server that serves nobody while it loads: a tool, or one whose command loads.
+pub(crate) struct Alone<'a> {
+    pub(crate) keyspace: &'a mut Keyspace,
+    pub(crate) state: &'a mut ServerState,
+    pub(crate) table: &'a Table,
+}
+
+impl Replays for Alone<'_> {
+    type Client = Replay;
+
+    fn replay(
+        &mut self,
+        Replay { session, replies }: &mut Replay,
+        now: i64,
+        args: &[&[u8]],
+    ) -> Result<(), ReplayError> {
+        replay(self.keyspace, self.state, self.table, (session, replies), now, args)
+    }
+}
+
+impl Host for Alone<'_> {
+    type Error = ServeError;
+
+    fn parts(&mut self) -> Parts<'_> {
+        let ServerState { ledger, storage, .. } = &mut *self.state;
+        Parts { keyspace: self.keyspace, ledger, storage }
+    }
+
+    fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {
+        Ok(true)
+    }
+
+    fn note_slice(&mut self, point: Option<StreamPoint>, gone: Vec<(usize, Vec<u8>)>) {
+        let backlog_bytes = self.state.config.replication.backlog_bytes;
+        self.state.replication.go_on_behind(point, gone, backlog_bytes);
+    }
+
+    fn note_replayed(&mut self, records: u64) {
+        if records > 0 {
+            self.state.replication.forget_loaded();
+        }
+        self.state.meter.reset(self.keyspace.stats().expired_total, Instant::now());
+    }
+
+    fn point(&self) -> Option<StreamPoint> {
+        self.state.replication.point()
+    }
+}
+
+/// Replays a request of a session that should be [internal](Session::internal), while the clock
+/// stands still.
+///
+/// # Errors
+/// [`ReplayError`]: the end of a sentence that begins with the request.
+pub(crate) fn replay(
+    keyspace: &mut Keyspace,
+    server: &mut ServerState,
+    table: &Table,
+    (session, replies): (&mut Session, &mut Vec<u8>),
+    now: i64,
+    args: &[&[u8]],
+) -> Result<(), ReplayError> {
+    server.clients.begin_replay(session);
+    replies.clear();
+    let found = match table.lookup(args) {
+        Lookup::Found(index) => Some(table.get(index)),
         Lookup::Unknown | Lookup::UnknownSubcommand => None,
     };
     let Some(command) = found.filter(|command| !command.has(flags::ABSENT)) else {
         return Err(ReplayError::Unknown);
     };
     if !command.has(flags::WRITE | flags::MAY_REPLICATE)
-        && !command.is_exec()
-        && !matches!(command.name, "select" | "multi")
+        && !matches!(command.name, "select" | "multi" | "exec")
     {
         return Err(ReplayError::ChangesNothing);
     }
-    dispatch(ctx, args);
+    let out = Out::new(replies, Protocol::Resp2);
+    let (refused, meanwhile) = (None, None);
+    let mut ctx = Context { keyspace, server, session, out, now, table, refused, meanwhile };
+    dispatch(&mut ctx, args);
     let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
     ctx.refused.take().map_or(Ok(()), |refusal| Err(ReplayError::Fails(refusal)))
 }

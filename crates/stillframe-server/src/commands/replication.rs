@@ -8,7 +8,7 @@ use stillframe_resp::parse_integer;
 use super::{Context, Table};
 use crate::client::Replies;
 use crate::config::words::words;
-use crate::journal;
+use crate::persistence;
 use crate::replication::{self, Failover, Phase, Replica, replicas_at};
 use crate::state::ServerState;
 use stillframe_redis::Refusal;
@@ -308,7 +308,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         next => next.flatten(),
     };
-    journal::hand_on(ctx.keyspace, ctx.server);
+    persistence::hand_on(ctx.keyspace, ctx.server);
     ctx.server.replication.activate(ctx.keyspace, &mut ctx.server.ledger.effects);
     let now = ctx.server.clock.turn();
     let limit = ctx.server.config.replica_output_limit();

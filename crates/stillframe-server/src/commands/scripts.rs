@@ -156,7 +156,7 @@ fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Re
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     if !said.no_writes {
-        if let Some(refusal) = ctx.server.storage.writes_refused(&ctx.server.config) {
+        if let Some(refusal) = ctx.server.storage.writes_refused() {
             return Err(refusal.into());
         }
         if let Some(refusal) = super::refusals::no_writes(ctx.server) {
@@ -234,7 +234,7 @@ impl ScriptHost<'_, '_> {
             if let Some(refusal) = super::refusals::no_writes(ctx.server) {
                 return Err(refusal.into());
             }
-            if let Some(refusal) = ctx.server.storage.writes_refused(&ctx.server.config) {
+            if let Some(refusal) = ctx.server.storage.writes_refused() {
                 return Err(refusal.into());
             }
         }

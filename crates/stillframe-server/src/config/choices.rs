@@ -1,10 +1,12 @@
 //! Values that are one of a few words, or a name, and how they are shown.
 
+use stillframe_redis::Classes;
+use stillframe_storage::SavePoint;
+
+use super::OutputLimits;
 use super::error::ValueError;
 use super::kinds::{Form, Kind, one_of};
 use super::values::{Allowed, number, output_limits, parse_size, save_points, show_output_limits};
-use super::{OutputLimits, SavePoint};
-use stillframe_redis::Classes;
 
 /// When to save.
 #[derive(Debug, Clone)]

@@ -20,6 +20,7 @@ mod rewrite_tests;
 #[cfg(test)]
 mod sample_tests;
 mod setting;
+mod storage;
 pub(crate) mod tls;
 mod values;
 pub(crate) mod words;
@@ -31,6 +32,7 @@ use stillframe::OnFull;
 use stillframe_durability::Policy;
 use stillframe_keyspace::{KEY_BYTES_MAX, Limits};
 use stillframe_redis::Classes;
+use stillframe_storage::{LogKeep, SavePoint};
 
 pub(crate) use choices::show_percentile;
 use choices::{
@@ -293,24 +295,6 @@ fn save_lines(config: &Config, _: &Config) -> Vec<(String, bool)> {
 fn directive<V: AsRef<[u8]>>(name: &str, values: &[V]) -> String {
     let quoted = values.iter().map(|value| format!(" {}", words::quote(value.as_ref())));
     format!("'{name}{}'", quoted.collect::<String>())
-}
-
-/// Save after so many seconds if so many changes were made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SavePoint {
-    /// Seconds since the last successful save.
-    pub(crate) seconds: u64,
-    /// Least number of changes.
-    pub(crate) changes: u64,
-}
-
-/// The kept past.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogKeep {
-    /// How long ago a state may be; 0: only the dump and the log behind it are kept.
-    pub(crate) seconds: u64,
-    /// Most bytes kept for that, beyond one earlier image and the log since; 0: no limit.
-    pub(crate) bytes: u64,
 }
 
 /// When a client that does not read its replies is closed.

@@ -10,7 +10,7 @@ use stillframe_durability::disk::{
 
 use super::{FAULTS, Server, leftovers};
 use crate::rewind::rewind_at;
-use crate::{Config, journal, persistence};
+use crate::{Config, persistence};
 
 /// After so many changes of the disk, so many commands were acknowledged: a start must find them.
 #[derive(Default)]
@@ -77,7 +77,8 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
     oracle.push(disk, &mut server);
     again(&mut server)?;
     oracle.push(disk, &mut server);
-    journal::close(&mut server.keyspace, &mut server.state).map_err(|()| "not closed".to_owned())
+    persistence::end_log(&mut server.keyspace, &mut server.state)
+        .map_err(|_| "not closed".to_owned())
 }
 
 /// Images and logs are replaced, and one earlier image is kept.
@@ -94,10 +95,13 @@ fn replaced(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
 
 /// Ends the log, and begins another.
 fn again(server: &mut Server) -> Result<(), String> {
-    let _ = journal::close(&mut server.keyspace, &mut server.state); // it may have failed before
-    let begun = persistence::begin_log(&mut server.keyspace, &mut server.state, 0);
+    // It may have failed before.
+    let _ = persistence::end_log(&mut server.keyspace, &mut server.state);
+    let Server { keyspace, state, .. } = server;
+    let point = state.replication.point();
+    let begun = state.storage.begin_log(keyspace, &mut state.ledger, point, 0);
     begun.map_err(|error| error.to_string())?;
-    persistence::wait(&mut server.keyspace, &mut server.state);
+    state.storage.wait(keyspace, &mut state.ledger);
     if server.state.storage.journal.is_on() { Ok(()) } else { Err("no log".to_owned()) }
 }
 

@@ -1,20 +1,25 @@
 //! A server on a disk that loses power and fails calls: the proof that its dump file and its log
 //! survive both. It has no sockets, and its one client runs commands between two turns.
+//!
+//! Outcomes are texts here: a proof prints what it finds at a crash point, and no caller goes on
+//! behind a failure.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use stillframe_durability::disk::{Fault, Files, Location, SimulatedDisk};
 use stillframe_keyspace::Keyspace;
+use stillframe_storage::dump::DataDirectory;
+use stillframe_storage::replay::{ReplayError, Replays};
+use stillframe_storage::wake::{self, Wake};
+use stillframe_storage::{Host, Parts, recover_log};
 
 use crate::boot::{Boot, Opened};
 use crate::client::Session;
-use crate::commands::Table;
-use crate::persistence::{self, DataDirectory};
-use crate::replay::{Host, Parts};
+use crate::commands::{Alone, Replay, Table};
+use crate::persistence;
 use crate::state::ServerState;
-use crate::wake::{self, Wake};
-use crate::{Config, ServeError, in_process, journal};
+use crate::{Config, ServeError, in_process};
 
 mod logs;
 mod saves;
@@ -54,13 +59,13 @@ impl Server {
         }
         let session = Session::in_process();
         let mut server = Self { keyspace, state, table, session };
-        persistence::recover_log(&mut server)?;
+        recover_log(&mut server)?;
         Ok(server)
     }
 
     /// Waits until what was done is durable, as a reply would: false if it never is.
     pub(crate) fn commit(&mut self) -> bool {
-        journal::hand_on(&mut self.keyspace, &mut self.state);
+        persistence::hand_on(&mut self.keyspace, &mut self.state);
         while self.state.storage.journal.awaited().is_some() {
             if self.has_failed() {
                 return false;
@@ -96,9 +101,27 @@ impl Server {
     }
 }
 
+impl Server {
+    fn alone(&mut self) -> Alone<'_> {
+        let Self { keyspace, state, table, .. } = self;
+        Alone { keyspace, state, table }
+    }
+}
+
+impl Replays for Server {
+    type Client = Replay;
+
+    fn replay(&mut self, client: &mut Replay, now: i64, args: &[&[u8]]) -> Result<(), ReplayError> {
+        self.alone().replay(client, now, args)
+    }
+}
+
 impl Host for Server {
+    type Error = ServeError;
+
     fn parts(&mut self) -> Parts<'_> {
-        (&mut self.keyspace, &mut self.state, &self.table)
+        let ServerState { ledger, storage, .. } = &mut self.state;
+        Parts { keyspace: &mut self.keyspace, ledger, storage }
     }
 
     fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {

@@ -3,10 +3,10 @@
 use std::io;
 
 use stillframe_durability::Error;
+use stillframe_storage::replay::ReplayError;
 
 use super::commands::CommandsError;
 use super::manifest::ManifestError;
-use crate::replay::ReplayError;
 
 /// Why a file or directory cannot be imported.
 #[derive(Debug, thiserror::Error)]

@@ -9,8 +9,9 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use stillframe_durability::disk;
+use stillframe_storage::StorageError;
+use stillframe_storage::dump::DataDirectory;
 
-use crate::persistence::DataDirectory;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
@@ -27,7 +28,7 @@ struct Found {
 /// Looks for data that this server has not loaded and never would.
 ///
 /// # Errors
-/// [`ServeError::ForeignData`], [`ServeError::ForeignLog`].
+/// [`ServeError::ForeignData`], [`StorageError::ForeignLog`].
 pub(crate) fn refuse_foreign(state: &ServerState) -> Result<(), ServeError> {
     let (directory, config) = (state.storage.saves.directory(), &state.config);
     let files = directory.files();
@@ -40,7 +41,7 @@ pub(crate) fn refuse_foreign(state: &ServerState) -> Result<(), ServeError> {
         return other.map_or(Ok(()), |found| Err(refusal(found, directory)));
     };
     if has_dump && config.appendonly {
-        return Err(ServeError::ForeignLog { path: log.path });
+        return Err(StorageError::ForeignLog { path: log.path }.into());
     }
     if has_dump {
         tracing::warn!(

@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 
 use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::Keyspace;
+use stillframe_storage::dump::{self, DataDirectory};
 
 use crate::boot::Boot;
-use crate::persistence::{self, DataDirectory};
 use crate::{Config, ServeError};
 pub(crate) use error::ImportError;
 pub(crate) use foreign::refuse_foreign;
@@ -57,7 +57,7 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let mut import = Import::new();
     for part in &parts {
         let file = load_base(&mut opened.keyspace, &part.path)?;
-        let replayed = import.file(opened.parts(), file, part);
+        let replayed = import.file(&mut opened.alone(), file, part);
         replayed.map_err(|error| unloadable(&part.path, error))?;
     }
     let Import { commands, notices, .. } = import;
@@ -88,7 +88,7 @@ fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), Serve
     if magic != b"REDIS" {
         return Ok((file, 0));
     }
-    let end = persistence::load_file(keyspace, path, (file.clone(), bytes))?;
+    let end = dump::load_file(keyspace, path, (file.clone(), bytes))?;
     file.seek(SeekFrom::Start(end)).map_err(failed)?;
     Ok((file, end))
 }

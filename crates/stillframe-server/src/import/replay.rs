@@ -6,10 +6,11 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use stillframe_storage::replay::{ReplayError, Replays, named};
+
 use super::commands::{Commands, Next, whole_command_within};
 use super::{ImportError, Part};
 use crate::clock::unix_millis;
-use crate::replay::{Parts, Replay, ReplayError, named};
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
@@ -37,13 +38,13 @@ impl Import {
     ///
     /// # Errors
     /// [`ImportError`]: what is wrong, and where.
-    pub(super) fn file(
+    pub(super) fn file<R: Replays>(
         &mut self,
-        (keyspace, state, table): Parts<'_>,
+        to: &mut R,
         (input, offset): (impl Read, u64),
         part: &Part,
     ) -> Result<(), ImportError> {
-        let mut replay = Replay::new();
+        let mut client = R::Client::default();
         let mut file = Commands::new(input, offset);
         let mut open: Option<Open> = None;
         loop {
@@ -62,7 +63,7 @@ impl Import {
                         ([name], Some(open)) if is(name, b"exec") => {
                             for (at, args) in &open.commands {
                                 let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-                                self.run((keyspace, state, table), &mut replay, *at, &args)?;
+                                self.run(to, &mut client, *at, &args)?;
                             }
                             None
                         }
@@ -72,7 +73,7 @@ impl Import {
                             Some(open)
                         }
                         (args, None) => {
-                            self.run((keyspace, state, table), &mut replay, at, args)?;
+                            self.run(to, &mut client, at, args)?;
                             None
                         }
                     };
@@ -114,10 +115,10 @@ impl Import {
         Ok(())
     }
 
-    fn run(
+    fn run<R: Replays>(
         &mut self,
-        parts: Parts<'_>,
-        replay: &mut Replay,
+        to: &mut R,
+        client: &mut R::Client,
         at: u64,
         args: &[&[u8]],
     ) -> Result<(), ImportError> {
@@ -125,7 +126,7 @@ impl Import {
         let now = if counts_from_now(args) { unix_millis() } else { 0 };
         let applied = match args {
             [name] if is(name, b"multi") || is(name, b"exec") => Err(ReplayError::Transaction),
-            _ => replay.run(parts, now, args),
+            _ => to.replay(client, now, args),
         };
         self.commands += 1;
         applied.map_err(|source| ImportError::Command { named: named(args), at, source })

@@ -4,9 +4,11 @@ use std::sync::mpsc::{Receiver, channel};
 
 use stillframe::{CaptureError, CaptureReport, MemoryError, Point, SinkError};
 use stillframe_rdb::{Decoder, Encoder, Output};
+use stillframe_storage::dump::{
+    Counters, Destination, EntryError, Next, RdbSink, SaveError, next, with_header,
+};
 
 use super::InProcess;
-use crate::persistence::{self, Counters, Destination, EntryError, Next, RdbSink, SaveError, next};
 
 /// An image that is being taken.
 pub struct Image(Receiver<Result<Vec<u8>, CaptureError>>);
@@ -57,7 +59,7 @@ impl InProcess {
     /// Why there can be none, in a sentence.
     pub fn begin_image(&mut self) -> Result<Image, ImageError> {
         let encoder = Encoder::new(Memory::default());
-        let encoder = persistence::with_header(encoder, &self.keyspace, []);
+        let encoder = with_header(encoder, &self.keyspace, []);
         let sink = RdbSink::new(encoder.map_err(SaveError::Head)?, Counters::new()?);
         let (sender, receiver) = channel();
         let publish = move |sink: &mut RdbSink<Memory>,

@@ -19,13 +19,14 @@ mod transcript_tests;
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_redis::Refusal;
 use stillframe_resp::Out;
+use stillframe_storage::dump::DataDirectory;
+use stillframe_storage::wake;
 
 use crate::boot::{Boot, Opened};
 use crate::client::Session;
 use crate::commands::{self, Context, Lookup, Table};
-use crate::persistence::DataDirectory;
 use crate::state::ServerState;
-use crate::{Config, ServeError, wake};
+use crate::{Config, ServeError};
 
 pub use image::Image;
 

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stillframe_redis::{Facts, Handler, Refusal, categories, flags};
 use stillframe_resp::{Out, Protocol};
+use stillframe_storage::replay::{Replays, named};
 
 use super::{InProcess, is_refused, run_alone};
 use crate::Config;
-use crate::commands::{Command, Lookup};
-use crate::replay::{Replay, named};
+use crate::commands::{Alone, Command, Lookup, Replay};
 
 /// Requests that a handler takes up to the look at its keys, where numbers will not do for all the
 /// words behind the name: `K` is the key that is looked at first.
@@ -274,10 +274,11 @@ fn a_replay_fails_by_a_refusal_within_a_transaction_and_by_no_reply_that_looks_l
     server.prepare();
     server.ask(&words("SET k -ERR")).1.expect("it is stored");
     let InProcess { keyspace, state, table, .. } = &mut server.server;
-    let mut client = Replay::new();
+    let mut alone = Alone { keyspace, state, table };
+    let mut client = Replay::default();
     let mut replay = |line: &str| {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let applied = client.run((&mut *keyspace, &mut *state, &*table), 0, &args);
+        let applied = alone.replay(&mut client, 0, &args);
         applied.map_err(|why| format!("{} {why}", named(&args)))
     };
     for line in ["SET k -ERR GET", "MULTI", "LPUSH text 1", "SET k v", "LPUSH k 1"] {

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token};
+use stillframe_storage::wake::Wake;
 
 use crate::net::Stream;
-use crate::wake::Wake;
 
 /// The subject of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

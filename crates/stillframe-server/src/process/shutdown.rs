@@ -12,7 +12,6 @@ use stillframe_keyspace::{Keyspace, Type};
 use super::{Ending, LastSave, Wish, notify};
 use crate::client::Session;
 use crate::clients::Clients;
-use crate::journal;
 use crate::persistence;
 use crate::replication::{Phase, transfer};
 use crate::state::ServerState;
@@ -37,7 +36,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
     }
     let timeout = Duration::from_secs(state.config.process.shutdown_timeout_s.into());
     if !state.scripts.is_running() {
-        journal::hand_on(keyspace, state);
+        persistence::hand_on(keyspace, state);
     }
     let offset = state.replication.stream().end();
     if !wish.now && !timeout.is_zero() {
@@ -79,7 +78,7 @@ fn stop(
     if state.storage.saves.running().is_some() {
         tracing::info!("cancelling the save under way");
         state.storage.saves.give_up(keyspace, &state.storage.saves.throttle);
-        persistence::wait(keyspace, state);
+        state.storage.wait(keyspace, &mut state.ledger);
     }
     let save = match last_save {
         _ if state.is_loading() => false,
@@ -88,7 +87,7 @@ fn stop(
         LastSave::Never => false,
     };
     // Propagate everything before the image holds the offset of the stream.
-    journal::hand_on(keyspace, state);
+    persistence::hand_on(keyspace, state);
     state.replication.end_turn(&mut state.ledger.effects);
     if save && persistence::save_and_wait(keyspace, state).is_err() && !force {
         tracing::error!("Error trying to save the DB, can't exit");

@@ -5,12 +5,12 @@
 
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::ProtocolError;
+use stillframe_storage::replay::{ReplayError, named};
 
 use super::link::Link;
 use crate::client::Session;
-use crate::commands::Table;
+use crate::commands::{self, Table};
 use crate::config::ReplicationSettings;
-use crate::replay::{ReplayError, Replays, named};
 use crate::state::ServerState;
 
 /// Why the stream cannot be applied any further.
@@ -106,5 +106,5 @@ fn run(
         return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
     }
     // The primary decides about time: see the head of `effects`.
-    table.replay(keyspace, state, (session, replies), 0, args).map(|()| false)
+    commands::replay(keyspace, state, table, (session, replies), 0, args).map(|()| false)
 }

@@ -40,7 +40,6 @@ mod transfers;
 
 use std::time::{Duration, Instant};
 
-use crate::persistence::StreamPoint;
 pub(crate) use failover::Failover;
 pub(crate) use feed::feed;
 pub(crate) use follower::Follower;
@@ -57,6 +56,7 @@ pub(crate) use roles::{
 };
 use stillframe_redis::Effects;
 use stillframe_redis::Random;
+use stillframe_storage::dump::StreamPoint;
 use stream::Stream;
 pub(crate) use transfers::Transfers;
 

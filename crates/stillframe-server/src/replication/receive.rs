@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use stillframe_durability::disk::{Input, write_all_at};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
+use stillframe_storage::dump::{EntryError, Next, StreamField, next};
+use stillframe_storage::replay::{Loading, SLICE, delay};
 
 use super::failure::Failure;
 use super::follower::Follower;
@@ -17,9 +19,7 @@ use super::handshake::line;
 use super::link::{Link, Step};
 use super::reception::{Ending, Load, MARK_BYTES, Reception};
 use crate::hub::Delivery;
-use crate::journal;
-use crate::persistence::{EntryError, Next, StreamField, next};
-use crate::replay::{Loading, SLICE, delay};
+use crate::persistence;
 
 /// Keys loaded between two readings of the clock.
 const BATCH: usize = 32;
@@ -73,7 +73,7 @@ impl Follower<'_> {
     fn begin_load(&mut self, file: Input, bytes: u64) {
         // The log belongs to the data that is replaced; a new one begins when there is something to
         // log.
-        let _ = journal::close(self.keyspace, self.state);
+        let _ = persistence::end_log(self.keyspace, self.state);
         self.state.replication.drop_replicas(&mut self.state.clients);
         for db in 0..DATABASES {
             self.state.ledger.dirty += self.keyspace.len(db) as u64;

@@ -4,8 +4,7 @@ use std::io::Take;
 
 use stillframe_durability::disk::{DiskFile, Input};
 use stillframe_rdb::Decoder;
-
-use crate::replay::Loading;
+use stillframe_storage::replay::Loading;
 
 /// Length of the mark that ends an image.
 pub(super) const MARK_BYTES: usize = 40;

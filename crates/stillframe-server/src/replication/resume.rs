@@ -2,9 +2,9 @@
 
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::write_request;
+use stillframe_storage::dump::StreamPoint;
 
 use super::Replication;
-use crate::persistence::StreamPoint;
 use crate::state::ServerState;
 
 impl Replication {

@@ -8,7 +8,7 @@ use stillframe_redis::{Consumer, Effects, Refusal};
 use super::replicas::replicas_at;
 use super::{Following, Phase, Replica, Replication};
 use crate::clients::Clients;
-use crate::journal;
+use crate::persistence;
 use crate::state::ServerState;
 
 const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
@@ -48,8 +48,8 @@ impl Replication {
 /// Prepares for data that neither log nor stream describes: ends the log, and makes every follower
 /// of the stream take an image, this server included if it is a replica.
 pub(crate) fn break_off(keyspace: &mut Keyspace, state: &mut ServerState) {
-    let _ = journal::close(keyspace, state); // clients that wait for a reply get an error
-    journal::hand_on(keyspace, state);
+    let _ = persistence::end_log(keyspace, state); // clients that wait for a reply get an error
+    persistence::hand_on(keyspace, state);
     state.replication.drop_replicas(&mut state.clients);
     if let Some(following) = &mut state.replication.following {
         (following.lost, following.kill) = (true, true);
@@ -65,7 +65,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.replication.is_replica() {
         return;
     }
-    journal::hand_on(keyspace, state);
+    persistence::hand_on(keyspace, state);
     let following = state.replication.following.take();
     state.replication.own.clear();
     let lost = following.as_ref().is_some_and(|it| it.lost);
@@ -90,7 +90,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
 
 /// REPLICAOF: makes this server follow another one.
 pub(crate) fn demote(keyspace: &mut Keyspace, state: &mut ServerState, host: String, port: u16) {
-    journal::hand_on(keyspace, state);
+    persistence::hand_on(keyspace, state);
     state.replication.drop_replicas(&mut state.clients);
     unblock_all(state);
     keyspace.spare_expired(true);

@@ -16,8 +16,7 @@ use rustix::net::{SendFlags, send};
 use stillframe::{Shared, SinkError};
 use stillframe_durability::disk::{Pace, Throttle};
 use stillframe_rdb::Output;
-
-use crate::persistence::{Destination, given_up};
+use stillframe_storage::dump::{Destination, given_up};
 
 /// Bytes of an image sent to a replica, shared by both sides.
 pub(crate) type Sent = Shared<AtomicU64>;

@@ -14,6 +14,7 @@ use stillframe::{CaptureError, CaptureReport, Point, Shared};
 use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Origin, Output, Value};
+use stillframe_storage::dump::{Counters, RdbSink, StreamPoint, whole_micros, with_header};
 
 use super::Replication;
 use super::relay::Relay;
@@ -22,8 +23,7 @@ use super::target::{FAILED, Target, Targets};
 use super::transfers::{Transfer, TransferError};
 use crate::client::Client;
 use crate::clients::Clients;
-use crate::journal;
-use crate::persistence::{self, Counters, RdbSink, StreamPoint};
+use crate::persistence;
 use crate::state::ServerState;
 
 /// A replica's socket, and its first bytes.
@@ -169,7 +169,7 @@ fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
     if !waits && state.config.save.is_empty() && !state.config.appendonly {
         tracing::info!("stopping the save under way: the replicas that wait for it have left");
         state.replication.transfers.saving = false;
-        persistence::abandon(keyspace, state);
+        state.storage.abandon(keyspace);
     }
 }
 
@@ -202,7 +202,7 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     if places.is_empty() {
         return;
     }
-    journal::hand_on(keyspace, state);
+    persistence::hand_on(keyspace, state);
     announce(state, &places, Phase::Sending);
     let mark = state.ledger.random.identifier();
     let image = empty_image(&state.replication).unwrap_or_default();
@@ -280,7 +280,7 @@ fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -
 
 /// Begins an image that goes straight to replicas.
 fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]) {
-    journal::hand_on(keyspace, state);
+    persistence::hand_on(keyspace, state);
     announce(state, places, Phase::Sending);
     let mark = state.ledger.random.identifier();
     let (targets, replicas) =
@@ -295,7 +295,7 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
         Ok(begin) => {
             tracing::info!(
                 "sending an image to {count} replicas; the server was held up for {} us to begin it",
-                persistence::whole_micros(begin)
+                whole_micros(begin)
             );
             state.storage.saves.latest_begin = begin;
             let started = Instant::now();
@@ -317,7 +317,7 @@ fn start_live(
     let encoder = Encoder::within(state.storage.saves.lend_workspace(), targets);
     let encoder = encoder.compress(state.config.rdbcompression);
     let fields = state.replication.point().into_iter().flat_map(|point| point.fields());
-    let encoder = persistence::with_header(encoder, keyspace, fields);
+    let encoder = with_header(encoder, keyspace, fields);
     let sink = RdbSink::new(encoder?, counters);
     let sink = sink.dragged(state.storage.saves.dragged(state.config.key_save_delay_us));
     let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
 use stillframe_rdb::Workspace;
+use stillframe_storage::dump::Handback;
+use stillframe_storage::wake::Wake;
 
 use crate::clients::Clients;
-use crate::persistence::Handback;
-use crate::wake::Wake;
 
 /// The transfer under way.
 pub(crate) struct Transfers {

@@ -21,17 +21,19 @@ use std::time::{Duration, Instant};
 
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
+use stillframe_storage::dump::StreamPoint;
+use stillframe_storage::replay::{ReplayError, Replays};
+use stillframe_storage::{Host, Parts};
 
 use self::turn::{Sockets, Turn};
-use crate::commands::Table;
+use crate::commands::{Alone, Replay, Table};
 use crate::hub::Delivery;
 use crate::metrics::Metrics;
 use crate::net::{Poller, Ready};
 use crate::process::shutdown;
-use crate::replay::{Host, Parts};
 use crate::replication::{self, Follower, transfer};
 use crate::state::ServerState;
-use crate::{ServeError, journal, memory, persistence};
+use crate::{ServeError, memory, persistence};
 
 /// The reply to requests that may be lost with a log that was to end.
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
@@ -90,7 +92,7 @@ impl Server {
             self.hear(self.timeout())?;
             self.finish_turn();
         }
-        match journal::close(&mut self.keyspace, &mut self.state) {
+        match persistence::end_log(&mut self.keyspace, &mut self.state) {
             Ok(()) => self.release(u64::MAX),
             Err(_) => self.fail_withheld(),
         }
@@ -132,7 +134,7 @@ impl Server {
         replication::feed(&mut self.state);
         replication::attend_failover(&mut self.keyspace, &mut self.state);
         self.tending = self.keyspace.tend();
-        persistence::attend(&mut self.keyspace, &mut self.state);
+        self.state.storage.attend(&mut self.keyspace, &mut self.state.ledger);
         transfer::attend(&mut self.keyspace, &mut self.state);
         replication::relay(&mut self.state, &self.sockets.poller);
         if !self.state.process.stops() && self.state.clock.turn() >= self.next_cron {
@@ -167,7 +169,7 @@ impl Server {
     /// Propagates the effects of this turn, and releases the replies that waited for the log; if
     /// the log has failed, ends the connections whose requests are in doubt.
     fn hand_on(&mut self) {
-        journal::hand_on(&mut self.keyspace, &mut self.state);
+        persistence::hand_on(&mut self.keyspace, &mut self.state);
         self.release(self.state.storage.journal.durable());
         let ServerState { storage, ledger, .. } = &mut self.state;
         if storage.journal.has_failed(&mut self.keyspace, ledger) {
@@ -183,8 +185,7 @@ impl Server {
         if self.state.config.appendfsync == Policy::Always {
             doubted.extend(self.state.clients.flushing()); // the replies of this turn
         }
-        let error =
-            self.state.storage.writes_refused(&self.state.config).unwrap_or(LOG_ENDED.into());
+        let error = self.state.storage.writes_refused().unwrap_or(LOG_ENDED.into());
         for place in doubted {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.judge(Some(u64::MAX));
@@ -253,9 +254,40 @@ impl Server {
     }
 }
 
+impl Server {
+    /// The server as it loads.
+    fn alone(&mut self) -> Alone<'_> {
+        let Self { keyspace, state, table, .. } = self;
+        Alone { keyspace, state, table }
+    }
+}
+
+impl Replays for Server {
+    type Client = Replay;
+
+    fn replay(&mut self, client: &mut Replay, now: i64, args: &[&[u8]]) -> Result<(), ReplayError> {
+        self.alone().replay(client, now, args)
+    }
+}
+
 impl Host for Server {
+    type Error = ServeError;
+
     fn parts(&mut self) -> Parts<'_> {
-        (&mut self.keyspace, &mut self.state, &self.table)
+        let ServerState { ledger, storage, .. } = &mut self.state;
+        Parts { keyspace: &mut self.keyspace, ledger, storage }
+    }
+
+    fn note_slice(&mut self, point: Option<StreamPoint>, gone: Vec<(usize, Vec<u8>)>) {
+        self.alone().note_slice(point, gone);
+    }
+
+    fn note_replayed(&mut self, records: u64) {
+        self.alone().note_replayed(records);
+    }
+
+    fn point(&self) -> Option<StreamPoint> {
+        self.state.replication.point()
     }
 
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use stillframe_script::Engine;
+use stillframe_storage::dump::{Save, whole_micros};
 
 use super::rows::{COMMANDS, DATABASES, ERRORS, LATENCIES, REPLICAS};
 use super::{Figure, Labels, Seen, Value, always, figure, is_syncing, none, of_process, rows};
 use crate::clock::unix_millis;
 use crate::hub::Kind;
 use crate::memory::{OWN_BYTES, arena_bytes};
-use crate::persistence::{Save, whole_micros};
 use crate::process;
 
 /// A section of INFO.
@@ -287,11 +287,9 @@ static PERSISTENCE: &[Figure] = &[
     })
     .gauge("redis_aof_last_write_status", "Whether the log can be written."),
     none("aof_last_cow_size"),
-    always!("log_state", |s| s.server.storage.journal.state(s.server.config.appendonly)),
-    always!("log_writes_held", |s| {
-        s.server.storage.journal.holds_writes(&s.server.config, s.server.clock.turn())
-    })
-    .gauge("stillframe_log_writes_held", "Whether writes wait for a log."),
+    always!("log_state", |s| s.server.storage.log_state()),
+    always!("log_writes_held", |s| s.server.storage.holds_writes(s.server.clock.turn()))
+        .gauge("stillframe_log_writes_held", "Whether writes wait for a log."),
     figure("log_problem", |s| {
         s.server.storage.journal.problem().map(|it| Value::Text(it.to_string()))
     }),

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use stillframe_keyspace::{Keyspace, KeyspaceStats};
 use stillframe_script::Engine;
+use stillframe_storage::dump::{Save, whole_micros};
+use stillframe_storage::journal::LogFigures;
 
 use super::Table;
 pub(super) use list::{SECTIONS, Section};
 use rows::Rows;
 
-use crate::journal::LogFigures;
 use crate::memory::{counted_bytes, used_bytes};
-use crate::persistence::{Save, whole_micros};
 use crate::process;
 use crate::replication::Following;
 use crate::state::ServerState;

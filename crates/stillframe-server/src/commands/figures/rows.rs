@@ -4,9 +4,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use stillframe_storage::dump::whole_micros;
+
 use super::{Family, Labels, Metric, Seen, Trend, Value};
 use crate::config::show_percentile;
-use crate::persistence::whole_micros;
 use crate::replication::Phase;
 
 /// Things of one kind.

@@ -1,0 +1,60 @@
+//! Dump files: how an image becomes one, and how one is loaded.
+//!
+//! - The dump file is always a whole image: a new one takes its place by `rename` once it is on the
+//!   disk, and a save that fails leaves the old one and removes its own temporary file.
+//! - An image for replicas is the same bytes into sockets: [`with_header`], [`RdbSink`] and
+//!   [`Handback`] serve both.
+
+mod directory;
+mod error;
+mod file;
+mod handback;
+mod load;
+mod saves;
+mod sink;
+mod stream_point;
+
+use std::time::Duration;
+
+use stillframe::SinkError;
+use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_rdb::{Encoder, Origin, Value};
+
+use crate::clock::unix_millis;
+
+pub use directory::{DataDirectory, create, enter};
+pub use error::{EntryError, LoadError, SaveError};
+pub use file::given_up;
+pub(crate) use file::{DumpFile, stage};
+pub use handback::{Handback, Taker};
+pub use load::{Load, Loaded, Next, load, load_file, next};
+pub(crate) use saves::Saved;
+pub use saves::{Save, Saves};
+pub use sink::{Counters, Destination, Drag, RdbSink};
+pub use stream_point::{StreamField, StreamPoint};
+
+/// Microseconds, rounded up: nothing takes no time.
+pub fn whole_micros(time: Duration) -> u128 {
+    time.as_nanos().div_ceil(1000)
+}
+
+/// Writes the part before the first entry, with `fields`; it fits the encoder's buffer.
+///
+/// # Errors
+/// The output takes no bytes.
+pub fn with_header<O: Destination>(
+    mut encoder: Encoder<O>,
+    keyspace: &Keyspace,
+    fields: impl IntoIterator<Item = (&'static [u8], String)>,
+) -> Result<Encoder<O>, SinkError> {
+    let used_memory_bytes = keyspace.stats().entry_bytes as u64;
+    let created_s = unix_millis() / 1000;
+    encoder.begin(&Origin { created_s, used_memory_bytes, aof_base: false })?;
+    for (name, value) in fields {
+        encoder.aux(name, Value::Bytes(value.as_bytes()))?;
+    }
+    for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {
+        encoder.resize_db(db as u64, keyspace.len(db) as u64, keyspace.expires(db) as u64)?;
+    }
+    Ok(encoder)
+}
