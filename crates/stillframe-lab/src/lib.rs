@@ -20,6 +20,7 @@ mod digest;
 pub mod error;
 pub mod figures;
 mod memory;
+pub mod observe;
 mod oracle;
 pub mod output;
 mod process;

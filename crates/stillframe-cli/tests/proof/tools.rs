@@ -3,6 +3,8 @@
 use crate::journal::{segments, server};
 use crate::support::{Kind, Server, Setup, now_ms, redis_is_here, stillframe, wait_until};
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 #[test]
 fn a_dump_of_redis_with_every_type_is_sound_and_counted() {
@@ -110,4 +112,35 @@ fn check_and_inspect_look_at_the_log_of_a_server() {
     fs::remove_dir_all(folder.path().join("appendonlydir")).expect("it is there");
     let (status, text) = tool(&["check", &data]);
     assert!(status == Some(1) && text.contains("but the log is missing"), "{text}");
+}
+
+#[test]
+fn advice_looks_at_a_server_that_runs() {
+    let redis = redis_is_here("advice_looks_at_a_server_that_runs").then_some(Kind::Redis);
+    for kind in redis.into_iter().chain([Kind::subject("imprint")]) {
+        let server = Server::start(kind);
+        let target = format!("127.0.0.1:{}", server.port);
+        let advise = ["lab", "advise", "--target", &target, "--for", "300ms"];
+        let (status, idle) = tool(&advise);
+        assert!(status == Some(1) && idle.contains("no key changed within"), "{idle}");
+        let is_over = AtomicBool::new(false);
+        let (status, text) = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = server.client();
+                for number in 0.. {
+                    client.ok(&format!("SET key:{} v", number % 50));
+                    client.ask(&format!("GET key:{}", number % 50));
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            });
+            let advice = tool(&advise);
+            is_over.store(true, Ordering::Relaxed);
+            advice
+        });
+        assert_eq!(status, Some(0), "{text}");
+        assert!(text.contains(" changes a second, ") && text.contains("Use "), "{text}");
+        assert!(text.contains("MiB were measured, not 0"), "fifty keys are little: {text}");
+    }
 }

@@ -1,34 +1,41 @@
 //! A blocking client: one request, one reply.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+use stillframe_measure::target;
 use stillframe_resp::{Reply, decode_reply};
 
 /// Longest wait for a reply: a server may be busy for long, but not for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A connection to a server on this machine. Errors are one sentence.
+/// A connection to a server. Errors are one sentence.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     input: Vec<u8>,
 }
 
 impl Client {
-    pub(super) fn connect(port: u16) -> Result<Self, String> {
-        let connected = TcpStream::connect(("127.0.0.1", port)).and_then(|stream| {
-            stream.set_nodelay(true)?;
+    /// To a server on this machine.
+    pub(super) fn local(port: u16) -> Result<Self, String> {
+        Self::connect(&format!("127.0.0.1:{port}"))
+    }
+
+    /// To a server of that `HOST:PORT`.
+    pub(crate) fn connect(target: &str) -> Result<Self, String> {
+        target::host(target)?;
+        let connected = target.to_socket_addrs().and_then(target::connect).and_then(|stream| {
             stream.set_read_timeout(Some(PATIENCE))?;
             Ok(stream)
         });
-        let stream = connected.map_err(|error| format!("connecting to port {port}: {error}"))?;
+        let stream = connected.map_err(|error| format!("connecting to {target}: {error}"))?;
         Ok(Self { stream, input: Vec::new() })
     }
 
     /// The text of a reply; empty if it has none.
-    pub(super) fn call(&mut self, words: &[&str]) -> Result<String, String> {
+    pub(crate) fn call(&mut self, words: &[&str]) -> Result<String, String> {
         let mut request = Vec::new();
         encode(words, &mut request);
         let mut answer = String::new();

@@ -47,7 +47,7 @@ pub(super) struct Bounds {
 /// Writes marks until asked to stop, and asks for the save by `request` on `go`. Returns the
 /// numbers of marks written before that, and in all.
 pub(super) fn write(port: u16, request: &str, signals: &Signals) -> Result<(u64, u64), String> {
-    let mut client = Client::connect(port)?;
+    let mut client = Client::local(port)?;
     let (mut next, mut before) = (0, None);
     while !signals.stop.load(Ordering::Acquire) {
         let mut requests = Vec::new();

@@ -29,10 +29,10 @@ use stillframe_load::{Phase, Plan, Quantiles, Rate, Ratio, Report, floor, verify
 use crate::case::{Case, Service};
 use crate::memory::tree_bytes;
 use crate::record::{QueryMs, Record, Served};
-use client::Client;
 use marks::{Bounds, MARKS, Signals};
 use process::{Server, Setup};
 
+pub(crate) use client::Client;
 pub(crate) use hunted::hunted;
 pub(crate) use process::Scratch;
 pub use process::leash;

@@ -121,7 +121,7 @@ impl Setup {
         let mut server = Server { child, port };
         let deadline = Instant::now() + START;
         loop {
-            let ready = Client::connect(port).and_then(|mut client| client.call(&["PING"]));
+            let ready = Client::local(port).and_then(|mut client| client.call(&["PING"]));
             if ready.is_ok_and(|reply| reply == "PONG") {
                 return Ok(server);
             }
@@ -139,7 +139,7 @@ impl Server {
         self.child.id()
     }
     pub(super) fn client(&self) -> Result<Client, String> {
-        Client::connect(self.port)
+        Client::local(self.port)
     }
 }
 
