@@ -120,6 +120,17 @@ fn refuses_writes_only_as_configured(client: &mut Client) {
         let Reply::Error(text) = client.ask(write) else { panic!("{write} was taken") };
         assert!(text.starts_with("MISCONF "), "{write}: {text}");
     }
+    // Of two reasons scripts name the one that requests do.
+    client.ok("CONFIG SET min-replicas-to-write 1");
+    let plain = "redis.call('SET', 'after', '1')";
+    let declared = format!("#!lua flags=allow-oom\n{plain}");
+    for request in [&[&b"SET"[..], b"after", b"1"], &[b"EVAL", plain.as_bytes(), b"0"]] {
+        let reply = client.call(request);
+        assert!(reply.text().contains("MISCONF "), "{reply:?}");
+    }
+    let reply = client.call(&[b"EVAL", declared.as_bytes(), b"0"]);
+    assert!(reply.text().starts_with("MISCONF "), "{reply:?}");
+    client.ok("CONFIG SET min-replicas-to-write 0");
     assert_eq!(client.ask("GET after").text(), "1");
     client.ok("CONFIG SET stop-writes-on-bgsave-error no");
     client.ok("SET after 1");

@@ -47,8 +47,8 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
     {
         return Err(refusal.into());
     }
-    if writes && let Some(refusal) = no_writes(ctx.server) {
-        return Err(refusal.into());
+    if writes && let Some(refusal) = read_only(ctx.server).or_else(|| few_replicas(ctx.server)) {
+        return Err(refusal);
     }
     if ctx.session.subscriptions.is_some()
         && ctx.out.protocol == Protocol::Resp2
@@ -64,21 +64,36 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
     unready(ctx.server, command, ctx.session).map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
-/// Why replication refuses all writes of clients, in Redis's words.
-pub(super) fn no_writes(server: &ServerState) -> Option<&'static str> {
+/// Why a script that says it writes may not start.
+pub(super) fn may_not_write(server: &ServerState) -> Option<Refusal> {
+    let disk = server.storage.writes_refused().map(Refusal::from);
+    disk.or_else(|| few_replicas(server)).or_else(|| {
+        let refusal = "READONLY You can not run script with write flag on readonly replica.";
+        read_only(server).map(|_| refusal.into())
+    })
+}
+
+/// Why a script that has not written yet may not write, in the order of Redis's scripts, which is
+/// not that of requests.
+pub(super) fn may_not_begin_to_write(server: &ServerState) -> Option<Refusal> {
+    let disk = || server.storage.writes_refused().map(Refusal::from);
+    read_only(server).or_else(disk).or_else(|| few_replicas(server))
+}
+
+fn read_only(server: &ServerState) -> Option<Refusal> {
+    let refuses = server.replication.is_replica() && server.config.replication.read_only;
+    refuses.then(|| "READONLY You can't write against a read only replica.".into())
+}
+
+fn few_replicas(server: &ServerState) -> Option<Refusal> {
     let settings = &server.config.replication;
-    if server.replication.is_replica() {
-        return settings
-            .read_only
-            .then_some("READONLY You can't write against a read only replica.");
-    }
     let wanted = settings.min_replicas;
-    if wanted == 0 || settings.max_lag_s == 0 {
+    if wanted == 0 || settings.max_lag_s == 0 || server.replication.is_replica() {
         return None;
     }
     let lag_max = Duration::from_secs(settings.max_lag_s.into());
     let good = server.replication.good(&server.clients, lag_max, server.clock.turn());
-    (good < wanted as usize).then_some("NOREPLICAS Not enough good replicas to write.")
+    (good < wanted as usize).then(|| "NOREPLICAS Not enough good replicas to write.".into())
 }
 
 /// Why no command, nor an EXEC of one, may run now: the data is stale, or half loaded.

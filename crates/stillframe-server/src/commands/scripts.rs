@@ -14,6 +14,7 @@ use stillframe_script::{
     Call, Engine, Flags, Host, Level, LoadError, NotACommand, Propagation, Sha, Verdict,
 };
 
+use super::refusals::{may_not_begin_to_write, may_not_write};
 use super::{Context, Lookup, Table, flags, permissions, run};
 use crate::acl::Denied;
 use crate::memory::{Room, make_room};
@@ -156,15 +157,8 @@ fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Re
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     if !said.no_writes {
-        if let Some(refusal) = ctx.server.storage.writes_refused() {
-            return Err(refusal.into());
-        }
-        if let Some(refusal) = super::refusals::no_writes(ctx.server) {
-            return Err(match refusal.starts_with("READONLY") {
-                true => "READONLY You can not run script with write flag on readonly replica.",
-                false => refusal,
-            }
-            .into());
+        if let Some(refusal) = may_not_write(ctx.server) {
+            return Err(refusal);
         }
         if out_of_memory && !said.allow_oom {
             return Err("OOM allow-oom flag is not set on the script, can not run it when used \
@@ -230,15 +224,15 @@ impl ScriptHost<'_, '_> {
         if writes && self.reads {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if writes {
-            if let Some(refusal) = super::refusals::no_writes(ctx.server) {
-                return Err(refusal.into());
-            }
-            if let Some(refusal) = ctx.server.storage.writes_refused() {
-                return Err(refusal.into());
-            }
-        }
         let wrote = ctx.server.scripts.running().is_some_and(|run| run.wrote);
+        // What began to write goes on: half a script would be worse than a late refusal.
+        if writes
+            && !wrote
+            && !ctx.session.caller.internal
+            && let Some(refusal) = may_not_begin_to_write(ctx.server)
+        {
+            return Err(refusal);
+        }
         let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !wrote;
         if self.out_of_memory && grows {
             return Err(super::OUT_OF_MEMORY);
