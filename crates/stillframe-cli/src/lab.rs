@@ -1,6 +1,7 @@
 //! `stillframe lab`: every snapshot algorithm, measured while its images are verified.
 
 mod advise;
+mod cause;
 mod compare;
 mod figure;
 mod list;
@@ -36,6 +37,8 @@ enum Command {
     /// Run every figure again and write one page.
     #[command(after_help = figure::EXAMPLES)]
     All(figure::All),
+    /// Run an experiment that decides why a claim does not hold: counts, which noise spares.
+    Cause(cause::Arguments),
     /// Run one round: JSON of a case on standard input, of its record on standard output.
     #[command(hide = true)]
     Case,
@@ -69,6 +72,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Figure(arguments) => figure::one(&arguments),
         Command::All(arguments) => figure::all(&arguments),
+        Command::Cause(arguments) => cause::run(&arguments),
         Command::Leash { parent, line } => fail(1, &stillframe_lab::leash(parent, &line)),
         Command::Case => match stillframe_lab::case_from_stdin() {
             Ok(()) => ExitCode::SUCCESS,

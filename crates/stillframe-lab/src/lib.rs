@@ -18,6 +18,7 @@ pub mod comparison_page;
 mod cores;
 mod digest;
 pub mod error;
+pub mod experiments;
 pub mod figures;
 mod memory;
 pub mod observe;

@@ -112,8 +112,9 @@ impl Touched {
     }
 }
 
+/// Counts distinct units that are written.
 #[derive(Debug)]
-struct Distinct {
+pub(crate) struct Distinct {
     shift: u32,
     seen: Vec<u64>,
     count: u64,
@@ -123,15 +124,19 @@ struct Distinct {
 
 impl Distinct {
     /// For units of so many halves.
-    fn new(halves: usize, in_unit: usize) -> Self {
+    pub(crate) fn new(halves: usize, in_unit: usize) -> Self {
         let seen = vec![0; halves.div_ceil(in_unit).div_ceil(64)];
         Self { shift: in_unit.trailing_zeros(), seen, count: 0, total: 0, periods: 0 }
     }
-    fn note(&mut self, half: usize) {
+    pub(crate) fn note(&mut self, half: usize) {
         let unit = half >> self.shift;
         let (bits, bit) = (&mut self.seen[unit / 64], 1 << (unit % 64));
         self.count += u64::from(*bits & bit == 0);
         *bits |= bit;
+    }
+    /// In the period so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
     fn end(&mut self) {
         self.total += std::mem::take(&mut self.count);
