@@ -21,7 +21,8 @@
 //!   is the slot's. Only this room makes seats, and they live in the locals of one method of the
 //!   keyspace: what a keyspace remembers of a key is its slot. A stale seat would name an entry
 //!   that may be freed. Debug builds check each use, and every build checks before it changes an
-//!   entry: nothing waits for that load (`examples/dispatch.rs` shows no difference).
+//!   entry: nothing waits for that load (`examples/dispatch.rs` shows no cost beyond its noise of a
+//!   few percent).
 //!
 //! A slot freed and reused while an image is held, by cases (old entry `o`, frozen, not captured):
 //! - `o` leaves and the slot is empty: the algorithm keeps `o`'s handle for the image, limbo keeps
