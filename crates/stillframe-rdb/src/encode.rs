@@ -1,12 +1,15 @@
 //! The writer of RDB files, and of single values as DUMP gives them.
 
 mod collections;
+mod streams;
 
 use crate::format::*;
 use crate::pack::{INTSET_NUMBERS_MAX, Listpack, PACK_BYTES};
 use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::strings::{LZF_BYTES_MAX, Strings};
 use crate::{Uses, Value, lzf};
+
+pub use streams::{Id, StreamConsumer, StreamGroup, StreamHead, StreamValue};
 
 /// The contents of a file's aux fields.
 #[derive(Debug, Clone, Copy)]

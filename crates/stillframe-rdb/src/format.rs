@@ -40,6 +40,7 @@ pub(crate) const TYPE_LIST_ZIPLISTS: u8 = 14;
 pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
 pub(crate) const TYPE_SORTED_LISTPACK: u8 = 17;
 pub(crate) const TYPE_LIST_NODES: u8 = 18;
+pub(crate) const TYPE_STREAM: u8 = 19;
 
 /// The kinds of nodes of a list: one element, or a listpack of them.
 pub(crate) const NODE_PLAIN: u64 = 1;

@@ -36,7 +36,8 @@
 //!   16 17  string                                  hash, sorted set; listpacks
 //!   14     length, then ziplists                   list, by nodes
 //!   18     length, then (1 string | 2 listpack)    list, by nodes of one element or many
-//!   7 15 19                                        modules and streams: refused by key
+//!   19                                             stream: drawn in `encode/streams`; written only
+//!   7 15 19                                        modules and streams: refused by key when read
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first
@@ -76,7 +77,9 @@ mod walk;
 
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
-pub use encode::{Encoder, Head, Origin, Workspace};
+pub use encode::{
+    Encoder, Head, Id, Origin, StreamConsumer, StreamGroup, StreamHead, StreamValue, Workspace,
+};
 pub use error::DecodeError;
 pub use format::VERSION;
 pub use payload::PayloadError;

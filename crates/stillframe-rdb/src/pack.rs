@@ -2,10 +2,11 @@
 //!
 //! The layouts are drawn at the head of `unpack`.
 
+use crate::Value;
 use crate::format::canonical_int;
 
 const HEAD_BYTES: usize = 6;
-const MARK: u8 = 0xFF;
+pub(crate) const MARK: u8 = 0xFF;
 
 /// Redis's defaults: a collection with more elements, or a longer one, is not packed.
 pub(crate) const HASH_PAIRS_MAX: usize = 512;
@@ -26,13 +27,6 @@ pub(crate) struct Listpack {
     room: Box<[u8]>,
     filled: usize,
     count: usize,
-}
-
-/// An element's head, and whether its text follows it.
-struct Head {
-    bytes: [u8; 9],
-    length: usize,
-    text: bool,
 }
 
 impl Listpack {
@@ -57,24 +51,20 @@ impl Listpack {
 
     /// Appends a string, as an integer if it is one in canonical form; `None` if there is no room.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<()> {
-        let head = match canonical_int(bytes) {
-            Some(value) => Head::integer(value),
-            None => Head::text(bytes.len())?,
-        };
-        self.put(&head, if head.text { bytes } else { b"" })
+        self.push_value(Value::Bytes(bytes))
     }
 
-    fn put(&mut self, head: &Head, text: &[u8]) -> Option<()> {
-        let length = head.length + text.len();
-        let (backward, backward_bytes) = backward_length(length);
-        let end = self.filled + length + backward_bytes;
+    /// As [`push`](Self::push).
+    pub(crate) fn push_value(&mut self, value: Value<'_>) -> Option<()> {
+        let packed = Packed::of(value)?;
+        let end = self.filled + packed.bytes();
         // One byte is for the mark.
-        let room = self.room.get_mut(self.filled..end + 1)?;
-        let room = &mut room[..end - self.filled];
-        let (start, rest) = room.split_at_mut(head.length);
-        start.copy_from_slice(&head.bytes[..head.length]);
-        rest[..text.len()].copy_from_slice(text);
-        rest[text.len()..].copy_from_slice(&backward[..backward_bytes]);
+        let mut room = &mut self.room.get_mut(self.filled..end + 1)?[..end - self.filled];
+        for part in packed.parts() {
+            let (place, rest) = room.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            room = rest;
+        }
         (self.filled, self.count) = (end, self.count + 1);
         Some(())
     }
@@ -90,32 +80,67 @@ impl Listpack {
     }
 }
 
+/// An element of a listpack: a head, perhaps a text, and the length of both.
+pub(crate) struct Packed<'a> {
+    head: Head,
+    text: &'a [u8],
+    backward: [u8; 5],
+    backward_bytes: usize,
+}
+
+impl<'a> Packed<'a> {
+    /// The element of a string; `None` if it is too long for one.
+    pub(crate) fn of(value: Value<'a>) -> Option<Self> {
+        let (head, text) = match value {
+            Value::Int(value) => (Head::integer(value), &[][..]),
+            Value::Bytes(bytes) => match canonical_int(bytes) {
+                Some(value) => (Head::integer(value), &[][..]),
+                None => (Head::text(bytes.len())?, bytes),
+            },
+        };
+        let (backward, backward_bytes) = backward_length(head.length + text.len());
+        Some(Packed { head, text, backward, backward_bytes })
+    }
+
+    /// Its bytes, in pieces.
+    pub(crate) fn parts(&self) -> [&[u8]; 3] {
+        let Head { bytes, length } = &self.head;
+        [&bytes[..*length], self.text, &self.backward[..self.backward_bytes]]
+    }
+
+    fn bytes(&self) -> usize {
+        self.head.length + self.text.len() + self.backward_bytes
+    }
+}
+
 /// The bytes that an element will take.
-pub(crate) fn packed_bytes(bytes: &[u8]) -> usize {
-    let length = match canonical_int(bytes) {
-        Some(value) => Head::integer(value).length,
-        None => Head::text(bytes.len()).map_or(usize::MAX / 2, |head| head.length + bytes.len()),
-    };
-    length + backward_length(length).1
+pub(crate) fn packed_bytes(value: Value<'_>) -> usize {
+    Packed::of(value).map_or(usize::MAX / 2, |packed| packed.bytes())
+}
+
+/// An element's head.
+struct Head {
+    bytes: [u8; 9],
+    length: usize,
 }
 
 /// The bytes around the elements.
 pub(crate) const FRAME_BYTES: usize = HEAD_BYTES + 1;
 
 impl Head {
-    fn new(start: &[u8], text: bool) -> Self {
+    fn new(start: &[u8]) -> Self {
         let mut bytes = [0; 9];
         bytes[..start.len()].copy_from_slice(start);
-        Head { bytes, length: start.len(), text }
+        Head { bytes, length: start.len() }
     }
 
     fn text(length: usize) -> Option<Self> {
         Some(match length {
-            0..0x40 => Head::new(&[0x80 | length as u8], true),
-            0x40..0x1000 => Head::new(&[0xE0 | (length >> 8) as u8, length as u8], true),
+            0..0x40 => Head::new(&[0x80 | length as u8]),
+            0x40..0x1000 => Head::new(&[0xE0 | (length >> 8) as u8, length as u8]),
             _ => {
                 let [a, b, c, d] = u32::try_from(length).ok()?.to_le_bytes();
-                Head::new(&[0xF0, a, b, c, d], true)
+                Head::new(&[0xF0, a, b, c, d])
             }
         })
     }
@@ -123,15 +148,15 @@ impl Head {
     fn integer(value: i64) -> Self {
         let [a, b, c, d, ..] = value.to_le_bytes();
         match value {
-            0..0x80 => Head::new(&[a], false),
-            -0x1000..0x1000 => Head::new(&[0xC0 | b & 0x1f, a], false),
-            -0x8000..0x8000 => Head::new(&[0xF1, a, b], false),
-            -0x80_0000..0x80_0000 => Head::new(&[0xF2, a, b, c], false),
-            -0x8000_0000..0x8000_0000 => Head::new(&[0xF3, a, b, c, d], false),
+            0..0x80 => Head::new(&[a]),
+            -0x1000..0x1000 => Head::new(&[0xC0 | b & 0x1f, a]),
+            -0x8000..0x8000 => Head::new(&[0xF1, a, b]),
+            -0x80_0000..0x80_0000 => Head::new(&[0xF2, a, b, c]),
+            -0x8000_0000..0x8000_0000 => Head::new(&[0xF3, a, b, c, d]),
             _ => {
                 let mut bytes = [0xF4; 9];
                 bytes[1..].copy_from_slice(&value.to_le_bytes());
-                Head::new(&bytes, false)
+                Head::new(&bytes)
             }
         }
     }

@@ -7,9 +7,9 @@
 //! |---|---|---|---|
 //! | entries (the main tree) | rank | seq, body | ms |
 //! | groups | hash | name | number, last id, entries read |
-//! | consumers | hash | group's number, name | number, time seen |
-//! | names | hash | consumer's number | group's number, name |
-//! | roster | rank | consumer's name | group's number |
+//! | consumers | hash | group's number, name | number |
+//! | names | hash | consumer's number | time seen, name |
+//! | roster | rank | consumer's name and number | group's number |
 //! | pending | rank | id, consumer's number, time, deliveries | group's number |
 //! | owned | rank | id | consumer's number |
 //!

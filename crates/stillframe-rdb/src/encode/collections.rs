@@ -5,6 +5,7 @@
 //! - It visits elements twice where the first visit decides the form, so a closure gives the
 //!   elements, and must give the same ones each time.
 
+use crate::Value;
 use crate::encode::{Encoder, Head};
 use crate::format::*;
 use crate::pack::{
@@ -174,7 +175,7 @@ enum Next {
 
 impl Node {
     fn next(&mut self, element: &[u8]) -> Next {
-        let bytes = packed_bytes(element);
+        let bytes = packed_bytes(Value::Bytes(element));
         if bytes > NODE_BYTES_MAX - FRAME_BYTES {
             self.bytes = 0;
             Next::Alone

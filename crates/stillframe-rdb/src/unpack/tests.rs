@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::pack::{FRAME_BYTES, Listpack, packed_bytes};
+use crate::Value;
+use crate::pack::{self, FRAME_BYTES, Listpack};
 
 /// The elements of packed bytes, as text.
 fn walked(form: Form, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Flaw> {
@@ -16,6 +17,10 @@ fn walked(form: Form, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Flaw> {
         });
     }
     Ok(elements)
+}
+
+fn packed_bytes(text: &[u8]) -> usize {
+    pack::packed_bytes(Value::Bytes(text))
 }
 
 fn element() -> impl Strategy<Value = Vec<u8>> {

@@ -109,12 +109,10 @@ impl StreamEdit<'_> {
     /// Removes a group with its consumers and what is pending; false if there is no such group.
     pub fn destroy_group(&mut self, name: &[u8]) -> bool {
         let Some((facts, groups, hasher)) = self.group(name) else { return false };
-        let next = |groups: &Groups| {
-            let mut roster = Groups::under(&groups.roster, facts.number, &[]);
-            roster.next().map(|element| element.key.to_vec())
-        };
-        while let Some(consumer) = next(groups) {
-            remove_consumer(groups, hasher, facts.number, &consumer);
+        let first = |groups: &Groups| groups.consumers_of(facts.number).next();
+        while let Some(consumer) = first(groups) {
+            let name = groups.name_of(hasher, consumer).0.to_vec();
+            remove_consumer(groups, hasher, facts.number, &name);
         }
         groups.groups.remove_named(hasher, name);
         true

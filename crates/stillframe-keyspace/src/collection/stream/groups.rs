@@ -102,8 +102,8 @@ impl Groups {
         group: u64,
         name: &[u8],
     ) -> Option<ConsumerFacts> {
-        let value = self.consumers.find_named(hasher, &consumer_key(group, name))?;
-        Some(ConsumerFacts { number: number_at(value, 0), seen_ms: number_at(value, 8) as i64 })
+        let number = number_at(self.consumers.find_named(hasher, &consumer_key(group, name))?, 0);
+        Some(ConsumerFacts { number, seen_ms: self.name_of(hasher, number).1 })
     }
 
     pub(super) fn set_consumer(
@@ -113,28 +113,38 @@ impl Groups {
         name: &[u8],
         facts: ConsumerFacts,
     ) {
-        let key = consumer_key(group, name);
-        let number = facts.number.to_be_bytes();
-        let value = [number, (facts.seen_ms as u64).to_be_bytes()].concat();
-        if self.consumers.put_named(hasher, Element { key: &key, value: &value }) {
-            self.names.put_named(hasher, Element { key: &number, value: &key });
-            let element = Element { key: name, value: &group.to_be_bytes() };
+        let (key, number) = (consumer_key(group, name), facts.number.to_be_bytes());
+        let seen = [&facts.seen_ms.to_be_bytes()[..], name].concat();
+        self.names.put_named(hasher, Element { key: &number, value: &seen });
+        if self.consumers.put_named(hasher, Element { key: &key, value: &number }) {
+            let element = [name, &number].concat();
+            let element = Element { key: &element, value: &group.to_be_bytes() };
             self.roster.insert_ranked(hasher, element);
         }
     }
 
     pub(super) fn remove_consumer(&mut self, hasher: &Hasher, group: u64, name: &[u8]) {
         let Some(facts) = self.consumer(hasher, group, name) else { return };
+        let number = facts.number.to_be_bytes();
         self.consumers.remove_named(hasher, &consumer_key(group, name));
-        self.names.remove_named(hasher, &facts.number.to_be_bytes());
-        let element = Element { key: name, value: &group.to_be_bytes() };
-        self.roster.remove_ranked(hasher, element);
+        self.names.remove_named(hasher, &number);
+        let element = [name, &number].concat();
+        self.roster.remove_ranked(hasher, Element { key: &element, value: &group.to_be_bytes() });
     }
 
-    /// The name of a consumer.
-    pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> &[u8] {
-        let value = self.names.find_named(hasher, &consumer.to_be_bytes());
-        value.and_then(|value| value.get(8..)).unwrap_or_default()
+    /// The name of a consumer, and when it was seen.
+    pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> (&[u8], i64) {
+        let value = self.names.find_named(hasher, &consumer.to_be_bytes()).unwrap_or_default();
+        match value.split_first_chunk() {
+            Some((seen_ms, name)) => (name, i64::from_be_bytes(*seen_ms)),
+            None => (&[], 0),
+        }
+    }
+
+    /// The numbers of the consumers of a group.
+    pub(super) fn consumers_of(&self, group: u64) -> impl Iterator<Item = u64> + '_ {
+        let roster = Self::under(&self.roster, group, &[]);
+        roster.map(|element| number_at(element.key, element.key.len() - 8))
     }
 
     /// The elements under a number in a tree by rank, from `tail` on.

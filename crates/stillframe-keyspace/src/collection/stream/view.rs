@@ -117,7 +117,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The entries from a rank on.
-    pub fn iter_from(self, rank: usize) -> impl Iterator<Item = StreamEntry<'a>> + 'a {
+    pub fn iter_from(self, rank: usize) -> impl Iterator<Item = StreamEntry<'a>> + Clone + 'a {
         self.0.walk(rank).map(move |element| self.entry(element))
     }
 
@@ -201,7 +201,7 @@ impl<'a> Group<'a> {
 
     fn shown(self, delivery: Delivery) -> Pending<'a> {
         let Delivery { id, owner, time_ms, count } = delivery;
-        let consumer = self.groups.name_of(&self.trunk.hasher, owner);
+        let (consumer, _) = self.groups.name_of(&self.trunk.hasher, owner);
         Pending { id, consumer, time_ms, count }
     }
 
@@ -211,10 +211,13 @@ impl<'a> Group<'a> {
         Groups::count_under(&self.groups.roster, self.facts.number)
     }
 
-    /// Its consumers, ordered by name.
+    /// Its consumers, ordered by name (about zero bytes in names the order is free).
     pub fn consumers(self) -> impl Iterator<Item = Consumer<'a>> + 'a {
-        let under = Groups::under(&self.groups.roster, self.facts.number, &[]);
-        under.filter_map(move |element| self.consumer(element.key))
+        let Self { trunk, groups, facts, .. } = self;
+        groups.consumers_of(facts.number).map(move |number| {
+            let (name, seen_ms) = groups.name_of(&trunk.hasher, number);
+            Consumer { groups, name, number, seen_ms }
+        })
     }
 
     /// The consumer of this name.

@@ -1,0 +1,241 @@
+//! Writing streams.
+//!
+//! ```text
+//! stream   length, nodes; entries, last id, first id, greatest deleted id, entries added;
+//!          length, groups                                         an id: two lengths, ms and seq
+//! node     string of the first entry's id (16 B BE), string of a listpack:
+//!          entries, 0, names, name.., 0, then the entries
+//! entry    flags, ms and seq beyond the first entry's,
+//!          [names, (name, value).. | value..], elements
+//!          flags: 2: it has the names of the node, and gives only values
+//! group    string, last id, entries read (all ones: unknown)
+//!          length, (id 16 B BE, time 8 B LE, length deliveries)   what is pending
+//!          length, (string, time 8 B LE, length, ids 16 B BE)     consumers
+//! ```
+
+use crate::Value;
+use crate::encode::{Encoder, Head};
+use crate::format::TYPE_STREAM;
+use crate::pack::{FRAME_BYTES, MARK, Packed, packed_bytes};
+use crate::sheet::Output;
+
+/// An id: milliseconds, and the number within them.
+pub type Id = (u64, u64);
+
+/// As in Redis by default: most entries and bytes of a node.
+const NODE_ENTRIES_MAX: usize = 100;
+const NODE_BYTES_MAX: usize = 4096;
+/// What an entry takes at most beside its fields: flags, two differences, two counts.
+const ENTRY_BYTES: usize = 5 * 11;
+/// Flag of an entry with the names of the node.
+const SAME_NAMES: i64 = 2;
+
+/// The numbers of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamHead {
+    /// Entries in it.
+    pub len: u64,
+    /// The id that the next entry's has to exceed.
+    pub last: Id,
+    /// The first entry's id; zeros without one.
+    pub first: Id,
+    /// The greatest id that was deleted.
+    pub deleted: Id,
+    /// Entries that were ever added.
+    pub added: u64,
+}
+
+/// A stream to be written. It gives the same answers each time.
+pub trait StreamValue<'a>: Copy {
+    /// Its numbers.
+    fn head(self) -> StreamHead;
+    /// Its entries with their fields, in order.
+    fn entries(
+        self,
+    ) -> impl Iterator<Item = (Id, impl Iterator<Item = (Value<'a>, Value<'a>)> + Clone)> + Clone;
+    /// How many groups it has.
+    fn group_count(self) -> usize;
+    /// Its groups.
+    fn groups(self) -> impl Iterator<Item = impl StreamGroup>;
+}
+
+/// A consumer group to be written.
+pub trait StreamGroup: Copy {
+    /// Its name.
+    fn name(&self) -> &[u8];
+    /// The id of the entry that was last delivered to it.
+    fn last(self) -> Id;
+    /// Entries that it has read, if known.
+    fn entries_read(self) -> Option<u64>;
+    /// How many entries are pending.
+    fn pending_count(self) -> usize;
+    /// What is pending: id, time of delivery, number of deliveries.
+    fn pending(self) -> impl Iterator<Item = (Id, i64, u64)>;
+    /// How many consumers it has.
+    fn consumer_count(self) -> usize;
+    /// Its consumers.
+    fn consumers(self) -> impl Iterator<Item = impl StreamConsumer>;
+}
+
+/// A consumer to be written.
+pub trait StreamConsumer: Copy {
+    /// Its name.
+    fn name(&self) -> &[u8];
+    /// When it was last seen, in unix milliseconds.
+    fn seen_ms(self) -> i64;
+    /// How many entries are pending for it.
+    fn pending_count(self) -> usize;
+    /// Their ids.
+    fn pending(self) -> impl Iterator<Item = Id>;
+}
+
+fn bytes((ms, seq): Id) -> [u8; 16] {
+    (u128::from(ms) << 64 | u128::from(seq)).to_be_bytes()
+}
+
+/// How many entries from the front go into one node.
+fn node_len<'a, F>(entries: impl Iterator<Item = (Id, F)>) -> usize
+where
+    F: Iterator<Item = (Value<'a>, Value<'a>)>,
+{
+    let mut filled = 0;
+    let fits = |(_, fields): (Id, F)| {
+        let fields = fields.map(|(name, value)| packed_bytes(name) + packed_bytes(value));
+        let bytes = ENTRY_BYTES + fields.sum::<usize>();
+        filled += bytes;
+        filled == bytes || filled <= NODE_BYTES_MAX
+    };
+    entries.take(NODE_ENTRIES_MAX).map(fits).take_while(|fits| *fits).count()
+}
+
+/// Hands on the elements of a node of `count` entries.
+fn node<'a, F, E>(
+    entries: impl Iterator<Item = (Id, F)> + Clone,
+    count: usize,
+    mut put: impl FnMut(Value<'_>) -> Result<(), E>,
+) -> Result<(), E>
+where
+    F: Iterator<Item = (Value<'a>, Value<'a>)> + Clone,
+{
+    let Some((first, master)) = entries.clone().next() else { return Ok(()) };
+    let names = master.clone().count() as i64;
+    for head in [count as i64, 0, names] {
+        put(Value::Int(head))?;
+    }
+    master.clone().try_for_each(|(name, _)| put(name))?;
+    put(Value::Int(0))?;
+    for (id, fields) in entries.take(count) {
+        let same = fields.clone().map(|field| field.0).eq(master.clone().map(|field| field.0));
+        let beyond = [id.0.wrapping_sub(first.0), id.1.wrapping_sub(first.1)];
+        put(Value::Int(if same { SAME_NAMES } else { 0 }))?;
+        beyond.into_iter().try_for_each(|beyond| put(Value::Int(beyond as i64)))?;
+        let mut elements = 3;
+        if !same {
+            put(Value::Int(fields.clone().count() as i64))?;
+            elements += 1;
+        }
+        for (name, value) in fields {
+            if !same {
+                put(name)?;
+                elements += 1;
+            }
+            put(value)?;
+            elements += 1;
+        }
+        put(Value::Int(elements))?;
+    }
+    Ok(())
+}
+
+impl<O: Output> Encoder<O> {
+    /// Writes a stream.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn stream<'a>(
+        &mut self,
+        head: Head<'_>,
+        stream: impl StreamValue<'a>,
+    ) -> Result<(), O::Error> {
+        self.open(head, TYPE_STREAM)?;
+        let (mut rest, mut nodes) = (stream.entries(), 0);
+        loop {
+            let count = node_len(rest.clone());
+            let Some(last) = count.checked_sub(1) else { break };
+            rest.nth(last);
+            nodes += 1;
+        }
+        self.out.length(nodes)?;
+        let mut rest = stream.entries();
+        loop {
+            let count = node_len(rest.clone());
+            let Some(last) = count.checked_sub(1) else { break };
+            self.stream_node(rest.clone(), count)?;
+            rest.nth(last);
+        }
+        let StreamHead { len, last, first, deleted, added } = stream.head();
+        for number in [len, last.0, last.1, first.0, first.1, deleted.0, deleted.1, added] {
+            self.out.length(number)?;
+        }
+        self.out.length(stream.group_count() as u64)?;
+        stream.groups().try_for_each(|group| self.stream_group(group))
+    }
+
+    fn stream_node<'a, F>(
+        &mut self,
+        entries: impl Iterator<Item = (Id, F)> + Clone,
+        count: usize,
+    ) -> Result<(), O::Error>
+    where
+        F: Iterator<Item = (Value<'a>, Value<'a>)> + Clone,
+    {
+        let Some((first, _)) = entries.clone().next() else { return Ok(()) };
+        self.out.blob(&bytes(first))?;
+        self.pack.clear();
+        let push = |value: Value<'_>| self.pack.push_value(value).ok_or(());
+        if node(entries.clone(), count, push).is_ok() {
+            return self.out.blob(self.pack.bytes());
+        }
+        // One large entry, written element by element behind its length.
+        let (mut length, mut elements) = (FRAME_BYTES, 0_usize);
+        let counted: Result<(), ()> = node(entries.clone(), count, |value| {
+            length += packed_bytes(value);
+            elements += 1;
+            Ok(())
+        });
+        debug_assert!(counted.is_ok(), "counting does not fail");
+        self.out.length(length as u64)?;
+        self.out.sheet.put(&(length as u32).to_le_bytes())?;
+        let elements = u16::try_from(elements).unwrap_or(u16::MAX);
+        self.out.sheet.put(&elements.to_le_bytes())?;
+        node(entries, count, |value| {
+            let packed = Packed::of(value).expect("no field of an entry has 4 GiB");
+            packed.parts().into_iter().try_for_each(|part| self.out.sheet.put(part))
+        })?;
+        self.out.sheet.put(&[MARK])
+    }
+
+    fn stream_group(&mut self, group: impl StreamGroup) -> Result<(), O::Error> {
+        self.out.string(group.name())?;
+        let last = group.last();
+        for number in [last.0, last.1, group.entries_read().unwrap_or(u64::MAX)] {
+            self.out.length(number)?;
+        }
+        self.out.length(group.pending_count() as u64)?;
+        for (id, time_ms, deliveries) in group.pending() {
+            self.out.sheet.put(&bytes(id))?;
+            self.out.sheet.put(&time_ms.to_le_bytes())?;
+            self.out.length(deliveries)?;
+        }
+        self.out.length(group.consumer_count() as u64)?;
+        for consumer in group.consumers() {
+            self.out.string(consumer.name())?;
+            self.out.sheet.put(&consumer.seen_ms().to_le_bytes())?;
+            self.out.length(consumer.pending_count() as u64)?;
+            for id in consumer.pending() {
+                self.out.sheet.put(&bytes(id))?;
+            }
+        }
+        Ok(())
+    }
+}
