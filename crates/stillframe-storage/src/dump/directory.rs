@@ -83,7 +83,7 @@ impl DataDirectory {
     /// Begins to load the dump file, if there is one.
     ///
     /// # Errors
-    /// As for [`open`].
+    /// [`StorageError::Load`]: it cannot be opened.
     pub fn begin_load(&self, now: i64) -> Result<Option<Load>, StorageError> {
         open(&self.files, &self.dump_name, now)
     }
