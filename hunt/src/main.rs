@@ -1,20 +1,21 @@
 //! Hunts for wrong images of embedded stores, with the workload and the judge of `stillframe hunt`.
 //!
 //! Two writers run transactions; images are taken back to back meanwhile, and each has to be what
-//! some first transactions of each writer leave. `no-lock` is no store but the canary: it copies a
-//! map key by key while transactions run, and has to be caught.
+//! some first transactions of each writer leave. `no-lock` is no store but a canary: it copies a
+//! map key by key while transactions run, and has to be caught. `openraft-naive` is another one.
 //!
 //! `cargo run -- [IMAGES [STORE...]]`
 
 mod bytes;
 mod maps;
+mod raft;
 mod surreal;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, PoisonError, RwLock};
 use std::thread;
 
-use stillframe_hunt::{Class, Contents, Judge, Workload};
+use stillframe_hunt::{Class, Contents, Fault, Judge, Workload};
 
 const WRITERS: usize = 2;
 
@@ -24,20 +25,26 @@ trait Store: Sync {
     fn transact(&self, requests: &[Vec<String>]);
     /// An image of all keys, asked for and taken within this call.
     fn image(&self) -> Contents;
+    /// Why that image, the last one, is not what its label says; judged while no transaction runs.
+    fn mislabelled(&self, _image: &Contents) -> Option<Fault> {
+        None
+    }
 }
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let images = words.first().map_or(20, |it| it.parse().expect("a number of images"));
-    let stores: [(&str, fn() -> Box<dyn Store>); 5] = [
+    let stores: [(&str, fn() -> Box<dyn Store>); 7] = [
         ("im 15.1.0", || Box::new(maps::Im::default())),
         ("imbl 7.0.2", || Box::new(maps::Imbl::default())),
         ("surrealmx 0.23.0", || Box::new(surreal::Old::default())),
         ("surrealmx 1.1.0", || Box::new(surreal::New::default())),
+        ("openraft 0.9.25, lock held", || Box::new(raft::Node::<raft::Honest>::default())),
+        ("openraft-naive", || Box::new(raft::Node::<raft::Naive>::default())),
         ("no-lock", || Box::new(maps::NoLock::default())),
     ];
-    println!("| store | images | torn | stale | missing | transactions meanwhile |");
-    println!("|---|---|---|---|---|---|");
+    println!("| store | images | torn | stale | missing | mislabelled | transactions meanwhile |");
+    println!("|---|---|---|---|---|---|---|");
     let mut examples = Vec::new();
     for (name, store) in stores {
         if words.len() < 2 || words[1..].iter().any(|word| name.contains(word.as_str())) {
@@ -83,7 +90,8 @@ fn hunt(name: &str, store: &dyn Store, images: u64) -> Vec<String> {
             let image = store.image();
             during += counts(&acknowledged).iter().sum::<u64>() - low.iter().sum::<u64>();
             let _alone = pause.write().unwrap_or_else(PoisonError::into_inner);
-            for fault in judge.judge(&image, &low, &counts(&sent)) {
+            let label = store.mislabelled(&image);
+            for fault in judge.judge(&image, &low, &counts(&sent)).into_iter().chain(label) {
                 let class = Class::ALL.iter().position(|it| *it == fault.class).expect("a class");
                 found[class] += 1;
                 if found[class] == 1 {
@@ -94,7 +102,7 @@ fn hunt(name: &str, store: &dyn Store, images: u64) -> Vec<String> {
         }
         stop.store(true, Ordering::SeqCst);
     });
-    let [torn, stale, missing, _] = found;
-    println!("| {name} | {images} | {torn} | {stale} | {missing} | {during} |");
+    let [torn, stale, missing, mislabelled] = found;
+    println!("| {name} | {images} | {torn} | {stale} | {missing} | {mislabelled} | {during} |");
     examples
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(keys: &mut impl Keys, requests: &[Vec<String>]) {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no transaction panics")
 }
 
