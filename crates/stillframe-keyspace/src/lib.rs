@@ -27,6 +27,7 @@
 mod collection;
 mod hash;
 mod integer;
+mod libraries;
 mod memory;
 #[cfg(test)]
 mod model;
@@ -41,6 +42,7 @@ pub use collection::stream::{
 pub use collection::views::{Hash, List, Set, Sorted};
 pub use collection::warm::Named;
 pub use integer::{IntText, parse_int};
+pub use libraries::Libraries;
 pub use memory::access::{Counting, Usage};
 pub use memory::entry::{Entry, KEY_BYTES_MAX};
 pub use memory::slots::CreateError;

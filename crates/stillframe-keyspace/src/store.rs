@@ -37,6 +37,7 @@ use crate::DATABASES;
 use crate::collection::chunk::Chunk;
 use crate::collection::limits::Limits;
 use crate::hash::Hasher;
+use crate::libraries::Libraries;
 use crate::memory::access::{Access, Counting};
 use crate::memory::chunks::Sparse;
 use crate::memory::entry::{Entry, KEY_BYTES, NEVER};
@@ -83,6 +84,8 @@ pub struct Keyspace<A: Algorithm = Any> {
     pub(crate) spares_expired: bool,
     /// The database whose turn it is in the search for expired keys.
     pub(crate) expire_turn: usize,
+    /// Libraries of functions, which no command on keys touches.
+    pub libraries: Libraries,
 }
 
 #[derive(Default)]
@@ -127,6 +130,7 @@ impl<A: Algorithm> Keyspace<A> {
             keeps_expired: false,
             spares_expired: false,
             expire_turn: 0,
+            libraries: Libraries::default(),
         })
     }
 
@@ -304,6 +308,12 @@ impl<A: Algorithm> Keyspace<A> {
     /// Deletes every key, like [`clear`](Self::clear).
     pub fn clear_all(&mut self) {
         (0..DATABASES).for_each(|db| self.clear(db));
+    }
+
+    /// Deletes all keys, and all libraries: another data set follows.
+    pub fn reset(&mut self) {
+        self.clear_all();
+        self.libraries.set(Vec::new());
     }
 
     /// Swaps the contents of two databases, in O(1). An image under way shows them as they were.

@@ -19,6 +19,11 @@ pub enum Event<'a> {
         /// Its value.
         value: Value<'a>,
     },
+    /// A library of functions.
+    Library {
+        /// Its source.
+        source: &'a [u8],
+    },
     /// The keys that follow belong to database `db`.
     SelectDb {
         /// Its number, as large as the file says.
@@ -240,7 +245,11 @@ impl<R: Read> Decoder<R> {
                     self.state = State::Ended;
                     return Ok(Event::Eof { verified: self.source.end(version)? });
                 }
-                OP_FUNCTION | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
+                OP_FUNCTION => {
+                    self.source.text(&mut self.value)?;
+                    return Ok(Event::Library { source: &self.value });
+                }
+                OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
                 kind => {

@@ -150,6 +150,15 @@ impl<O: Output> Encoder<O> {
         self.out.value(value)
     }
 
+    /// Writes the source of a library of functions, before any entry.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn library(&mut self, source: &[u8]) -> Result<(), O::Error> {
+        self.out.sheet.put(&[OP_FUNCTION])?;
+        self.out.string(source)
+    }
+
     /// Selects database `db` and gives its numbers of keys and of keys that expire, so
     /// that a reader can make room at once. A hint, best given before the entries.
     ///

@@ -76,7 +76,9 @@ pub enum DecodeError {
         kind: String,
     },
     /// The file holds something other than keys that this crate does not read.
-    #[error("{what} at byte {offset} cannot be loaded: this server has no functions or modules")]
+    #[error(
+        "{what} at byte {offset} cannot be loaded: this server has no modules, nor functions of a pre-release"
+    )]
     UnsupportedSection {
         /// Where it starts.
         offset: u64,

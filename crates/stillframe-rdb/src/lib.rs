@@ -22,7 +22,8 @@
 //! key      [expiry] [idle | freq] type key value
 //!   expiry 0xFC 8 B LE unix ms | 0xFD 4 B LE unix s
 //!   idle   0xF8 length         ; freq 0xF9 1 B     seconds unused; how often, logarithmic
-//! others   0xF7 module data, 0xF6 and 0xF5 functions: refused by name
+//! library  0xF5 string                             the source of a library of functions
+//! others   0xF7 module data, 0xF6 functions of a pre-release: refused by name
 //!
 //! value by type
 //!    0     string
@@ -82,7 +83,7 @@ pub use encode::{
 };
 pub use error::DecodeError;
 pub use format::VERSION;
-pub use payload::PayloadError;
+pub use payload::{PayloadError, libraries};
 pub use scan::{Database, Summary, scan};
 pub use sheet::Output;
 pub use walk::VALUE_TYPES;

@@ -3,7 +3,8 @@
 use thiserror::Error;
 
 use crate::crc64::Crc64;
-use crate::format::VERSION;
+use crate::format::{OP_FUNCTION, VERSION};
+use crate::source::Source;
 
 /// Why bytes are no payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -29,6 +30,27 @@ pub enum PayloadError {
         /// That at their end.
         written: u64,
     },
+}
+
+/// The sources of the libraries in a payload of `FUNCTION DUMP`; `None` after those that could be
+/// read if what follows is no library.
+///
+/// # Errors
+/// Version or checksum are wrong.
+pub fn libraries(payload: &[u8]) -> Result<Vec<Option<Vec<u8>>>, PayloadError> {
+    let value = verified(payload)?;
+    let (mut source, mut libraries) = (Source::new(value), Vec::new());
+    source.set_file_bytes(value.len() as u64);
+    while source.offset() < value.len() as u64 {
+        let mut text = Vec::new();
+        let is_library = source.op().is_ok_and(|op| op == OP_FUNCTION);
+        if !is_library || source.text(&mut text).is_err() {
+            libraries.push(None);
+            break;
+        }
+        libraries.push(Some(text));
+    }
+    Ok(libraries)
 }
 
 /// The type and value in `payload`, whose version and checksum are right.

@@ -159,8 +159,8 @@ fn what_is_not_held_is_refused_by_name() {
     refused(15, "a stream (listpacks)");
     refused(19, "a stream (listpacks, second form)");
 
-    let suffix = " cannot be loaded: this server has no functions or modules";
-    let function = file(b"\xf5\x1b#!lua name=mylib\nredis.regi");
+    let suffix = " cannot be loaded: this server has no modules, nor functions of a pre-release";
+    let function = file(b"\xf6\x1b#!lua name=mylib\nredis.regi");
     assert_eq!(
         error(&function),
         format!("function library \"#!lua name=mylib\" at byte 9{suffix}")

@@ -177,8 +177,8 @@ fn collections_of_redis_are_read_right_in_every_form() {
 }
 
 #[test]
-fn streams_and_functions_are_refused_by_name() {
-    if !are_here("streams_and_functions_are_refused_by_name", &[Peer::RedisServer]) {
+fn streams_are_refused_by_name_and_libraries_read() {
+    if !are_here("streams_are_refused_by_name_and_libraries_read", &[Peer::RedisServer]) {
         return;
     }
     let dir = TempDir::new().expect("a temporary directory");
@@ -197,8 +197,16 @@ fn streams_and_functions_are_refused_by_name() {
     assert_eq!(redis.call(&[b"DEL", b"k"]), "1");
     let library = b"#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
     assert_eq!(redis.call(&[b"FUNCTION", b"LOAD", library]), "mylib");
-    let error = refused(&mut redis).to_string();
-    assert!(error.starts_with("function library \"#!lua name=mylib\" at byte "), "{error}");
+    assert_eq!(redis.call(&[b"SAVE"]), "OK");
+    let file = fs::read(dir.path().join("dump.rdb")).expect("redis-server has saved");
+    let mut decoder = stillframe_rdb::Decoder::new(&file[..]);
+    let mut found = Vec::new();
+    while let Some(event) = decoder.next().expect("a whole file") {
+        if let stillframe_rdb::Event::Library { source } = event {
+            found.push(source.to_vec());
+        }
+    }
+    assert_eq!(found, [library]);
 }
 
 /// Lets Redis load `file`, after its checker has seen it, and compares all that it then holds with

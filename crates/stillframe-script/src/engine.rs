@@ -20,6 +20,9 @@ use crate::{library, redis, reply};
 /// Name of every script in error messages, as in Redis.
 const CHUNK: &str = "@user_script";
 
+/// Name of every library in error messages.
+pub(crate) const FUNCTION_CHUNK: &str = "@user_function";
+
 /// What scripts may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -46,28 +49,32 @@ struct Script {
     flags: Flags,
 }
 
-/// An interpreter with its scripts. One thread uses it.
-pub struct Engine {
-    lua: Lua,
-    scripts: HashMap<Sha, Script>,
-    /// Bytes of the sources.
-    source_bytes: usize,
-    /// Runs a function in protected mode.
+/// An interpreter, its limits, and what runs in it.
+pub(crate) struct Machine {
+    pub(crate) lua: Lua,
+    /// Runs a function in protected mode; calls one of a library.
     runner: Function,
+    caller: Function,
     /// Holds `KEYS` and `ARGV`; scripts cannot reach the table itself.
     frame: Table,
-    keys_name: LuaString,
-    args_name: LuaString,
+    /// What tables have in common that raise an error for a missing field.
+    pub(crate) missing: Table,
     running: Running,
     limits: Limits,
 }
 
-impl Engine {
-    /// An interpreter without scripts.
-    ///
-    /// # Errors
-    /// Memory does not suffice.
-    pub fn new(limits: Limits) -> Result<Self, mlua::Error> {
+/// An interpreter with its scripts. One thread uses it.
+pub struct Engine {
+    machine: Machine,
+    scripts: HashMap<Sha, Script>,
+    /// Bytes of the sources.
+    source_bytes: usize,
+    keys_name: LuaString,
+    args_name: LuaString,
+}
+
+impl Machine {
+    pub(crate) fn new(limits: Limits) -> Result<Self, mlua::Error> {
         let lua = Lua::new_with(
             StdLib::TABLE | StdLib::STRING | StdLib::MATH,
             LuaOptions::new().catch_rust_panics(true),
@@ -79,10 +86,8 @@ impl Engine {
         let (pcall, xpcall) = stillframe_lua::catchers(&lua)?;
         let locate = lua.create_function(locate)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
-        let (runner, frame): (Function, Table) =
-            prelude.call((rust, lift, pcall, xpcall, locate))?;
+        let (runner, frame, missing, caller) = prelude.call((rust, lift, pcall, xpcall, locate))?;
         protect(&lua)?;
-        let [keys_name, args_name] = [lua.create_string("KEYS")?, lua.create_string("ARGV")?];
         let running = Running {
             protocol: Protocol::Resp2,
             stopped: None,
@@ -91,31 +96,106 @@ impl Engine {
             reply: Vec::new(),
             random: library::SEED,
         };
-        let scripts = HashMap::new();
-        let source_bytes = 0;
-        let engine = Self {
-            lua,
-            scripts,
-            source_bytes,
-            runner,
-            frame,
-            keys_name,
-            args_name,
-            running,
-            limits,
-        };
-        engine.watch()?;
-        engine.lua.set_memory_limit(limits.memory_bytes)?;
-        Ok(engine)
+        let machine = Self { lua, runner, caller, frame, missing, running, limits };
+        machine.watch()?;
+        machine.lua.set_memory_limit(limits.memory_bytes)?;
+        Ok(machine)
     }
 
-    /// Changes the limits of the runs that follow.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
         if self.limits != limits {
             self.limits = limits;
             // The interpreter was made with a limit, so it can have another.
             let _ = self.lua.set_memory_limit(limits.memory_bytes);
         }
+    }
+
+    /// Runs a script: its reply goes to `out`, or its error is returned.
+    fn run(
+        &mut self,
+        name: &str,
+        host: &mut dyn Host,
+        out: &mut Out<'_>,
+        start: impl FnOnce(&Lua, &Function, &Table) -> mlua::Result<MultiValue>,
+    ) -> Result<(), RunError> {
+        self.running.begin(self.limits.instructions);
+        let Self { lua, runner, frame, running, .. } = self;
+        let outcome = SCRIPT.set((running, Lent(host)), || start(lua, runner, frame));
+        if self.running.stopped.is_some() {
+            let _ = self.watch();
+        }
+        let result = match outcome {
+            Ok(mut values) => match values.pop_front() {
+                Some(Value::Boolean(true)) => {
+                    let value = values.pop_front().unwrap_or(Value::Nil);
+                    reply::to_client(&value, out, self.running.protocol);
+                    return Ok(());
+                }
+                _ => RunError::raised(&values.pop_front().unwrap_or(Value::Nil), name),
+            },
+            Err(error) => RunError::inner(&error),
+        };
+        if result.is_memory() {
+            let _ = self.lua.gc_collect(); // what this script left behind is not the next one's
+        }
+        Err(result)
+    }
+
+    /// Calls a function of a library.
+    pub(crate) fn call(
+        &mut self,
+        name: &str,
+        (function, keys, args): (&Function, &[&[u8]], &[&[u8]]),
+        host: &mut dyn Host,
+        out: &mut Out<'_>,
+    ) -> Result<(), RunError> {
+        let caller = self.caller.clone();
+        self.run(name, host, out, |lua, _, _| {
+            caller.call((function, list(lua, keys)?, list(lua, args)?))
+        })
+    }
+
+    /// Runs the source of a library.
+    pub(crate) fn load(&mut self, source: &Function, host: &mut dyn Host) -> Result<(), String> {
+        self.running.begin(self.limits.instructions);
+        let Self { running, runner, .. } = self;
+        let outcome = SCRIPT.set((running, Lent(host)), || runner.call::<(bool, Value)>(source));
+        if self.running.stopped.is_some() {
+            let _ = self.watch();
+        }
+        let error = match outcome {
+            Ok((true, _)) => return Ok(()),
+            Ok((false, Value::Table(error))) => error.raw_get::<Option<LuaString>>("err"),
+            Ok((false, _)) => return Err(OUT_OF_MEMORY.to_owned()),
+            Err(error) => Err(error),
+        };
+        let text = |error: LuaString| error.to_string_lossy();
+        Err(error.map_or_else(|error| error.to_string(), |it| it.map_or_else(String::new, text)))
+    }
+
+    /// Has the interpreter pause now and then.
+    fn watch(&self) -> mlua::Result<()> {
+        let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_PAUSE);
+        self.lua.set_global_hook(every, |lua, debug| pause(lua, debug.event()))
+    }
+}
+
+impl Engine {
+    /// An interpreter without scripts.
+    ///
+    /// # Errors
+    /// Memory does not suffice.
+    pub fn new(limits: Limits) -> Result<Self, mlua::Error> {
+        let machine = Machine::new(limits)?;
+        let lua = &machine.lua;
+        let [keys_name, args_name] = [lua.create_string("KEYS")?, lua.create_string("ARGV")?];
+        let (scripts, source_bytes) = (HashMap::new(), 0);
+        Ok(Self { machine, scripts, source_bytes, keys_name, args_name })
+    }
+
+    /// Changes the limits of the runs that follow.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.machine.set_limits(limits);
     }
 
     /// Loads a script, unless it is there already.
@@ -126,7 +206,7 @@ impl Engine {
         let sha = Sha::of(source);
         if let Entry::Vacant(vacant) = self.scripts.entry(sha) {
             let (flags, start) = shebang::read(source)?;
-            let function = compile(&self.lua, &source[start..])?;
+            let function = compile(&self.machine.lua, &source[start..])?;
             self.source_bytes += source.len();
             vacant.insert(Script { source: source.into(), function, flags });
         }
@@ -155,7 +235,7 @@ impl Engine {
 
     /// Bytes of the interpreter, with all that scripts made in it.
     pub fn memory_bytes(&self) -> usize {
-        self.lua.used_memory()
+        self.machine.lua.used_memory()
     }
 
     /// Bytes of the sources and of the list of scripts.
@@ -176,38 +256,12 @@ impl Engine {
         let Some(script) = self.scripts.get(&call.sha) else {
             return Err(RunError::plain("NOSCRIPT No matching script. Please use EVAL."));
         };
-        self.running.begin(self.limits.instructions);
-        let Self { lua, runner, frame, keys_name, args_name, running, .. } = self;
-        let outcome = SCRIPT.set((running, Lent(host)), || {
+        let Self { machine, keys_name, args_name, .. } = self;
+        machine.run(call.sha.as_str(), host, out, |lua, runner, frame| {
             frame.raw_set(&*keys_name, list(lua, call.keys)?)?;
             frame.raw_set(&*args_name, list(lua, call.args)?)?;
-            runner.call::<MultiValue>(&script.function)
-        });
-        let stopped = self.running.stopped;
-        if stopped.is_some() {
-            let _ = self.watch();
-        }
-        let result = match outcome {
-            Ok(mut values) => match values.pop_front() {
-                Some(Value::Boolean(true)) => {
-                    let value = values.pop_front().unwrap_or(Value::Nil);
-                    reply::to_client(&value, out, self.running.protocol);
-                    return Ok(());
-                }
-                _ => RunError::raised(&values.pop_front().unwrap_or(Value::Nil), call.sha),
-            },
-            Err(error) => RunError::inner(&error),
-        };
-        if result.is_memory() {
-            let _ = self.lua.gc_collect(); // this script's garbage is not charged to the next one
-        }
-        Err(result)
-    }
-
-    /// Has the interpreter pause now and then.
-    fn watch(&self) -> mlua::Result<()> {
-        let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_PAUSE);
-        self.lua.set_global_hook(every, |lua, debug| pause(lua, debug.event()))
+            runner.call(&script.function)
+        })
     }
 }
 
@@ -220,8 +274,12 @@ fn pause(lua: &Lua, event: mlua::debug::DebugEvent) -> mlua::Result<VmState> {
             running.pauses_left = running.pauses_left.saturating_sub(1);
             if running.pauses_left == 0 {
                 running.stopped = Some(Stop::Instructions);
-            } else if host.0.pause() == Verdict::Stop {
-                running.stopped = Some(Stop::Killed);
+            } else {
+                running.stopped = match host.0.pause() {
+                    Verdict::GoOn => None,
+                    Verdict::Stop => Some(Stop::Killed),
+                    Verdict::Late => Some(Stop::Late),
+                };
             }
         }
         (running.stopped, first)
@@ -239,6 +297,7 @@ impl Stop {
         match self {
             Self::Killed => "Script killed by user with SCRIPT KILL...",
             Self::Instructions => "Script used more instructions than it may.",
+            Self::Late => "FUNCTION LOAD timeout",
         }
     }
 }
@@ -271,7 +330,7 @@ impl RunError {
     }
 
     /// What a script raised, with the position that [`locate`] found.
-    fn raised(error: &Value, sha: Sha) -> Self {
+    fn raised(error: &Value, name: &str) -> Self {
         let Value::Table(error) = error else {
             return Self::plain(OUT_OF_MEMORY); // no handler runs when memory is used up
         };
@@ -279,8 +338,7 @@ impl RunError {
         let mut message = text("err").map_or_else(Vec::new, |text| text.as_bytes().to_vec());
         let line = error.raw_get::<Option<i64>>("line").ok().flatten();
         if let (Some(source), Some(line)) = (text("source"), line) {
-            let sha = sha.as_str();
-            message.extend(format!(" script: {sha}, on ").bytes());
+            message.extend(format!(" script: {name}, on ").bytes());
             message.extend_from_slice(&source.as_bytes());
             message.extend(format!(":{line}.").bytes());
         }
@@ -317,13 +375,15 @@ fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
         let found = lua.inspect_stack(level, |debug| {
             let source = debug.source();
             let line = debug.current_line();
-            line.filter(|_| source.source.as_deref() == Some(CHUNK))
+            let source = source.source.as_deref();
+            let known = [CHUNK, FUNCTION_CHUNK].into_iter().find(|name| source == Some(*name));
+            line.zip(known)
         });
         match found {
             None => break,
             Some(None) => {}
-            Some(Some(line)) => {
-                table.raw_set("source", CHUNK)?;
+            Some(Some((line, source))) => {
+                table.raw_set("source", source)?;
                 table.raw_set("line", line)?;
                 break;
             }

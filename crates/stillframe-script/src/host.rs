@@ -36,6 +36,8 @@ pub enum Verdict {
     GoOn,
     /// The script ends with an error, as after `SCRIPT KILL`.
     Stop,
+    /// The library takes too long to load.
+    Late,
 }
 
 /// Level of a line in the log.
@@ -82,6 +84,8 @@ pub(crate) enum Stop {
     Killed,
     /// It has reached its limit of instructions.
     Instructions,
+    /// The library took too long to load.
+    Late,
 }
 
 /// A host, lent for as long as a script runs.

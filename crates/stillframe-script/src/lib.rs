@@ -13,6 +13,7 @@
 
 mod engine;
 mod error;
+mod functions;
 mod host;
 mod library;
 mod redis;
@@ -21,7 +22,8 @@ mod sha;
 mod shebang;
 
 pub use engine::{Call, Engine, Limits};
-pub use error::{LoadError, RunError};
+pub use error::{LibraryError, LoadError, RunError};
+pub use functions::{Functions, Library, Registered};
 pub use host::{Host, Level, NotACommand, Propagation, Verdict};
 pub use sha::Sha;
-pub use shebang::Flags;
+pub use shebang::{Flags, read_library as library_name};

@@ -20,11 +20,13 @@ for _, name in ipairs {
 end
 
 -- `KEYS` and `ARGV` of the script that runs. The table is out of reach for scripts.
-local frame = setmetatable({}, {
+local missing = {
     __index = function(_, name)
         error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
     end,
-})
+    __metatable = false,
+}
+local frame = setmetatable({}, missing)
 setmetatable(_G, { __index = frame, __metatable = false })
 
 -- Runs a script: whether it succeeded, then what it returned, or its error with the position.
@@ -32,4 +34,9 @@ local function run(script)
     return xpcall(script, locate)
 end
 
-return run, frame
+-- Calls a function of a library.
+local function call(callback, keys, args)
+    return xpcall(function() return callback(keys, args) end, locate)
+end
+
+return run, frame, missing, call

@@ -1,6 +1,6 @@
 //! The first line of a script: `#!lua flags=no-writes,allow-stale`.
 
-use crate::error::LoadError;
+use crate::error::{LibraryError, LoadError};
 
 /// The flags of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +42,56 @@ pub(crate) fn read(source: &[u8]) -> Result<(Flags, usize), LoadError> {
     Ok((flags, end))
 }
 
+/// Reads the first line of a library: its name, and where the rest begins.
+///
+/// # Errors
+/// The line says no name, or too much.
+pub fn read_library(source: &[u8]) -> Result<(String, usize), LibraryError> {
+    if !source.starts_with(b"#!") {
+        return Err(LibraryError::Missing);
+    }
+    let end = source.iter().position(|&byte| byte == b'\n').ok_or(LibraryError::Line)?;
+    let line = String::from_utf8_lossy(&source[2..end]).into_owned();
+    let mut parts = line.split([' ', '\t', '\r']).filter(|part| !part.is_empty());
+    let engine = parts.next().unwrap_or_default();
+    let mut name = None;
+    for part in parts {
+        match part.split_at_checked(5) {
+            Some((start, _)) if start.eq_ignore_ascii_case("name=") && name.is_some() => {
+                return Err(LibraryError::Names);
+            }
+            Some((start, rest)) if start.eq_ignore_ascii_case("name=") => name = Some(rest),
+            _ => return Err(LibraryError::Option(part.to_owned())),
+        }
+    }
+    let name = name.ok_or(LibraryError::Nameless)?;
+    if !is_name(name.as_bytes()) {
+        return Err(LibraryError::Name);
+    }
+    if !engine.eq_ignore_ascii_case("lua") {
+        return Err(LibraryError::Engine(engine.to_owned()));
+    }
+    Ok((name.to_owned(), end))
+}
+
+/// Whether it may be the name of a library or of a function.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 impl Flags {
+    /// The names of those that are set, in the order of Redis.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.no_writes, "no-writes"),
+            (self.allow_oom, "allow-oom"),
+            (self.allow_stale, "allow-stale"),
+            (self.no_cluster, "no-cluster"),
+            (self.allow_cross_slot_keys, "allow-cross-slot-keys"),
+        ];
+        all.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect()
+    }
+
     /// Sets a flag by the name that Redis gives it.
     pub(crate) fn set(&mut self, name: &str) -> Result<(), LoadError> {
         match name {

@@ -2,15 +2,19 @@
 
 use std::time::Instant;
 
+use stillframe_keyspace::Libraries;
 use stillframe_redis::Refusal;
-use stillframe_script::{Engine, Limits};
+use stillframe_script::{Engine, Functions, Host, Limits};
 
 use crate::config::Config;
 
-/// The interpreter, while no script runs.
+/// The interpreters, while no script runs.
 #[derive(Default)]
 pub(crate) struct Scripts {
     engine: Option<Box<Engine>>,
+    functions: Option<Box<Functions>>,
+    /// The version of the libraries that it has loaded.
+    version: u64,
     /// The script that runs: the interpreter is with it.
     run: Option<Run>,
 }
@@ -20,11 +24,17 @@ pub(crate) struct Scripts {
 pub(crate) enum Kind {
     /// A script.
     Script,
+    /// A function of a library.
+    Function,
 }
 
 /// A script that runs.
 pub(crate) struct Run {
     pub(crate) kind: Kind,
+    /// The function, and the request that called it.
+    pub(crate) called: Vec<Box<[u8]>>,
+    /// How many functions there are.
+    pub(crate) functions: usize,
     /// The place of its client.
     pub(crate) place: usize,
     /// It comes from a log or a primary.
@@ -45,6 +55,7 @@ impl Kind {
     pub(crate) fn killer(self) -> &'static str {
         match self {
             Self::Script => "SCRIPT KILL",
+            Self::Function => "FUNCTION KILL",
         }
     }
 
@@ -53,6 +64,10 @@ impl Kind {
         match self {
             Self::Script => {
                 "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
+                 NOSAVE."
+            }
+            Self::Function => {
+                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN \
                  NOSAVE."
             }
         }
@@ -64,6 +79,8 @@ impl Run {
     pub(crate) fn new(kind: Kind, place: usize, is_internal: bool) -> Self {
         Self {
             kind,
+            called: Vec::new(),
+            functions: 0,
             place,
             is_internal,
             started: Instant::now(),
@@ -81,10 +98,7 @@ impl Scripts {
         if self.is_running() {
             return Err("ERR a script is running".into());
         }
-        let limits = Limits {
-            memory_bytes: config.script_memory_bytes,
-            instructions: config.script_instructions,
-        };
+        let limits = limits(config);
         match &mut self.engine {
             Some(engine) => {
                 engine.set_limits(limits);
@@ -97,6 +111,58 @@ impl Scripts {
                 Ok(empty.insert(Box::new(made)))
             }
         }
+    }
+
+    /// The interpreter of functions, with these libraries in it.
+    pub(crate) fn functions(
+        &mut self,
+        libraries: &Libraries,
+        config: &Config,
+        host: &mut dyn Host,
+    ) -> Result<&mut Functions, Refusal> {
+        if self.is_running() {
+            return Err("ERR a script is running".into());
+        }
+        if self.functions.is_none() || self.version != libraries.version() {
+            let made = Functions::new(limits(config));
+            let mut made =
+                made.map_err(|error| format!("ERR no interpreter for functions: {error}"))?;
+            for source in libraries.sources() {
+                if let Err(error) = made.load(source, false, host) {
+                    tracing::error!("a library of functions does not load: {error}");
+                }
+            }
+            (self.functions, self.version) = (Some(Box::new(made)), libraries.version());
+        }
+        let functions = self.functions.as_mut().ok_or("ERR no interpreter for functions")?;
+        functions.set_limits(limits(config));
+        Ok(functions)
+    }
+
+    /// The libraries are those of the interpreter from now on.
+    pub(crate) fn keep(&mut self, libraries: &mut Libraries) {
+        let Some(functions) = &self.functions else { return };
+        let sources = functions.libraries().values().map(|library| library.source.clone());
+        libraries.set(sources.collect());
+        self.version = libraries.version();
+    }
+
+    /// Lends the interpreter of functions to one that runs.
+    pub(crate) fn lend_functions(&mut self, run: Run) -> Option<Box<Functions>> {
+        let functions = self.functions.take()?;
+        self.run = Some(Run { functions: functions.len(), ..run });
+        Some(functions)
+    }
+
+    /// Takes the interpreter of functions back.
+    pub(crate) fn give_functions_back(&mut self, functions: Box<Functions>) {
+        self.run = None;
+        self.functions = Some(functions);
+    }
+
+    /// The interpreter of functions, if there is one yet and none runs.
+    pub(crate) fn loaded_functions(&self) -> Option<&Functions> {
+        self.functions.as_deref()
     }
 
     /// The interpreter, if there is one yet.
@@ -148,4 +214,8 @@ impl Scripts {
     pub(crate) fn flush(&mut self) {
         self.engine = None;
     }
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits { memory_bytes: config.script_memory_bytes, instructions: config.script_instructions }
 }

@@ -47,13 +47,14 @@ fn a_busy_script_leaves_a_few_commands_and_is_killed() {
             first.send(&[b"EVAL", script, b"0"]);
             first.send(&[b"PING"]); // waits behind the script
             await_busy(&mut other);
-            let refused = ["GET k", "CONFIG GET x", "INFO", "EVAL x 0", "SHUTDOWN"];
+            let refused =
+                ["GET k", "CONFIG GET x", "INFO", "EVAL x 0", "SHUTDOWN", "FUNCTION STATS"];
             say(&mut other, &refused, &mut said);
             let served = ["MULTI", "SET k v", "EXEC", "DISCARD", "WATCH k", "UNWATCH", "AUTH x"];
             say(&mut other, &served, &mut said);
             say(&mut open, &["EXEC"], &mut said);
             say(&mut server.client(), &["GET new", "RESET", "QUIT"], &mut said);
-            say(&mut other, &["SCRIPT KILL"], &mut said);
+            say(&mut other, &["FUNCTION KILL", "SCRIPT KILL"], &mut said);
             said.extend([first.raw(), first.raw()].map(|raw| raw.escape_ascii().to_string()));
             say(&mut other, &["PING", "SCRIPT KILL"], &mut said);
         }
@@ -66,6 +67,13 @@ fn a_busy_script_leaves_a_few_commands_and_is_killed() {
         say(&mut other, &["SCRIPT KILL"], &mut said);
         said.extend((0..5).map(|_| first.raw().escape_ascii().to_string()));
         say(&mut other, &["MGET before after"], &mut said);
+        let source =
+            b"#!lua name=l\nredis.register_function('f', function() while true do end end)";
+        other.call(&[b"FUNCTION", b"LOAD", source]);
+        first.send(&[b"FCALL", b"f", b"0"]);
+        await_busy(&mut other);
+        say(&mut other, &["GET k", "SCRIPT KILL", "FUNCTION KILL"], &mut said);
+        said.push(first.raw().escape_ascii().to_string());
         said
     });
 }

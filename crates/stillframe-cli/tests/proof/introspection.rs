@@ -4,17 +4,13 @@ use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_unt
 use std::collections::BTreeSet;
 
 /// Commands of redis-server 7.0 that are not here, by how their names begin.
-const ABSENT: [&str; 17] = [
+const ABSENT: [&str; 13] = [
     "asking",
     "cluster",
-    "eval",
     "failover",
-    "fcall",
-    "function",
     "readonly",
     "readwrite",
     "restore-asking",
-    "script",
     "xa",
     "xc",
     "xdel",

@@ -16,6 +16,7 @@ mod collections;
 mod configuration;
 mod eviction;
 mod files;
+mod functions;
 mod growing;
 mod hostile;
 mod hunt;

@@ -48,6 +48,11 @@ fn scripts_reply_as_in_redis() {
 }
 
 #[test]
+fn functions_reply_as_in_redis() {
+    prove("functions");
+}
+
+#[test]
 fn server_commands_reply_as_redis() {
     prove("server");
 }

@@ -15,7 +15,6 @@ pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     let facts = facts::of(&name).filter(|facts| facts.flags & flags::ABSENT != 0)?;
     let what = match facts.group {
         "stream" => "streams",
-        "scripting" => "functions",
         _ => return Some(NO_CLUSTER),
     };
     let name = name.to_uppercase();

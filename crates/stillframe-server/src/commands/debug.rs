@@ -247,7 +247,7 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
         break_off(ctx.keyspace, ctx.server);
     }
     if flush {
-        ctx.keyspace.clear_all();
+        ctx.keyspace.reset();
     }
     if merge || !flush {
         load.merge();
@@ -293,7 +293,7 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     let replicated = ctx.server.replication.is_active() && !ctx.server.replication.is_replica();
     ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, false);
     let dirty = ctx.server.ledger.dirty;
-    ctx.keyspace.clear_all();
+    ctx.keyspace.reset();
     ctx.server.hub.invalidate_all(&mut Delivery::new(
         &mut ctx.server.clients,
         &ctx.server.config,

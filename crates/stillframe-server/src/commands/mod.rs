@@ -12,6 +12,7 @@ mod client;
 mod connection;
 mod debug;
 pub(crate) mod figures;
+mod functions;
 mod info;
 mod introspect;
 mod lolwut;
@@ -142,6 +143,7 @@ pub(crate) fn table() -> Table {
     migrate::register(&mut table);
     debug::register(&mut table);
     scripts::register(&mut table);
+    functions::register(&mut table);
     table
 }
 

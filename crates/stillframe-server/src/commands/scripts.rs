@@ -11,7 +11,7 @@ use stillframe_redis::errors::NOT_AN_INTEGER;
 use stillframe_redis::flags::NOSCRIPT;
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
-    Call, Engine, Flags, Host, Level, LoadError, NotACommand, Propagation, Sha, Verdict,
+    Call, Flags, Host, Level, LoadError, NotACommand, Propagation, RunError, Sha, Verdict,
 };
 
 use super::refusals::{may_not_begin_to_write, may_not_write};
@@ -68,7 +68,7 @@ fn evaluate_loaded(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result
 }
 
 /// Shows the request to the clients in MONITOR, before the requests of the script.
-fn show_first(ctx: &mut Context<'_>, args: &[&[u8]]) {
+pub(super) fn show_first(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.hub.is_monitored() {
         super::show(ctx, args);
     }
@@ -106,19 +106,33 @@ fn execute(
     let outcome = may_start(ctx, said, reads).and_then(|out_of_memory| {
         let (keys, args) = request[3..].split_at(keys);
         let call = Call { sha, keys, args };
-        run_in(ctx, &mut engine, call, (said, reads || said.no_writes, out_of_memory))
+        let terms = Terms { name: sha.as_str(), request, flags: said, reads, out_of_memory };
+        run_in(ctx, terms, |host, out| engine.run(call, host, out))
     });
     ctx.server.scripts.give_back(engine);
     outcome
 }
 
-/// Runs a script as one unit for log and replicas.
-fn run_in(
+/// The terms on which a script or a function runs.
+pub(super) struct Terms<'a> {
+    pub(super) name: &'a str,
+    pub(super) request: &'a [&'a [u8]],
+    /// What it says of itself.
+    pub(super) flags: Flags,
+    /// The request does not let it write.
+    pub(super) reads: bool,
+    /// Memory was used up when it started.
+    pub(super) out_of_memory: bool,
+}
+
+/// Runs a script or a function as one unit for log and replicas.
+pub(super) fn run_in(
     ctx: &mut Context<'_>,
-    engine: &mut Engine,
-    call: Call<'_>,
-    (flags, reads, out_of_memory): (Flags, bool, bool),
+    terms: Terms<'_>,
+    runs: impl FnOnce(&mut dyn Host, &mut Out<'_>) -> Result<(), RunError>,
 ) -> Result<(), Refusal> {
+    let Terms { name, request, flags, reads, out_of_memory } = terms;
+    let reads = reads || flags.no_writes;
     let (place, db) = (ctx.session.caller.last_command, ctx.session.caller.db);
     let in_exec = std::mem::replace(&mut ctx.server.ledger.in_exec, true);
     let silent = ctx.server.clients.silence(true); // messages wait for the script's reply
@@ -126,8 +140,8 @@ fn run_in(
     let mut replies = std::mem::take(ctx.out.buffer);
     let (protocol, limit) = (ctx.out.protocol, ctx.out.limit);
     let mut out = Out { buffer: &mut replies, protocol, limit };
-    let mut running = ScriptHost { ctx, flags, reads, name: call.sha, out_of_memory };
-    let result = engine.run(call, &mut running, &mut out);
+    let mut running = ScriptHost { ctx, flags, reads, name, request, out_of_memory };
+    let result = runs(&mut running, &mut out);
     *ctx.out.buffer = replies;
     ctx.server.clients.silence(silent);
     ctx.server.ledger.in_exec = in_exec;
@@ -146,7 +160,7 @@ fn run_in(
 }
 
 /// Whether a script may start, by its flags; and whether memory is used up.
-fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Refusal> {
+pub(super) fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Refusal> {
     let internal = ctx.session.caller.internal;
     let limited = ctx.server.config.maxmemory_bytes > 0 && !internal;
     let out_of_memory = limited && make_room(ctx.keyspace, ctx.server) == Room::None;
@@ -176,7 +190,9 @@ struct ScriptHost<'a, 'c> {
     /// The script may not write.
     reads: bool,
     /// Its name.
-    name: Sha,
+    name: &'a str,
+    /// The request that asked for it.
+    request: &'a [&'a [u8]],
     /// The script started while memory was used up.
     out_of_memory: bool,
 }
@@ -280,12 +296,7 @@ impl Host for ScriptHost<'_, '_> {
     }
 
     fn log(&mut self, level: Level, message: &[u8]) {
-        let text = String::from_utf8_lossy(message);
-        match level {
-            Level::Debug => tracing::debug!("{text}"),
-            Level::Verbose | Level::Notice => tracing::info!("{text}"),
-            Level::Warning => tracing::warn!("{text}"),
-        }
+        log(level, message);
     }
 
     fn propagate(&mut self, to: Propagation) -> bool {
@@ -303,12 +314,14 @@ impl Host for ScriptHost<'_, '_> {
         }
         run.waits = true;
         if !std::mem::replace(&mut run.is_busy, true) {
+            run.called =
+                [self.name.as_bytes()].iter().chain(self.request).map(|&it| it.into()).collect();
             tracing::warn!(
                 "Slow script detected: still in execution after {} milliseconds. You can try \
                  killing the script using the {} command. Script name is: {}.",
                 elapsed.as_millis(),
                 run.kind.killer(),
-                self.name.as_str(),
+                self.name,
             );
         }
         meanwhile.serve_others(ctx.keyspace, ctx.server, ctx.table);
@@ -355,7 +368,7 @@ fn kill(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// Ends what runs, if it is of this kind.
-fn end(ctx: &mut Context<'_>, kind: Kind) -> Result<(), Refusal> {
+pub(super) fn end(ctx: &mut Context<'_>, kind: Kind) -> Result<(), Refusal> {
     let run = ctx.server.scripts.running_mut();
     let run = run.ok_or("NOTBUSY No scripts in execution right now.")?;
     if run.is_internal {
@@ -398,4 +411,14 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "    Print this help.",
     ]);
     Ok(())
+}
+
+/// Writes a line of a script into the server's log.
+pub(super) fn log(level: Level, message: &[u8]) {
+    let text = String::from_utf8_lossy(message);
+    match level {
+        Level::Debug => tracing::debug!("{text}"),
+        Level::Verbose | Level::Notice => tracing::info!("{text}"),
+        Level::Warning => tracing::warn!("{text}"),
+    }
 }

@@ -85,7 +85,7 @@ impl Follower<'_> {
             &self.state.config,
             &self.state.clock,
         ));
-        self.keyspace.clear_all();
+        self.keyspace.reset();
         self.state.replication.own.clear();
         let Some(following) = &mut self.state.replication.following else { return };
         following.lost = true;
@@ -129,7 +129,7 @@ impl Follower<'_> {
             }
             Ok(true) => self.loaded(&load),
             Err(problem) => {
-                self.keyspace.clear_all();
+                self.keyspace.reset();
                 following.fail(&Failure::NotLoaded(problem.into()));
             }
         }

@@ -74,7 +74,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
     state.process.tend_oom_score(&state.config, state.replication.is_replica());
     keyspace.spare_expired(state.spares_expired());
     if loading {
-        keyspace.clear_all();
+        keyspace.reset();
     }
     let id = state.ledger.random.identifier();
     state.replication.rename(id);

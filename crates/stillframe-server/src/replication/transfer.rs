@@ -205,7 +205,7 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     persistence::hand_on(keyspace, state);
     announce(state, &places, Phase::Sending);
     let mark = state.ledger.random.identifier();
-    let image = empty_image(&state.replication).unwrap_or_default();
+    let image = empty_image(keyspace, &state.replication).unwrap_or_default();
     for place in places {
         let Some(client) = state.clients.get_mut(place) else { continue };
         client.output.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
@@ -219,12 +219,15 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
 }
 
 /// A file without keys.
-fn empty_image(replication: &Replication) -> std::io::Result<Vec<u8>> {
+fn empty_image(keyspace: &Keyspace, replication: &Replication) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new());
     let created_s = crate::clock::unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes: 0, aof_base: false })?;
     for (name, value) in replication.point().iter().flat_map(StreamPoint::fields) {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;
+    }
+    for source in keyspace.libraries.sources() {
+        encoder.library(source)?;
     }
     encoder.finish()?;
     Ok(encoder.into_output())

@@ -279,6 +279,10 @@ pub fn next<R: Read>(
         Some(Event::Aux { name, value }) => {
             return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));
         }
+        Some(Event::Library { source }) => {
+            keyspace.libraries.add(source);
+            return Ok(Next::Other);
+        }
         Some(Event::Entry { db, key, expire_at_ms: Some(at), .. }) if at <= now => {
             return Ok(Next::Expired { db: database(db, offset)?, key: key.to_vec() });
         }

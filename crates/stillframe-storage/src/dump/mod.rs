@@ -38,7 +38,7 @@ pub fn whole_micros(time: Duration) -> u128 {
     time.as_nanos().div_ceil(1000)
 }
 
-/// Writes the part before the first entry, with `fields`; it fits the encoder's buffer.
+/// Writes the part before the first entry, with `fields`.
 ///
 /// # Errors
 /// The output takes no bytes.
@@ -52,6 +52,9 @@ pub fn with_header<O: Destination>(
     encoder.begin(&Origin { created_s, used_memory_bytes, aof_base: false })?;
     for (name, value) in fields {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;
+    }
+    for source in keyspace.libraries.sources() {
+        encoder.library(source)?;
     }
     for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {
         encoder.resize_db(db as u64, keyspace.len(db) as u64, keyspace.expires(db) as u64)?;

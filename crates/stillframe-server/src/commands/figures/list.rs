@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stillframe_script::Engine;
+use stillframe_script::{Engine, Functions};
 use stillframe_storage::dump::{Save, whole_micros};
 
 use super::rows::{COMMANDS, DATABASES, ERRORS, LATENCIES, REPLICAS};
@@ -142,12 +142,16 @@ static MEMORY: &[Figure] = &[
     always!("used_memory_vm_eval", |s| s.scripts(Engine::memory_bytes)),
     always!("used_memory_scripts_eval", |s| s.scripts(Engine::list_bytes)),
     always!("number_of_cached_scripts", |s| s.scripts(Engine::len)),
-    none("number_of_functions"),
-    none("number_of_libraries"),
-    none("used_memory_vm_functions"),
-    always!("used_memory_vm_total", |s| s.scripts(Engine::memory_bytes)),
-    none("used_memory_functions"),
-    always!("used_memory_scripts", |s| s.scripts(Engine::list_bytes)),
+    always!("number_of_functions", |s| s.functions(Functions::len)),
+    always!("number_of_libraries", |s| s.keyspace.libraries.sources().len()),
+    always!("used_memory_vm_functions", |s| s.functions(Functions::memory_bytes)),
+    always!("used_memory_vm_total", |s| {
+        s.scripts(Engine::memory_bytes) + s.functions(Functions::memory_bytes)
+    }),
+    always!("used_memory_functions", |s| s.functions(Functions::list_bytes)),
+    always!("used_memory_scripts", |s| {
+        s.scripts(Engine::list_bytes) + s.functions(Functions::list_bytes)
+    }),
     always!("maxmemory_policy", |s| s.server.config.maxmemory_policy.name()),
     always!("mem_counted_for_evict", |s| s.counted())
         .gauge("stillframe_memory_counted_bytes", "Bytes that maxmemory is compared with."),

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use stillframe_keyspace::{Keyspace, KeyspaceStats};
-use stillframe_script::Engine;
+use stillframe_script::{Engine, Functions};
 use stillframe_storage::dump::{Save, whole_micros};
 use stillframe_storage::journal::LogFigures;
 
@@ -76,6 +76,11 @@ impl<'a> Seen<'a> {
     /// A figure of the interpreter of scripts, or 0 while there is none.
     fn scripts(&self, read: fn(&Engine) -> usize) -> usize {
         self.server.scripts.loaded().map_or(0, read)
+    }
+
+    /// A figure of the interpreter of functions, or 0 while there is none.
+    fn functions(&self, read: fn(&Functions) -> usize) -> usize {
+        self.server.scripts.loaded_functions().map_or(0, read)
     }
 
     fn running(&self) -> Option<&'a Save> {
