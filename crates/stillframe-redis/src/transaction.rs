@@ -60,14 +60,9 @@ impl Requests {
         self.lacked |= !flags;
     }
 
-    /// Whether the command of some queued request has one of `flags`.
-    pub fn has(&self, flags: u32) -> bool {
-        self.some & flags != 0
-    }
-
-    /// Whether the command of some queued request lacks `flag`.
-    pub fn lacks(&self, flag: u32) -> bool {
-        self.lacked & flag != 0
+    /// Flags that the command of some queued request has, and those that one lacks.
+    pub fn flags(&self) -> [u32; 2] {
+        [self.some, self.lacked]
     }
 
     /// Calls `f` with each request, in order.

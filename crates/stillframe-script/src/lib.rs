@@ -26,4 +26,4 @@ pub use error::{LibraryError, LoadError, RunError};
 pub use functions::{Functions, Library, Registered};
 pub use host::{Host, Level, NotACommand, Propagation, Verdict};
 pub use sha::Sha;
-pub use shebang::{Flags, read_library as library_name};
+pub use shebang::{Flags, flags_of, read_library as library_name};

@@ -42,6 +42,11 @@ pub(crate) fn read(source: &[u8]) -> Result<(Flags, usize), LoadError> {
     Ok((flags, end))
 }
 
+/// What a script says of itself; `None` if its first line cannot be read.
+pub fn flags_of(source: &[u8]) -> Option<Flags> {
+    read(source).ok().map(|(flags, _)| flags)
+}
+
 /// Reads the first line of a library: its name, and where the rest begins.
 ///
 /// # Errors

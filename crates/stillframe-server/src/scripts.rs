@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use stillframe_keyspace::Libraries;
-use stillframe_redis::Refusal;
-use stillframe_script::{Engine, Functions, Host, Limits};
+use stillframe_redis::{Command, Refusal, flags};
+use stillframe_script::{Engine, Functions, Host, Limits, Sha, flags_of};
 
 use crate::config::Config;
 
@@ -181,6 +181,36 @@ impl Scripts {
     pub(crate) fn give_back(&mut self, engine: Box<Engine>) {
         self.run = None;
         self.engine = Some(engine);
+    }
+
+    /// The flags of a request: those of its command, or what its script says of itself. What
+    /// no interpreter has loaded yet is looked at when it starts.
+    pub(crate) fn flags_of<S>(
+        &self,
+        command: &Command<S>,
+        args: &[&[u8]],
+        libraries: &Libraries,
+    ) -> u32 {
+        let word = args.get(1).copied().unwrap_or_default();
+        let said = match command.name {
+            "eval" | "eval_ro" => flags_of(word),
+            "evalsha" | "evalsha_ro" => Sha::parse(word).and_then(|sha| self.loaded()?.flags(sha)),
+            "fcall" | "fcall_ro" => {
+                let name = String::from_utf8_lossy(word);
+                let functions = self.loaded_functions();
+                let functions = functions.filter(|_| self.version == libraries.version());
+                functions.and_then(|functions| functions.flags(&name))
+            }
+            _ => None,
+        };
+        let Some(said) = said.filter(|said| said.declared) else { return command.flags };
+        let needs = [
+            (flags::WRITE, !said.no_writes),
+            (flags::DENYOOM, !said.no_writes && !said.allow_oom),
+            (flags::STALE, said.allow_stale),
+        ];
+        let own = command.flags & !(flags::MAY_REPLICATE | flags::SCRIPT);
+        needs.iter().fold(own, |all, &(flag, is)| if is { all | flag } else { all & !flag })
     }
 
     /// The script that runs.

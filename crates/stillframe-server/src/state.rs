@@ -1,14 +1,14 @@
 //! The state of the server beside the data: owners that know nothing of each other.
 
 use stillframe_keyspace::Keyspace;
-use stillframe_redis::{Command, Ledger, Random, Refusal, flags};
+use stillframe_redis::{Ledger, Random, Refusal, flags};
 use stillframe_resp::Out;
 use stillframe_script::Engine;
 use stillframe_storage::Storage;
 use stillframe_storage::replay::Loading;
 
 use crate::acl::Users;
-use crate::client::{Replies, Session};
+use crate::client::{Needs, Replies};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -173,9 +173,9 @@ impl ServerState {
     }
 
     /// Whether a request must wait because it, or the transaction that it executes, may write.
-    pub(crate) fn postpones_request<S>(&self, command: &Command<S>, session: &Session) -> bool {
-        let changes = session.has(command, flags::WRITE | flags::SCRIPT);
-        let may_write = changes || session.has(command, flags::MAY_REPLICATE);
+    pub(crate) fn postpones_request(&self, needs: Needs) -> bool {
+        let changes = needs.has(flags::WRITE | flags::SCRIPT);
+        let may_write = changes || needs.has(flags::MAY_REPLICATE);
         self.hub.pause_stops(may_write)
             || may_write && self.postpones_writes()
             || changes && self.awaits_log()

@@ -40,6 +40,7 @@ mod permissions;
 mod promises;
 mod pubsub;
 mod random;
+mod refused;
 mod reloading;
 mod replayed;
 mod replication;

@@ -4,4 +4,4 @@ mod connection;
 mod session;
 
 pub(crate) use connection::{Client, Read, SHARED_BYTES, taken};
-pub(crate) use session::{Replies, Session};
+pub(crate) use session::{Needs, Replies, Session};

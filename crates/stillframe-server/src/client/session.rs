@@ -8,7 +8,7 @@ use stillframe_resp::Protocol;
 use crate::config::{OutputLimit, OutputLimits};
 use crate::hub::{Listener, Mode, Subscriptions, Who};
 use crate::replication::Replica;
-use stillframe_redis::{Address, Caller, Command, Requests};
+use stillframe_redis::{Address, Caller, Requests};
 
 /// State of one client that commands see and change.
 pub(crate) struct Session {
@@ -63,6 +63,27 @@ pub(crate) enum Replies {
     Skip,
 }
 
+/// The flags of all that a request runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Needs {
+    some: u32,
+    lacked: u32,
+}
+
+impl Needs {
+    /// Whether something of it has one of `flags`.
+    #[inline]
+    pub(crate) fn has(self, flags: u32) -> bool {
+        self.some & flags != 0
+    }
+
+    /// Whether something of it lacks `flag`.
+    #[inline]
+    pub(crate) fn lacks(self, flag: u32) -> bool {
+        self.lacked & flag != 0
+    }
+}
+
 impl Session {
     /// State of a client that has just connected.
     pub(crate) fn new(
@@ -95,24 +116,17 @@ impl Session {
         }
     }
 
-    /// Whether its request runs a command with one of `flags`, alone or by EXEC.
+    /// What its request with these flags needs; that of EXEC needs what its queue does, too.
     #[inline]
-    pub(crate) fn has<S>(&self, command: &Command<S>, flags: u32) -> bool {
-        command.has(flags)
-            || command.is_exec() && self.queued().is_some_and(|queued| queued.has(flags))
-    }
-
-    /// Whether its request runs a command without `flag`, alone or by EXEC.
-    #[inline]
-    pub(crate) fn lacks<S>(&self, command: &Command<S>, flag: u32) -> bool {
-        !command.has(flag)
-            || command.is_exec() && self.queued().is_some_and(|queued| queued.lacks(flag))
-    }
-
-    /// The requests of its open transaction.
-    #[inline]
-    fn queued(&self) -> Option<&Requests> {
-        self.caller.transaction.as_deref().map(|open| &open.requests)
+    pub(crate) fn needs(&self, flags: u32, is_exec: bool) -> Needs {
+        let own = Needs { some: flags, lacked: !flags };
+        match &self.caller.transaction {
+            Some(open) if is_exec => {
+                let [some, lacked] = open.requests.flags();
+                Needs { some: own.some | some, lacked: own.lacked | lacked }
+            }
+            _ => own,
+        }
     }
 
     /// The limit on its unread replies, which depends on its class.
@@ -148,7 +162,8 @@ impl Session {
     /// Bytes of memory of its queued requests and a postponed one.
     #[inline]
     fn queued_bytes(&self) -> usize {
-        let queues = [self.queued(), self.postponed.as_deref()].into_iter().flatten();
+        let queued = self.caller.transaction.as_deref().map(|open| &open.requests);
+        let queues = [queued, self.postponed.as_deref()].into_iter().flatten();
         queues.map(Requests::memory).sum()
     }
 

@@ -44,7 +44,6 @@ pub(crate) use stillframe_redis::{Lookup, flags};
 
 use crate::client::{Replies, Session};
 use crate::hub::Delivery;
-use crate::memory::{Room, make_room};
 use crate::meter;
 use crate::replication::Replica;
 use crate::state::ServerState;
@@ -256,15 +255,12 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if !command.accepts(args.len()) {
         return refuse(ctx, index, wrong_arity(command.name));
     }
-    if let Err(refusal) = may_run(ctx, index, args) {
-        return refuse(ctx, index, refusal);
-    }
-    let within_script = ctx.server.scripts.is_running(); // in the middle of its unit
-    if ctx.server.config.maxmemory_bytes > 0 && !within_script && lacks_memory(ctx, command) {
-        return refuse(ctx, index, OUT_OF_MEMORY);
-    }
+    let needs = match may_run(ctx, index, args) {
+        Ok(needs) => needs,
+        Err(refusal) => return refuse(ctx, index, refusal),
+    };
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
-    if ctx.server.postpones() && may_wait && ctx.server.postpones_request(command, ctx.session) {
+    if ctx.server.postpones() && may_wait && ctx.server.postpones_request(needs) {
         ctx.session.postponed.get_or_insert_default().push(index, command.flags, args);
         return;
     }
@@ -273,20 +269,6 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         return;
     }
     run(ctx, index, args)
-}
-
-const OUT_OF_MEMORY: Refusal =
-    Refusal::new("OOM command not allowed when used memory > 'maxmemory'.");
-
-/// Makes room, and returns whether the command is refused for lack of memory.
-#[cold]
-fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
-    if ctx.session.caller.internal || make_room(ctx.keyspace, ctx.server) != Room::None {
-        return false;
-    }
-    // A queued request takes memory, too.
-    let queues = ctx.session.caller.transaction.is_some() && !command.has(flags::NOT_QUEUED);
-    queues || ctx.session.has(command, flags::DENYOOM)
 }
 
 /// Runs a command that was looked up and checked, replies if it refuses, and counts it.

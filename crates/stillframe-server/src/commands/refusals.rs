@@ -7,18 +7,23 @@ use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
 use super::{Command, Context, absent, flags, permissions, pubsub, transactions};
-use crate::client::Session;
+use crate::client::Needs;
+use crate::memory::{Room, make_room};
 use crate::replication::Replica;
 use crate::state::ServerState;
 
-/// Checks that the command may run now.
+/// Checks that a request may run now, in Redis's order. Returns what it needs.
 ///
 /// # Errors
 /// Why it may not.
-pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
+pub(super) fn may_run(
+    ctx: &mut Context<'_>,
+    index: usize,
+    args: &[&[u8]],
+) -> Result<Needs, Refusal> {
     let command = ctx.table.get(index);
     if ctx.session.caller.internal {
-        return Ok(());
+        return Ok(ctx.session.needs(command.flags, command.is_exec()));
     }
     let known = ctx.session.authenticated || ctx.server.users.is_open();
     if !known && !command.has(flags::NO_AUTH) {
@@ -32,22 +37,35 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
     if !unlimited && let Some(error) = permissions::denied(ctx, index, args) {
         return Err(error);
     }
-    if command.has(flags::ABSENT) {
-        return absent::error(command.container().as_bytes()).map_or(Ok(()), Err);
+    if command.has(flags::ABSENT)
+        && let Some(error) = absent::error(command.container().as_bytes())
+    {
+        return Err(error);
     }
+    let flags = match command.has(flags::SKIP_MONITOR) {
+        // as scripts, which show themselves
+        true => ctx.server.scripts.flags_of(command, args, &ctx.keyspace.libraries),
+        false => command.flags,
+    };
+    let needs = ctx.session.needs(flags, command.is_exec());
     let follows = ctx.session.replica.as_deref().is_some_and(Replica::is_real);
     if (ctx.session.monitors || follows)
-        && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE)
+        && needs.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE)
     {
         return Err("ERR Replica can't interact with the keyspace".into());
     }
-    let writes = ctx.session.has(command, flags::WRITE);
+    let within_script = ctx.server.scripts.is_running(); // in the middle of its unit
+    if ctx.server.config.maxmemory_bytes > 0 && !within_script && lacks_memory(ctx, command, needs)
+    {
+        return Err(OUT_OF_MEMORY);
+    }
+    let writes = needs.has(flags::WRITE);
     if let Some(refusal) = ctx.server.storage.writes_refused()
         && (writes || command.name == "ping")
     {
         return Err(refusal.into());
     }
-    if writes && let Some(refusal) = read_only(ctx.server).or_else(|| few_replicas(ctx.server)) {
+    if writes && let Some(refusal) = few_replicas(ctx.server).or_else(|| read_only(ctx.server)) {
         return Err(refusal);
     }
     if ctx.session.subscriptions.is_some()
@@ -61,16 +79,30 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
         );
         return Err(error.into());
     }
-    unready(ctx.server, command, ctx.session).map_or(Ok(()), |refusal| Err(refusal.into()))
+    unready(ctx.server, command, needs).map_or(Ok(needs), |refusal| Err(refusal.into()))
+}
+
+pub(super) const OUT_OF_MEMORY: Refusal =
+    Refusal::new("OOM command not allowed when used memory > 'maxmemory'.");
+
+/// Makes room, and returns whether the request is refused for lack of memory.
+#[cold]
+fn lacks_memory(ctx: &mut Context<'_>, command: &Command, needs: Needs) -> bool {
+    let is_short = make_room(ctx.keyspace, ctx.server) == Room::None;
+    ctx.server.memory.note_short(is_short);
+    // A queued request takes memory, too.
+    let queues = ctx.session.caller.transaction.is_some() && !command.has(flags::NOT_QUEUED);
+    is_short && (queues || needs.has(flags::DENYOOM))
 }
 
 /// Why a script that says it writes may not start.
 pub(super) fn may_not_write(server: &ServerState) -> Option<Refusal> {
-    let disk = server.storage.writes_refused().map(Refusal::from);
-    disk.or_else(|| few_replicas(server)).or_else(|| {
+    let read_only = || {
         let refusal = "READONLY You can not run script with write flag on readonly replica.";
         read_only(server).map(|_| refusal.into())
-    })
+    };
+    let disk = || server.storage.writes_refused().map(Refusal::from);
+    few_replicas(server).or_else(read_only).or_else(disk)
 }
 
 /// Why a script that has not written yet may not write, in the order of Redis's scripts, which is
@@ -96,16 +128,21 @@ fn few_replicas(server: &ServerState) -> Option<Refusal> {
     (good < wanted as usize).then(|| "NOREPLICAS Not enough good replicas to write.".into())
 }
 
-/// Why no command, nor an EXEC of one, may run now: the data is stale, or half loaded.
-fn unready(server: &ServerState, command: &Command, session: &Session) -> Option<&'static str> {
+pub(super) const STALE: &str =
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+
+/// Whether the data is that of a primary out of reach, and clients do not get it.
+pub(super) fn is_stale(server: &ServerState) -> bool {
     let following = server.replication.following();
-    let is_stale = following.is_some_and(|it| !it.is_connected());
-    if is_stale && !server.config.replication.serve_stale && session.lacks(command, flags::STALE) {
-        return Some(
-            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-        );
+    !server.config.replication.serve_stale && following.is_some_and(|it| !it.is_connected())
+}
+
+/// Why no command, nor an EXEC of one, may run now: the data is stale, or half loaded.
+fn unready(server: &ServerState, command: &Command, needs: Needs) -> Option<&'static str> {
+    if is_stale(server) && needs.lacks(flags::STALE) {
+        return Some(STALE);
     }
-    if server.is_loading() && session.lacks(command, flags::LOADING) {
+    if server.is_loading() && needs.lacks(flags::LOADING) {
         return Some("LOADING Redis is loading the dataset in memory");
     }
     let run = server.scripts.running()?;

@@ -14,10 +14,9 @@ use stillframe_script::{
     Call, Flags, Host, Level, LoadError, NotACommand, Propagation, RunError, Sha, Verdict,
 };
 
-use super::refusals::{may_not_begin_to_write, may_not_write};
+use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
 use super::{Context, Lookup, Table, flags, permissions, run};
 use crate::acl::Denied;
-use crate::memory::{Room, make_room};
 use crate::scripts::{Kind, Run};
 
 /// Adds the commands of this module.
@@ -161,10 +160,15 @@ pub(super) fn run_in(
 
 /// Whether a script may start, by its flags; and whether memory is used up.
 pub(super) fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Refusal> {
-    let internal = ctx.session.caller.internal;
-    let limited = ctx.server.config.maxmemory_bytes > 0 && !internal;
-    let out_of_memory = limited && make_room(ctx.keyspace, ctx.server) == Room::None;
-    if !said.declared || internal {
+    if ctx.session.caller.internal {
+        return Ok(false);
+    }
+    let limited = ctx.server.config.maxmemory_bytes > 0;
+    let out_of_memory = limited && ctx.server.memory.is_short();
+    if is_stale(ctx.server) && !said.allow_stale {
+        return Err(STALE.into());
+    }
+    if !said.declared {
         return Ok(out_of_memory);
     }
     if reads && !said.no_writes {
@@ -218,6 +222,9 @@ impl ScriptHost<'_, '_> {
         if command.has(NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".into());
         }
+        if !ctx.session.caller.internal && is_stale(ctx.server) && !command.has(flags::STALE) {
+            return Err("ERR Can not execute the command on a stale replica".into());
+        }
         let unlimited = ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
         ctx.session.caller.reads_all_keys = unlimited;
         if !unlimited && let Some(denied) = permissions::find_denied(ctx, found, args) {
@@ -251,7 +258,7 @@ impl ScriptHost<'_, '_> {
         }
         let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !wrote;
         if self.out_of_memory && grows {
-            return Err(super::OUT_OF_MEMORY);
+            return Err(OUT_OF_MEMORY);
         }
         if let Some(run) = ctx.server.scripts.running_mut() {
             run.wrote |= writes;
