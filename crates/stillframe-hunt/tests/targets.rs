@@ -68,7 +68,7 @@ fn a_missing_key_is_found() {
 #[test]
 fn mislabelled_images_are_found() {
     for (fault, sentence) in [
-        (Fault::LabelledEarly, "with the stream behind offset"),
+        (Fault::LabelledEarly, "image and stream behind offset"),
         (Fault::LabelledLate, "the stream"),
         (Fault::LabelledBytes, "bytes follow up to the server's offset"),
         (Fault::LabelledInside, "the image says offset"),
