@@ -68,8 +68,8 @@ fn a_missing_key_is_found() {
 #[test]
 fn mislabelled_images_are_found() {
     for (fault, sentence) in [
-        (Fault::LabelledEarly, "image and stream behind offset"),
-        (Fault::LabelledLate, "the stream"),
+        (Fault::LabelledEarly, "stream behind offset"),
+        (Fault::LabelledLate, "stream behind offset"),
         (Fault::LabelledBytes, "bytes follow up to the server's offset"),
         (Fault::LabelledInside, "the image says offset"),
         (Fault::LabelledForeign, "the image says replication id"),
