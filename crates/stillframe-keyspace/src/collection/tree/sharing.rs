@@ -1,7 +1,7 @@
 //! How much images and copies of large collections share, and what that costs the writer.
 
 use std::cell::Cell;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{CaptureError, CaptureReport, Point, SinkError};
@@ -21,7 +21,7 @@ pub(super) fn note_copy(bytes: usize) {
 }
 
 /// Holds the image until its sender is gone, and reports what it saw.
-struct Hold(std::sync::mpsc::Receiver<()>, String);
+struct Hold(Receiver<()>, String);
 
 impl EntrySink for Hold {
     fn entry(&mut self, _db: usize, entry: &Entry) -> Result<(), SinkError> {
@@ -41,6 +41,22 @@ fn keyspace() -> Keyspace<Imprint> {
 
 fn id(number: usize) -> StreamId {
     StreamId { ms: number as u64 / 3, seq: number as u64 % 3 }
+}
+
+/// Begins an image that is held until the first of the two is dropped; the second then gets what
+/// the image showed. Bytes copied count from here.
+fn held_image(
+    keyspace: &mut Keyspace<Imprint>,
+) -> (Sender<()>, Receiver<Result<String, CaptureError>>) {
+    let (gate, held) = channel();
+    let (sender, image) = channel();
+    let publish = move |sink: &mut Hold, result: Result<CaptureReport, CaptureError>| {
+        let _ = sender.send(result.map(|_| std::mem::take(&mut sink.1)));
+    };
+    COPIED_BYTES.set(0);
+    keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();
+    assert_eq!(COPIED_BYTES.get(), 0, "begin copies nothing");
+    (gate, image)
 }
 
 /// Puts element `number` in.
@@ -96,14 +112,7 @@ fn an_edit_during_an_image_copies_one_path_once() {
         filled(&mut keyspace, kind, len);
         let before = shown(&mut keyspace, b"key");
         let size = keyspace.stats().entry_bytes;
-        let (gate, held) = channel();
-        let (sender, image) = channel();
-        let publish = move |sink: &mut Hold, result: Result<CaptureReport, CaptureError>| {
-            let _ = sender.send(result.map(|_| std::mem::take(&mut sink.1)));
-        };
-        COPIED_BYTES.set(0);
-        keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();
-        assert_eq!(COPIED_BYTES.get(), 0, "begin copies nothing");
+        let (gate, image) = held_image(&mut keyspace);
         put(&mut keyspace, b"key", kind, len / 2);
         put(&mut keyspace, b"key", kind, len + 10);
         let first = COPIED_BYTES.get();
@@ -185,10 +194,7 @@ fn limbo_counts_what_it_alone_holds() {
         let mut keyspace = keyspace();
         filled(&mut keyspace, kind, len);
         let size = keyspace.stats().entry_bytes;
-        let (gate, held) = channel();
-        let publish = move |_: &mut Hold, _: Result<CaptureReport, CaptureError>| {};
-        keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();
-        COPIED_BYTES.set(0);
+        let (gate, _image) = held_image(&mut keyspace);
         let limbo = |keyspace: &Keyspace<_>| keyspace.stats().limbo_bytes;
         let slack = 1000; // the entry and its trunk
         let agrees = |keyspace: &Keyspace<_>, what: &str| {
@@ -236,14 +242,7 @@ fn a_delivery_during_an_image_copies_a_path_of_each_tree_once() {
     (0..len).for_each(|number| deliver(&mut keyspace, number, number % 1000));
     let before = shown(&mut keyspace, b"key");
     let size = keyspace.stats().entry_bytes;
-    let (gate, held) = channel();
-    let (sender, image) = channel();
-    let publish = move |sink: &mut Hold, result: Result<CaptureReport, CaptureError>| {
-        let _ = sender.send(result.map(|_| std::mem::take(&mut sink.1)));
-    };
-    COPIED_BYTES.set(0);
-    keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();
-    assert_eq!(COPIED_BYTES.get(), 0, "begin copies nothing");
+    let (gate, image) = held_image(&mut keyspace);
     let most = 12 * edit_bytes_max(Type::Stream, len);
     for step in 0..20 {
         let before = COPIED_BYTES.get();
