@@ -11,8 +11,8 @@ use stillframe_storage::dump::SaveError;
 
 use crate::state::ServerState;
 
-/// Passes the effects of all requests so far to the log and the stream of replication. Call it at
-/// the end of each turn, and before an image begins.
+/// Passes the effects of all requests so far to the log and the stream of replication, before an
+/// image or a log begins or ends.
 pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.ledger.effects.wanted() {
         return;
@@ -61,8 +61,8 @@ pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Makes the log follow the configuration. Called every turn before its replies are written, so
-/// that the reply of CONFIG SET is true.
+/// Passes on the effects of a turn, and makes the log follow the configuration. Called every turn
+/// before its replies are written, so that the reply of CONFIG SET is true.
 pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
     hand_on(keyspace, state);
     let (now, may_begin) = (state.clock.turn(), may_begin(state));

@@ -128,7 +128,6 @@ impl Server {
             &self.state.config,
             &self.state.clock,
         ));
-        persistence::attend_log(&mut self.keyspace, &mut self.state);
         self.hand_on();
         self.at_turn().flush();
         replication::feed(&mut self.state);
@@ -166,10 +165,11 @@ impl Server {
         self.at_turn().on_events(ready);
     }
 
-    /// Propagates the effects of this turn, and releases the replies that waited for the log; if
-    /// the log has failed, ends the connections whose requests are in doubt.
+    /// Propagates the effects of this turn, makes the log follow the configuration, and releases
+    /// the replies that waited for the log; if the log has failed, ends the connections whose
+    /// requests are in doubt.
     fn hand_on(&mut self) {
-        persistence::hand_on(&mut self.keyspace, &mut self.state);
+        persistence::attend_log(&mut self.keyspace, &mut self.state);
         self.release(self.state.storage.journal.durable());
         let ServerState { storage, ledger, .. } = &mut self.state;
         if storage.journal.has_failed(&mut self.keyspace, ledger) {
