@@ -66,7 +66,9 @@ impl Host for Alone<'_> {
         Parts { keyspace: self.keyspace, ledger, storage }
     }
 
-    fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {
+    fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {
+        // A save is under way: look again soon, and leave it the processor.
+        std::thread::sleep(patience.min(Duration::from_micros(20)));
         Ok(true)
     }
 

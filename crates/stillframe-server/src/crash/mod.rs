@@ -10,13 +10,12 @@ use std::time::Duration;
 use stillframe_durability::disk::{Fault, Files, Location, SimulatedDisk};
 use stillframe_keyspace::Keyspace;
 use stillframe_storage::dump::DataDirectory;
-use stillframe_storage::replay::{ReplayError, Replays};
+use stillframe_storage::recover_log;
 use stillframe_storage::wake::{self, Wake};
-use stillframe_storage::{Host, Parts, recover_log};
 
 use crate::boot::{Boot, Opened};
 use crate::client::Session;
-use crate::commands::{Alone, Replay, Table};
+use crate::commands::Table;
 use crate::persistence;
 use crate::state::ServerState;
 use crate::{Config, ServeError, in_process};
@@ -53,14 +52,13 @@ impl Server {
         }
         let location = Location::on("simulated", Arc::new(disk.clone()));
         let directory = DataDirectory::at(location, &config.dbfilename)?;
-        let Opened { mut keyspace, mut state, table } = Boot::new(config)?.open(directory, wake)?;
-        if let Some(load) = state.storage.saves.directory().begin_load(0)? {
-            state.storage.saves.loaded = load.rest(&mut keyspace)?;
+        let mut opened = Boot::new(config)?.open(directory, wake)?;
+        if let Some(load) = opened.state.storage.saves.directory().begin_load(0)? {
+            opened.state.storage.saves.loaded = load.rest(&mut opened.keyspace)?;
         }
-        let session = Session::in_process();
-        let mut server = Self { keyspace, state, table, session };
-        recover_log(&mut server)?;
-        Ok(server)
+        recover_log(&mut opened.alone())?;
+        let Opened { keyspace, state, table } = opened;
+        Ok(Self { keyspace, state, table, session: Session::in_process() })
     }
 
     /// Waits until what was done is durable, as a reply would: false if it never is.
@@ -98,35 +96,6 @@ impl Server {
     pub(crate) fn save(&mut self) -> Result<(), String> {
         let saved = persistence::save_and_wait(&mut self.keyspace, &mut self.state);
         saved.map_err(|error| error.to_string())
-    }
-}
-
-impl Server {
-    fn alone(&mut self) -> Alone<'_> {
-        let Self { keyspace, state, table, .. } = self;
-        Alone { keyspace, state, table }
-    }
-}
-
-impl Replays for Server {
-    type Client = Replay;
-
-    fn replay(&mut self, client: &mut Replay, now: i64, args: &[&[u8]]) -> Result<(), ReplayError> {
-        self.alone().replay(client, now, args)
-    }
-}
-
-impl Host for Server {
-    type Error = ServeError;
-
-    fn parts(&mut self) -> Parts<'_> {
-        let ServerState { ledger, storage, .. } = &mut self.state;
-        Parts { keyspace: &mut self.keyspace, ledger, storage }
-    }
-
-    fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {
-        std::thread::sleep(Duration::from_micros(20));
-        Ok(true)
     }
 }
 
