@@ -7,7 +7,7 @@
 use stillframe_resp::{Reply, decode_reply};
 use stillframe_server::InProcess;
 
-/// Elements after which a list, set or hash is asked for its length only.
+/// Elements after which a list, set, hash or stream is asked for its length only.
 const ELEMENTS_MAX: i64 = 10_000;
 
 /// Audits all databases but those whose numbers are in `passed`.
@@ -47,23 +47,21 @@ fn scanned(server: &mut InProcess) -> usize {
 /// Reads a key in every way, and puts it back.
 fn examine(server: &mut InProcess, key: &[u8]) {
     let kind = server.ask(&[b"TYPE", key]).to_vec();
-    let (length, all, each): (&[u8], &[&[u8]], usize) = match &kind[..] {
-        b"+string\r\n" => (b"STRLEN", &[b"GET", key], 0),
+    let (length, all, each): (&[u8], &[&[u8]], i64) = match &kind[..] {
+        b"+string\r\n" => (b"STRLEN", &[b"GET", key], 1),
         b"+list\r\n" => (b"LLEN", &[b"LRANGE", key, b"0", b"-1"], 1),
         b"+set\r\n" => (b"SCARD", &[b"SMEMBERS", key], 1),
         b"+hash\r\n" => (b"HLEN", &[b"HGETALL", key], 2),
         b"+zset\r\n" => (b"ZCARD", &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"], 2),
+        b"+stream\r\n" => (b"XLEN", &[b"XRANGE", key, b"-", b"+"], 1),
         kind => panic!("{} is of type {}", key.escape_ascii(), kind.escape_ascii()),
     };
     let length = number(server.ask(&[length, key]));
-    if length <= ELEMENTS_MAX || each == 0 {
-        let found = match each {
-            0 => texts(server.ask(all))[0].len(),
-            _ => texts(server.ask(all)).len() / each,
-        };
-        assert_eq!(length, found as i64, "{}", key.escape_ascii());
+    if length <= ELEMENTS_MAX || kind == b"+string\r\n" {
+        assert_eq!(length, size(server.ask(all)) / each, "{}", key.escape_ascii());
     }
-    assert!(length > 0 || each == 0, "{} holds nothing", key.escape_ascii());
+    let may_be_empty = [&b"+string\r\n"[..], b"+stream\r\n"].contains(&&kind[..]);
+    assert!(length > 0 || may_be_empty, "{} holds nothing", key.escape_ascii());
     let at = number(server.ask(&[b"PEXPIRETIME", key])).max(0).to_string();
     let payload = texts(server.ask(&[b"DUMP", key])).swap_remove(0);
     let restore: [&[u8]; 6] = [b"RESTORE", key, at.as_bytes(), &payload, b"REPLACE", b"ABSTTL"];
@@ -75,6 +73,15 @@ fn number(reply: &[u8]) -> i64 {
     match decode_reply(reply) {
         Ok(Some((Reply::Integer(number), _))) => number,
         _ => panic!("no number: {}", reply.escape_ascii()),
+    }
+}
+
+/// Replies of an array, or bytes of a text.
+fn size(reply: &[u8]) -> i64 {
+    match decode_reply(reply) {
+        Ok(Some((Reply::Array(replies), _))) => replies.len() as i64,
+        Ok(Some((Reply::Bulk(text), _))) => text.len() as i64,
+        _ => panic!("neither an array nor a text: {}", reply.escape_ascii()),
     }
 }
 
