@@ -3,17 +3,22 @@
 //! machine changes nothing.
 //!
 //! ```text
-//! cargo run --release -p stillframe --example one_write -- [name of an algorithm, or page] ...
+//! cargo run --release -p stillframe --example one_write -- [name, page, or lock] ...
 //! ```
 //!
 //! A row is the difference of two runs, one of which stops before the counted writes. These go
 //! anywhere in 64 MiB, nearly all to units that were not written since begin; under `again` they go
 //! to a thousand items that were. The loop and its random index are about ten instructions of each
 //! row: `naive` writes in place and nothing else. Caches: 48 KiB, and 8 MiB last.
+//!
+//! `page` counts units of pages. `lock` counts each write under the lock of its page of 4 KiB,
+//! which nobody else asks for: Li et al.'s Copy-on-Update pays that at every write, ours at a first
+//! touch.
 
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
 use std::{env, error};
 
 use stillframe::algorithms::{self, ALL, Visitor};
@@ -42,6 +47,7 @@ struct Run {
     item_bytes: usize,
     unit: Unit,
     is_uniform: bool,
+    is_locked: bool,
     writes: usize,
 }
 
@@ -75,7 +81,20 @@ impl Run {
             random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             (((random >> 32) * items as u64) >> 32) as usize
         };
-        if self.item_bytes == 4 {
+        if self.is_locked {
+            let locks: Vec<_> = (0..WORDS / BLOCK_WORDS).map(|_| Mutex::new(())).collect();
+            let per_page = BLOCK_WORDS * 8 / self.item_bytes;
+            for value in 0..count {
+                let item = next();
+                let lock = black_box(&locks[item / per_page]);
+                let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.item_bytes == 4 {
+                    state.write_u32(item, value as u32);
+                } else {
+                    state.write(item, value as u64);
+                }
+            }
+        } else if self.item_bytes == 4 {
             (0..count).for_each(|value| state.write_u32(next(), value as u32));
         } else {
             (0..count).for_each(|value| state.write(next(), value as u64));
@@ -118,55 +137,82 @@ fn count(arguments: &[String]) -> Result<Counts> {
     Ok([number("I   refs:")?, number("D1  misses:")?, number("LLd misses:")?])
 }
 
-fn per_write(name: &str, item_bytes: usize, unit: Unit, place: &str) -> Result<Counts> {
+/// What the rows are asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    pages: bool,
+    lock: bool,
+}
+
+impl Asked {
+    /// What a row is named.
+    fn label(self, name: &str) -> String {
+        if self.lock { format!("`{name}`, locked") } else { format!("`{name}`") }
+    }
+}
+
+fn per_write(
+    name: &str,
+    item_bytes: usize,
+    unit: Unit,
+    place: &str,
+    asked: Asked,
+) -> Result<Counts> {
+    let lock = if asked.lock { "lock" } else { "free" };
     let run = |writes: usize| {
         let (item_bytes, writes) = (item_bytes.to_string(), writes.to_string());
-        count(&["--one", name, &item_bytes, unit.name(), place, &writes].map(str::to_owned))
+        count(&["--one", name, &item_bytes, unit.name(), place, lock, &writes].map(str::to_owned))
     };
     let (all, none) = (run(COUNTED)?, run(0)?);
     Ok([0, 1, 2].map(|at| (all[at] - none[at]) / COUNTED as f64))
 }
 
-fn row(info: &Info, item_bytes: usize, unit: Unit) -> Result<String> {
-    let [instructions, first, last] = per_write(info.name, item_bytes, unit, "uniform")?;
-    let [again, ..] = per_write(info.name, item_bytes, unit, "again")?;
-    let (name, unit) = (info.name, unit.name());
+fn row(info: &Info, item_bytes: usize, unit: Unit, asked: Asked) -> Result<String> {
+    let [instructions, first, last] = per_write(info.name, item_bytes, unit, "uniform", asked)?;
+    let [again, ..] = per_write(info.name, item_bytes, unit, "again", asked)?;
+    let (name, unit) = (asked.label(info.name), unit.name());
     Ok(format!(
-        "| `{name}` | {item_bytes} | {unit} | {instructions:.0} | {first:.2} | {last:.2} | {again:.0} |"
+        "| {name} | {item_bytes} | {unit} | {instructions:.0} | {first:.2} | {last:.2} | {again:.0} |"
     ))
 }
 
 fn one(arguments: &[String]) -> Result<()> {
-    let [name, item_bytes, unit, place, writes] = arguments else {
-        return Err("--one takes: name, bytes of an item, unit, uniform or again, writes".into());
+    let [name, item_bytes, unit, place, lock, writes] = arguments else {
+        return Err("--one takes: name, bytes of an item, unit, uniform or again, lock or free, \
+                    writes"
+            .into());
     };
     let unit = Unit::ALL.iter().find(|known| known.name() == unit).ok_or("no such unit")?;
     let (item_bytes, writes) = (item_bytes.parse()?, writes.parse()?);
-    let run = Run { item_bytes, unit: *unit, is_uniform: place == "uniform", writes };
+    let (is_uniform, is_locked) = (place == "uniform", lock == "lock");
+    let run = Run { item_bytes, unit: *unit, is_uniform, is_locked, writes };
     algorithms::dispatch(name, run).ok_or("no such algorithm")?
 }
 
 fn table(names: &[String]) -> Result<()> {
     println!("| name | item, bytes | unit | instructions | misses | of the last cache | again |");
     println!("|---|---|---|---|---|---|---|");
-    let pages = names.iter().any(|name| name == "page");
+    let is_asked = |word: &str| names.iter().any(|name| name == word);
+    let asked = Asked { pages: is_asked("page"), lock: is_asked("lock") };
     let is_named = |info: &&Info| {
-        let named: Vec<_> = names.iter().filter(|name| *name != "page").collect();
+        let named: Vec<_> = names.iter().filter(|it| *it != "page" && *it != "lock").collect();
         named.is_empty() || named.iter().any(|name| *name == info.name)
     };
     for info in ALL.iter().filter(is_named) {
-        let asked = |unit| if pages { Unit::Page } else { unit };
         let cases = [(4, Unit::Half), (4, Unit::Word), (8, Unit::Word)];
         let mut shown = Vec::new();
         for (item_bytes, unit) in cases {
-            let unit = info.unit(asked(unit));
+            let unit = info.unit(if asked.pages { Unit::Page } else { unit });
             if shown.contains(&(item_bytes, unit)) {
                 continue; // there is but one
             }
             shown.push((item_bytes, unit));
-            match row(info, item_bytes, unit) {
+            match row(info, item_bytes, unit, asked) {
                 Ok(row) => println!("{row}"),
-                Err(why) => println!("| `{}` | {item_bytes} | not counted: {why} |", info.name),
+                Err(why) => {
+                    let name = asked.label(info.name);
+                    println!("| {name} | {item_bytes} | not counted: {why} |");
+                }
             }
         }
     }

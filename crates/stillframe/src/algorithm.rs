@@ -1,7 +1,7 @@
 //! The contract every snapshot algorithm fulfils, on one screen.
 
 use crate::info::Info;
-use crate::memory::{join, split, with_half};
+use crate::memory::{Item, Place, join, split, with_half};
 use crate::{
     BeginError, CaptureError, MemoryError, Options, Point, Progress, Sink, Unavailable, Words,
 };
@@ -68,9 +68,10 @@ pub trait Algorithm: Sized + Send + 'static {
     fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
         self.write(index, patch(self.read(index)));
     }
-    /// Replaces half a word. An algorithm whose units are words [updates](Self::update) the word;
-    /// one with units of [half a word](crate::Unit::Half), or whose words have one home, stores the
-    /// half and neither reads nor writes the other half.
+    /// Replaces half a word. Units of [half a word](crate::Unit::Half) and words with one home are
+    /// stored so, and the other half is neither read nor written; where units are longer the unit
+    /// is brought whole first, if it lies elsewhere. Otherwise the word is
+    /// [updated](Self::update).
     fn write_u32(&mut self, index: usize, value: u32) {
         self.update(index / 2, |word| with_half(word, index, value));
     }
@@ -124,12 +125,59 @@ impl<T, F: FnOnce(T) -> T> New<T> for Patched<F> {
     }
 }
 
+/// A unit of one item: its latest value lies in one array, and it is to be replaced in another one.
+pub trait Put<T: Item> {
+    /// Replaces the unit, or part of it, in array `to`; it is then whole there.
+    fn put<const N: usize>(self, place: Place<'_, T, N>, from: usize, to: usize);
+    /// Replaces the unit, or part of it, in the array where its latest value is.
+    fn put_here<const N: usize>(self, place: Place<'_, T, N>, array: usize);
+}
+
+impl<T: Item, V: New<T>> Put<T> for V {
+    #[inline(always)]
+    fn put<const N: usize>(self, place: Place<'_, T, N>, from: usize, to: usize) {
+        place.store(to, self.of(|| place.load(from)));
+    }
+
+    #[inline(always)]
+    fn put_here<const N: usize>(self, place: Place<'_, T, N>, array: usize) {
+        self.put(place, array, array);
+    }
+}
+
+/// Half of a word that is a unit: the word is copied, and then its half stored, which takes fewer
+/// instructions than to patch it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Half {
+    /// The half: its last bit says which of the word's.
+    pub(crate) item: usize,
+    pub(crate) value: u32,
+    /// Whether the neighbour is copied. Only a mutant forgets it.
+    pub(crate) whole: bool,
+}
+
+impl Put<u64> for Half {
+    #[inline(always)]
+    fn put<const N: usize>(self, place: Place<'_, u64, N>, from: usize, to: usize) {
+        if self.whole {
+            place.store(to, place.load(from));
+        }
+        self.put_here(place, to);
+    }
+
+    #[inline(always)]
+    fn put_here<const N: usize>(self, place: Place<'_, u64, N>, array: usize) {
+        place.store_half(array, self.item, self.value);
+    }
+}
+
 /// [`Algorithm::write`] and [`Algorithm::update`] by the type's `replace(index, new)`, which looks
 /// at flags once. With `in_place`, what has one home is replaced there, in halves too:
 /// `replace::<T>(item, new)`. With `by_halves`, items may be half words: where `halves()` says so
 /// each has a flag of its own, and all is read by `get::<T>(item)` and replaced by halves alone.
-/// There `replace::<T>` may return `false` and replace nothing if an item is out of bounds, or not
-/// such, so that one comparison shows both; where it cannot tell, `must_halve()` does.
+/// There `replace::<T>` replaces an item that is a unit, and `replace_half` half of a word that is
+/// one. Both return `false` and replace nothing if items are not such, or out of bounds, so that
+/// one comparison shows both. What is left is part of a longer unit, for `replace_in_unit`.
 macro_rules! write_by_replace {
     () => {
         #[inline(always)]
@@ -169,31 +217,38 @@ macro_rules! write_by_replace {
 
         #[inline(always)]
         fn write(&mut self, index: usize, value: u64) {
-            if self.must_halve() || !self.replace(index, $crate::algorithm::Value(value)) {
-                $crate::algorithm::write_halves(self, index, value);
+            if self.replace(index, $crate::algorithm::Value(value)) {
+                return;
             }
+            if self.halves() {
+                return $crate::algorithm::write_halves(self, index, value);
+            }
+            self.replace_in_unit(index, $crate::algorithm::Value(value));
         }
 
         #[inline(always)]
         fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
-            if self.must_halve() || !self.replace(index, $crate::algorithm::Patched(&patch)) {
-                let value = patch($crate::algorithm::read_halves(self, index));
-                $crate::algorithm::write_halves(self, index, value);
+            if self.replace(index, $crate::algorithm::Patched(&patch)) {
+                return;
             }
+            if self.halves() {
+                let value = patch($crate::algorithm::read_halves(self, index));
+                return $crate::algorithm::write_halves(self, index, value);
+            }
+            self.replace_in_unit(index, $crate::algorithm::Patched(&patch));
         }
 
         #[inline(always)]
         fn write_u32(&mut self, index: usize, value: u32) {
-            if self.halves() {
-                if !self.replace(index, $crate::algorithm::Value(value)) {
-                    $crate::memory::out_of_bounds(index / 2, self.words());
-                }
+            if self.replace(index, $crate::algorithm::Value(value))
+                || self.replace_half(index, value)
+            {
                 return;
             }
-            let patch = |word| $crate::memory::with_half(word, index, value);
-            if !self.replace(index / 2, $crate::algorithm::Patched(patch)) {
+            if self.halves() {
                 $crate::memory::out_of_bounds(index / 2, self.words());
             }
+            self.replace_in_unit(index, $crate::algorithm::Value(value));
         }
     };
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::error::MemoryError;
 use crate::image::{Marks, low};
 use crate::info::Grain;
-use crate::memory::Words;
+use crate::memory::{Records, Words};
 use crate::options::Options;
 use crate::sink::BLOCK_WORDS;
 use crate::sync::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ fn units(block: usize, grain: Grain) -> Range<usize> {
 /// columns side by side. Columns may have different owners.
 #[derive(Debug)]
 pub(crate) struct Columns<const N: usize> {
-    words: Words,
+    groups: Records<N, 64>,
     grain: Grain,
 }
 
@@ -34,19 +34,22 @@ impl<const N: usize> Columns<N> {
     /// Clear flags for the state that `options` describe, which fits in memory.
     pub(crate) fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
         let words = Words::create(&options.resized(|words| N * groups(words, grain)))?;
-        Ok(Self { words, grain })
+        Ok(Self { groups: Records::all(&words), grain })
     }
     /// Makes room for `words` words of state.
     pub(crate) fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.words.grow(N * groups(words, self.grain))
+        let mut all = self.groups.words().view();
+        all.grow(N * groups(words, self.grain))?;
+        self.groups = Records::all(&all);
+        Ok(())
     }
     pub(crate) fn view(&self) -> Self {
-        Self { words: self.words.view(), grain: self.grain }
+        Self { groups: Records::all(self.groups.words()), grain: self.grain }
     }
     /// The words in which the bits of a unit are, at place `unit % 64`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(&self, unit: usize) -> &[AtomicU64; N] {
-        self.words.record(unit / 64)
+        self.groups.of(unit)
     }
     #[inline]
     pub(crate) fn get(&self, column: usize, unit: usize) -> bool {
@@ -54,7 +57,7 @@ impl<const N: usize> Columns<N> {
     }
     #[inline]
     pub(crate) fn prefetch(&self, unit: usize) {
-        self.words.prefetch(N * (unit / 64));
+        self.groups.words().prefetch(N * (unit / 64));
     }
     pub(crate) fn fill(&self, column: usize, units: Range<usize>, flag: bool) {
         let mut at = units.start;
@@ -74,7 +77,7 @@ impl<const N: usize> Columns<N> {
     #[inline]
     pub(crate) fn marks(&self, column: usize, block: usize, whole: bool) -> Marks {
         Marks::of(block, self.grain, whole, |group| {
-            self.words.record::<N>(group)[column].load(Ordering::Relaxed)
+            self.groups.of(64 * group)[column].load(Ordering::Relaxed)
         })
     }
     pub(crate) fn forget(&self, column: usize, block: usize) {

@@ -7,12 +7,14 @@
 
 mod tags;
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 pub(crate) use tags::Tags;
 
 use crate::error::MemoryError;
+use crate::info::Grain;
 use crate::options::Options;
 use crate::os::{self, Region};
 use crate::sync::{AtomicU64, Ordering};
@@ -88,17 +90,21 @@ impl Words {
         &self.region
     }
 
-    /// One word. Panics if `index` is out of bounds.
-    #[inline]
-    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
+    /// Panics if word `index` is out of bounds.
+    #[inline(always)]
+    fn check(&self, index: usize) {
         if index >= self.len {
             self.out_of_bounds(index, 1);
         }
-        // SAFETY: `index < len`, so the address is within the region.
-        let word = unsafe { self.base.add(index) };
-        // SAFETY: `len` words from `base` are committed for as long as `region`, which `self` owns
-        // a share of, lives. Zeroed memory is a valid `AtomicU64`.
-        unsafe { word.as_ref() }
+    }
+
+    /// One word. Panics if `index` is out of bounds.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
+        self.check(index);
+        // SAFETY: `index < len`, and `len` words from `base` are committed for as long as `region`,
+        // which `self` owns a share of, lives. Zeroed memory is a valid `AtomicU64`.
+        unsafe { word_at(self.base, index) }
     }
 
     /// The value of a word. Panics if `index` is out of bounds.
@@ -214,13 +220,26 @@ impl Words {
     }
 
     /// Byte `index % 8` in memory of word `index / 8`. Panics out of bounds.
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
     #[inline]
+    pub(crate) fn load_byte(&self, index: usize) -> u8 {
+        self.byte(index).load(Ordering::Relaxed)
+    }
+
+    /// Replaces one byte, and nothing beside it. Panics out of bounds.
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+    #[inline]
+    pub(crate) fn store_byte(&self, index: usize, value: u8) {
+        self.byte(index).store(value, Ordering::Relaxed);
+    }
+
+    /// The model checkers know no bytes: see [`byte`].
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
     pub(crate) fn load_byte(&self, index: usize) -> u8 {
         byte::load(self.word(index / 8), index % 8)
     }
 
-    /// Replaces one byte, and nothing beside it. Panics out of bounds.
-    #[inline]
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
     pub(crate) fn store_byte(&self, index: usize, value: u8) {
         byte::store(self.word(index / 8), index % 8, value);
     }
@@ -301,6 +320,26 @@ impl<const N: usize, const ITEMS: usize> Records<N, ITEMS> {
         Self { words: words.view(), len: len.min(words.len / N * ITEMS) }
     }
 
+    /// All records of these words.
+    pub(crate) fn all(words: &Words) -> Self {
+        Self::new(words, usize::MAX)
+    }
+
+    /// The words that the records lie in.
+    #[inline]
+    pub(crate) fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// The record of an item. Panics if it is out of bounds.
+    #[inline(always)]
+    pub(crate) fn of(&self, item: usize) -> &[AtomicU64; N] {
+        let Some((record, _)) = self.find(item) else {
+            out_of_bounds(item / ITEMS * N, self.words.len);
+        };
+        record
+    }
+
     /// The record of an item, and which of its items that is; `None` out of bounds.
     #[inline(always)]
     pub(crate) fn find(&self, item: usize) -> Option<(&[AtomicU64; N], usize)> {
@@ -311,6 +350,108 @@ impl<const N: usize, const ITEMS: usize> Records<N, ITEMS> {
         let record = unsafe { self.words.base.add(item / ITEMS * N) };
         // SAFETY: `N` words from there are below `words.len`; see `Words::word`.
         Some((unsafe { record.cast().as_ref() }, item % ITEMS))
+    }
+}
+
+/// `N` arrays of the same words. Where units are single items, one comparison with a number in
+/// memory shows that an item is a unit and in bounds, of all arrays.
+#[derive(Debug)]
+pub(crate) struct Arrays<const N: usize> {
+    arrays: [Words; N],
+    grain: Grain,
+    /// Words, if units are words; else 0. No array is shorter.
+    words: usize,
+    /// Half words, if units are such; else 0.
+    halves: usize,
+}
+
+impl<const N: usize> Arrays<N> {
+    pub(crate) fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
+        let mut arrays = Vec::with_capacity(N);
+        for _ in 0..N {
+            arrays.push(Words::create(options)?);
+        }
+        Ok(Self::new(arrays.try_into().expect("there are N of them"), grain))
+    }
+
+    fn new(arrays: [Words; N], grain: Grain) -> Self {
+        let len = arrays.iter().map(Words::len).min().unwrap_or(0);
+        let [words, halves] = match grain {
+            Grain { halves: true, .. } => [0, 2 * len],
+            Grain { shift: 0, .. } => [len, 0],
+            _ => [0, 0],
+        };
+        Self { arrays, grain, words, halves }
+    }
+
+    /// Words in each array.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.arrays[0].len
+    }
+
+    /// Extends all arrays; the first one last, since [`len`](Self::len) is its length.
+    pub(crate) fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.arrays.iter_mut().rev().try_for_each(|array| array.grow(words))?;
+        *self = self.view();
+        Ok(())
+    }
+
+    /// The same memory for another thread, with the length of now.
+    pub(crate) fn view(&self) -> Self {
+        Self::new(self.arrays.each_ref().map(Words::view), self.grain)
+    }
+
+    /// One of the arrays.
+    #[inline(always)]
+    pub(crate) fn array(&self, array: usize) -> &Words {
+        &self.arrays[array]
+    }
+
+    /// Brings word `index` of all arrays near.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        self.arrays.iter().for_each(|array| array.prefetch(index));
+    }
+
+    /// An item that is a unit; `None` if it is not, or out of bounds.
+    #[inline(always)]
+    pub(crate) fn find<T: Item>(&self, item: usize) -> Option<Place<'_, T, N>> {
+        let len = if T::PER_WORD == 1 { self.words } else { self.halves };
+        (item < len).then_some(Place { arrays: &self.arrays, item, is: PhantomData })
+    }
+}
+
+/// An item of some arrays, in bounds of all.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a, T, const N: usize> {
+    arrays: &'a [Words; N],
+    item: usize,
+    is: PhantomData<T>,
+}
+
+impl<T: Item, const N: usize> Place<'_, T, N> {
+    /// The item's value in an array.
+    #[inline(always)]
+    pub(crate) fn load(self, array: usize) -> T {
+        // SAFETY: `Arrays::find` has checked the item against the shortest array.
+        unsafe { T::load_at(self.arrays[array].base, self.item) }
+    }
+
+    /// Replaces the item in an array.
+    #[inline(always)]
+    pub(crate) fn store(self, array: usize, value: T) {
+        // SAFETY: as above.
+        unsafe { T::store_at(self.arrays[array].base, self.item, value) }
+    }
+}
+
+impl<const N: usize> Place<'_, u64, N> {
+    /// Replaces half `half % 2` of the word in an array, and nothing beside it.
+    #[inline(always)]
+    pub(crate) fn store_half(self, array: usize, half: usize, value: u32) {
+        // SAFETY: as above; both halves lie in the word.
+        unsafe { u32::store_at(self.arrays[array].base, 2 * self.item + half % 2, value) }
     }
 }
 
@@ -328,25 +469,59 @@ pub(crate) fn out_of_bounds(index: usize, words: usize) -> ! {
 pub trait Item: Copy + Send + Sync + 'static {
     /// How many are a word.
     const PER_WORD: usize;
+    /// The value of item `index` of the words from `base` on.
+    ///
+    /// # Safety
+    /// The word that it lies in is committed, and stays so meanwhile.
+    unsafe fn load_at(base: NonNull<AtomicU64>, index: usize) -> Self;
+    /// Replaces item `index` of the words from `base` on, and nothing beside it.
+    ///
+    /// # Safety
+    /// As of [`load_at`](Self::load_at).
+    unsafe fn store_at(base: NonNull<AtomicU64>, index: usize, item: Self);
     /// The value of item `index`. Panics if it is out of bounds.
-    fn load(words: &Words, index: usize) -> Self;
+    #[inline(always)]
+    fn load(words: &Words, index: usize) -> Self {
+        words.check(index / Self::PER_WORD);
+        // SAFETY: the word is in bounds, and `words` owns a share of the region.
+        unsafe { Self::load_at(words.base, index) }
+    }
     /// Replaces item `index`, and nothing beside it. Panics if it is out of bounds.
-    fn store(words: &Words, index: usize, item: Self);
+    #[inline(always)]
+    fn store(words: &Words, index: usize, item: Self) {
+        words.check(index / Self::PER_WORD);
+        // SAFETY: as in `load`.
+        unsafe { Self::store_at(words.base, index, item) }
+    }
     /// The value of item `index % PER_WORD` of a word.
     fn load_part(word: &AtomicU64, index: usize) -> Self;
     /// Replaces item `index % PER_WORD` of a word, and nothing beside it.
     fn store_part(word: &AtomicU64, index: usize, item: Self);
 }
 
+/// Word `index` of those from `base` on.
+///
+/// # Safety
+/// The word is committed, and stays so as long as it is used.
+#[inline(always)]
+unsafe fn word_at<'a>(base: NonNull<AtomicU64>, index: usize) -> &'a AtomicU64 {
+    // SAFETY: the caller's: the address is within the region.
+    let word = unsafe { base.add(index) };
+    // SAFETY: the caller's.
+    unsafe { word.as_ref() }
+}
+
 impl Item for u64 {
     const PER_WORD: usize = 1;
     #[inline(always)]
-    fn load(words: &Words, index: usize) -> Self {
-        words.load(index)
+    unsafe fn load_at(base: NonNull<AtomicU64>, index: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe { word_at(base, index) }.load(Ordering::Relaxed)
     }
     #[inline(always)]
-    fn store(words: &Words, index: usize, item: Self) {
-        words.store(index, item);
+    unsafe fn store_at(base: NonNull<AtomicU64>, index: usize, item: Self) {
+        // SAFETY: the caller's.
+        unsafe { word_at(base, index) }.store(item, Ordering::Relaxed);
     }
     #[inline(always)]
     fn load_part(word: &AtomicU64, _index: usize) -> Self {
@@ -362,12 +537,14 @@ impl Item for u64 {
 impl Item for u32 {
     const PER_WORD: usize = 2;
     #[inline(always)]
-    fn load(words: &Words, index: usize) -> Self {
-        half::load(words, index)
+    unsafe fn load_at(base: NonNull<AtomicU64>, index: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe { half::load_at(base, index) }
     }
     #[inline(always)]
-    fn store(words: &Words, index: usize, item: Self) {
-        half::store(words, index, item);
+    unsafe fn store_at(base: NonNull<AtomicU64>, index: usize, item: Self) {
+        // SAFETY: the caller's.
+        unsafe { half::store_at(base, index, item) }
     }
     #[inline(always)]
     fn load_part(word: &AtomicU64, index: usize) -> Self {
@@ -401,21 +578,19 @@ pub(crate) fn with_half(word: u64, half: usize, value: u32) -> u64 {
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod half {
-    use super::{AtomicU64, Ordering, Words};
+    use super::{AtomicU64, NonNull, Ordering};
     use std::sync::atomic::AtomicU32;
 
     /// From the number of a half to its place in memory.
     const FLIP: usize = if cfg!(target_endian = "big") { 1 } else { 0 };
 
+    /// Safe where [`Item::load_at`](super::Item::load_at) is.
     #[inline(always)]
-    fn half(words: &Words, index: usize) -> &AtomicU32 {
-        if index / 2 >= words.len {
-            words.out_of_bounds(index / 2, 1);
-        }
-        // SAFETY: `index / 2 < len`, so the address is within the region.
-        let half = unsafe { words.base.cast::<u32>().add(index ^ FLIP) };
-        // SAFETY: it lives as long as the region, of which `words` owns a share, and is only
-        // accessed atomically. Accesses of another size that conflict are ordered: see `Item`.
+    unsafe fn at<'a>(base: NonNull<AtomicU64>, index: usize) -> &'a AtomicU32 {
+        // SAFETY: the address lies in a word that is committed.
+        let half = unsafe { base.cast::<u32>().add(index ^ FLIP) };
+        // SAFETY: it stays so while the caller uses it, and is only accessed atomically. Accesses
+        // of another size that conflict are ordered: see `Item`.
         unsafe { AtomicU32::from_ptr(half.as_ptr()) }
     }
     #[inline(always)]
@@ -427,12 +602,14 @@ mod half {
         unsafe { AtomicU32::from_ptr(half) }
     }
     #[inline(always)]
-    pub(super) fn load(words: &Words, index: usize) -> u32 {
-        half(words, index).load(Ordering::Relaxed)
+    pub(super) unsafe fn load_at(base: NonNull<AtomicU64>, index: usize) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { at(base, index) }.load(Ordering::Relaxed)
     }
     #[inline(always)]
-    pub(super) fn store(words: &Words, index: usize, value: u32) {
-        half(words, index).store(value, Ordering::Relaxed);
+    pub(super) unsafe fn store_at(base: NonNull<AtomicU64>, index: usize, value: u32) {
+        // SAFETY: the caller's.
+        unsafe { at(base, index) }.store(value, Ordering::Relaxed);
     }
     #[inline(always)]
     pub(super) fn load_part(word: &AtomicU64, index: usize) -> u32 {
@@ -447,13 +624,15 @@ mod half {
 /// The model checkers' words have no halves: one is replaced by an atomic change of its word.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod half {
-    use super::{AtomicU64, Ordering, Words, split, with_half};
+    use super::{AtomicU64, NonNull, Ordering, split, with_half, word_at};
 
-    pub(super) fn load(words: &Words, index: usize) -> u32 {
-        load_part(words.word(index / 2), index)
+    pub(super) unsafe fn load_at(base: NonNull<AtomicU64>, index: usize) -> u32 {
+        // SAFETY: the caller's.
+        load_part(unsafe { word_at(base, index / 2) }, index)
     }
-    pub(super) fn store(words: &Words, index: usize, value: u32) {
-        store_part(words.word(index / 2), index, value);
+    pub(super) unsafe fn store_at(base: NonNull<AtomicU64>, index: usize, value: u32) {
+        // SAFETY: the caller's.
+        store_part(unsafe { word_at(base, index / 2) }, index, value);
     }
     pub(super) fn load_part(word: &AtomicU64, index: usize) -> u32 {
         split(word.load(Ordering::Relaxed))[index % 2]

@@ -33,19 +33,19 @@
 
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, New, write_by_replace};
+use crate::algorithm::{Algorithm, Half, New, Put, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::flags::Columns;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::{Grain, Info};
-use crate::memory::{Item, Words};
+use crate::memory::{Arrays, Item, Place, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Completed by the sink: the true two copies.
 pub type Hourglass = Glass<BySink>;
@@ -61,13 +61,13 @@ const LATEST: usize = 2;
 #[derive(Debug)]
 pub struct Glass<C> {
     /// `A0` and `A1`.
-    arrays: [Words; 2],
+    arrays: Arrays<2>,
     /// `b0` and `b1`, what was written in the array's last period; `br`, whether the latest value
     /// is in `A1`. Those of 64 units lie side by side.
     flags: Flags,
     previous: Option<Words>,
-    /// `U`: the array of this period, 0 or 1.
-    current: usize,
+    /// `U`, the array of this period, is `A1`.
+    is_second: bool,
     grain: Grain,
     handover: Shared<Handover>,
     completion: PhantomData<C>,
@@ -79,12 +79,11 @@ impl<C: Completion> Algorithm for Glass<C> {
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
         let grain = Grain::of(Self::INFO.unit(options.unit));
-        let array = || Words::create(options);
         let state = Self {
-            arrays: [array()?, array()?],
+            arrays: Arrays::create(options, grain)?,
             flags: Flags::create(options, grain)?,
-            previous: C::IN_MEMORY.then(array).transpose()?,
-            current: 0,
+            previous: C::IN_MEMORY.then(|| Words::create(options)).transpose()?,
+            is_second: false,
             grain,
             handover: Shared::new(Handover::new())?,
             completion: PhantomData,
@@ -95,7 +94,7 @@ impl<C: Completion> Algorithm for Glass<C> {
     }
 
     fn words(&self) -> usize {
-        self.arrays[0].len()
+        self.arrays.len()
     }
 
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
@@ -104,15 +103,14 @@ impl<C: Completion> Algorithm for Glass<C> {
         if let Some(previous) = &mut self.previous {
             previous.grow(words)?;
         }
-        self.arrays[1].grow(words)?;
-        self.arrays[0].grow(words)?;
+        self.arrays.grow(words)?;
         if self.words() > before {
             if !before.is_multiple_of(1 << self.grain.shift) {
                 rewrite(self, before - 1); // its unit has become longer
             }
             let new = self.grain.units(before)..self.grain.units(words);
-            self.flags.fill(self.current, new.clone(), true);
-            self.flags.fill(LATEST, new, self.current == 1);
+            self.flags.fill(self.current(), new.clone(), true);
+            self.flags.fill(LATEST, new, self.is_second);
         }
         Ok(())
     }
@@ -122,7 +120,7 @@ impl<C: Completion> Algorithm for Glass<C> {
     #[inline]
     fn approach(&self, index: usize) {
         let unit = self.grain.items(index) >> self.grain.shift;
-        self.arrays[self.current & 1].prefetch(index);
+        self.arrays.array(self.current()).prefetch(index);
         self.flags.prefetch(unit);
     }
 
@@ -133,11 +131,11 @@ impl<C: Completion> Algorithm for Glass<C> {
     ) -> Result<Increment<S, Side>, BeginError> {
         self.handover.check_idle()?;
         if self.handover.left_marks() {
-            let (left, current) = (self.side(1 - self.current), self.side(self.current));
+            let (left, current) = (self.side(1 - self.current()), self.side(self.current()));
             fold(self, &left, &current, self.grain);
         }
-        let ended = self.side(self.current);
-        self.current = 1 - self.current;
+        let ended = self.side(self.current());
+        self.is_second = !self.is_second;
         let lease = Lease::publish(&self.handover, self.words());
         Ok(Increment::new(ended, self.previous.as_ref(), sink, lease))
     }
@@ -149,7 +147,13 @@ impl<C: Completion> Algorithm for Glass<C> {
 
 impl<C: Completion> Glass<C> {
     fn side(&self, side: usize) -> Side {
-        Side { words: self.arrays[side].view(), flags: self.flags.view(), side }
+        Side { words: self.arrays.array(side).view(), flags: self.flags.view(), side }
+    }
+
+    /// `U`.
+    #[inline(always)]
+    fn current(&self) -> usize {
+        usize::from(self.is_second)
     }
 
     /// Whether items are half words.
@@ -158,52 +162,67 @@ impl<C: Completion> Glass<C> {
         self.grain.halves
     }
 
-    /// Whether items are half words, and `replace` does not tell.
-    #[inline(always)]
-    fn must_halve(&self) -> bool {
-        self.halves()
-    }
-
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         let mut array = usize::from(self.flags.get(LATEST, item >> self.grain.shift));
         if self.handover.is(Mutant::HourglassReadsCurrent) {
-            array = self.current;
+            array = self.current();
         }
-        T::load(&self.arrays[array], item)
+        T::load(self.arrays.array(array), item)
     }
 
     #[inline(always)]
     fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
-        if self.grain.shift == 0 {
-            self.replace_in::<T, false>(item, item, new);
-        } else {
-            self.replace_in::<T, true>(item, item >> self.grain.shift, new);
-        }
+        let Some(place) = self.arrays.find::<T>(item) else { return false };
+        self.put(place, item, new);
         true
     }
 
-    /// Replaces an item of a unit, which is `LONG` if it has more than one. If the unit was written
-    /// in this period, its flags are as they should be, and its latest value is here (H2): nothing
-    /// else is read.
     #[inline(always)]
-    fn replace_in<T: Item, const LONG: bool>(&self, item: usize, unit: usize, new: impl New<T>) {
-        let current = self.current & 1;
-        let here = &self.arrays[current];
-        let (flags, place) = (self.flags.of(unit), unit % 64);
-        let (written, bit) = (flags[current].load(Ordering::Relaxed), 1 << place);
+    fn replace_half(&mut self, item: usize, value: u32) -> bool {
+        let Some(place) = self.arrays.find::<u64>(item / 2) else { return false };
+        let whole = !self.handover.is(Mutant::HourglassWritesPartOfUnit);
+        self.put(place, item / 2, Half { item, value, whole });
+        true
+    }
+
+    /// Replaces a unit of one item. If it was written in this period, its flags are as they should
+    /// be, and its latest value is here (H2): nothing else is read.
+    #[inline(always)]
+    fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>) {
+        let (current, flags, bit) = (self.current(), self.flags.of(unit), 1 << (unit % 64));
+        let written = flags[current].load(Ordering::Relaxed);
         if written & bit != 0 {
-            return T::store(here, item, new.of(|| T::load(here, item)));
+            return new.put_here(place, current);
         }
         let latest = flags[LATEST].load(Ordering::Relaxed);
-        let home = (latest >> place) as usize & 1;
-        if LONG && home != current {
-            self.carry(item, unit);
+        new.put(place, (latest >> (unit % 64)) as usize & 1, current);
+        self.mark(flags, unit, written, latest);
+    }
+
+    /// Flags a unit, whose flags were these, as written in this period.
+    #[inline(always)]
+    fn mark(&self, flags: &[AtomicU64; 4], unit: usize, written: u64, latest: u64) {
+        let bit = 1 << (unit % 64);
+        flags[self.current()].store(written | bit, Ordering::Relaxed);
+        let here = u64::from(self.is_second) << (unit % 64);
+        flags[LATEST].store(latest & !bit | here, Ordering::Relaxed);
+    }
+
+    /// Replaces an item of a unit that has several.
+    #[inline(always)]
+    fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
+        let (current, unit) = (self.current(), (item / T::PER_WORD) >> self.grain.shift);
+        let (flags, bit) = (self.flags.of(unit), 1 << (unit % 64));
+        let (here, written) = (self.arrays.array(current), flags[current].load(Ordering::Relaxed));
+        let latest = flags[LATEST].load(Ordering::Relaxed);
+        if (latest >> (unit % 64)) as usize & 1 != current {
+            self.carry(item / T::PER_WORD, unit);
         }
-        T::store(here, item, new.of(|| T::load(&self.arrays[home], item)));
-        flags[current].store(written | bit, Ordering::Relaxed);
-        let all = 0_u64.wrapping_sub(current as u64); // the bit of `br`, everywhere
-        flags[LATEST].store(latest ^ (latest ^ all) & bit, Ordering::Relaxed);
+        T::store(here, item, new.of(|| T::load(here, item)));
+        if written & bit == 0 {
+            self.mark(flags, unit, written, latest);
+        }
     }
 
     /// Brings a unit of several words, whose latest value is in the other array, into `A[U]`.
@@ -213,7 +232,7 @@ impl<C: Completion> Glass<C> {
         if !self.handover.is(Mutant::HourglassWritesPartOfUnit) {
             let start = unit << self.grain.shift;
             let len = (1 << self.grain.shift).min(self.words() - start);
-            let [to, from] = [self.current, 1 - self.current].map(|array| &self.arrays[array]);
+            let [to, from] = [self.current(), 1 - self.current()].map(|at| self.arrays.array(at));
             to.copy_from(start, from, start, len);
         }
     }

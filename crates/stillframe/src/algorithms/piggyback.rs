@@ -45,12 +45,12 @@
 
 use std::cell::Cell;
 
-use crate::algorithm::{Algorithm, New, write_by_replace};
+use crate::algorithm::{Algorithm, Half, New, Put, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::{Grain, Info};
-use crate::memory::{Item, Tags, Words};
+use crate::memory::{Arrays, Item, Place, Tags, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
@@ -68,11 +68,11 @@ const COPYING: u8 = 3;
 /// State words in two arrays that take turns.
 #[derive(Debug)]
 pub struct Piggyback {
-    homes: [Words; 2],
+    homes: Arrays<2>,
     /// `EQUAL`, `ONLY + home` or `COPYING` for each unit.
     locations: Tags,
-    /// `U`: the home that is written in this period.
-    current: usize,
+    /// `U`, the home that is written in this period, is the second.
+    is_second: bool,
     /// Bit `state` is the home to read a unit in that state from.
     sources: usize,
     grain: Grain,
@@ -86,9 +86,9 @@ impl Algorithm for Piggyback {
     fn create(options: &Options) -> Result<Self, MemoryError> {
         let grain = Grain::of(Self::INFO.unit(options.unit));
         Ok(Self {
-            homes: [Words::create(options)?, Words::create(options)?],
+            homes: Arrays::create(options, grain)?,
             locations: Tags::create(&options.resized(|words| grain.units(words)))?,
-            current: 0,
+            is_second: false,
             sources: sources(0),
             grain,
             handover: Shared::new(Handover::new())?,
@@ -96,21 +96,20 @@ impl Algorithm for Piggyback {
     }
 
     fn words(&self) -> usize {
-        self.homes[0].len()
+        self.homes.len()
     }
 
     /// New words are zero in both homes, whatever the flag of the unit says that they extend.
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.homes[1].grow(words)?;
         self.locations.grow(self.grain.units(words))?;
-        self.homes[0].grow(words) // last: `words` reads its length
+        self.homes.grow(words)
     }
 
     write_by_replace!(by_halves);
 
     #[inline]
     fn approach(&self, index: usize) {
-        self.homes[self.current & 1].prefetch(index);
+        self.homes.array(self.current()).prefetch(index);
         self.locations.prefetch(self.grain.items(index) >> self.grain.shift);
     }
 
@@ -121,15 +120,15 @@ impl Algorithm for Piggyback {
     ) -> Result<InProcess<S, Copier>, BeginError> {
         self.handover.check_idle()?;
         let copier = Copier {
-            homes: self.homes.each_ref().map(Words::view),
+            homes: [0, 1].map(|home| self.homes.array(home).view()),
             locations: self.locations.view(),
-            image: self.current,
+            image: self.current(),
             grain: self.grain,
             done: Cell::new(0),
             handover: self.handover.clone(),
         };
-        self.current = 1 - self.current;
-        self.sources = sources(self.current);
+        self.is_second = !self.is_second;
+        self.sources = sources(self.current());
         let lease = Lease::publish(&self.handover, self.words());
         Ok(InProcess::new(copier, Held::new(sink, lease)))
     }
@@ -146,6 +145,12 @@ const fn sources(current: usize) -> usize {
 }
 
 impl Piggyback {
+    /// `U`.
+    #[inline(always)]
+    fn current(&self) -> usize {
+        usize::from(self.is_second)
+    }
+
     #[inline]
     fn source(&self, state: u8) -> usize {
         self.sources >> state & 1
@@ -157,67 +162,92 @@ impl Piggyback {
         self.grain.halves
     }
 
-    /// Whether items are half words, and `replace` does not tell.
-    #[inline(always)]
-    fn must_halve(&self) -> bool {
-        self.halves()
-    }
-
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         // Acquire: partner of the Release in `Copier::copy`.
         let state = self.locations.of(item >> self.grain.shift).get(Ordering::Acquire);
-        T::load(&self.homes[self.source(state)], item)
+        T::load(self.homes.array(self.source(state)), item)
     }
 
     #[inline(always)]
     fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
-        let (unit, current) = (item >> self.grain.shift, self.current & 1);
-        let location = self.locations.of(unit);
-        let source = self.source(location.get(Ordering::Acquire)); // as in `read`
+        let Some(place) = self.homes.find::<T>(item) else { return false };
+        self.put(place, item, new);
+        true
+    }
+
+    #[inline(always)]
+    fn replace_half(&mut self, item: usize, value: u32) -> bool {
+        let Some(place) = self.homes.find::<u64>(item / 2) else { return false };
+        let whole = !self.handover.is(Mutant::TwoHomesWritePart);
+        self.put(place, item / 2, Half { item, value, whole });
+        true
+    }
+
+    /// Replaces a unit of one item.
+    #[inline(always)]
+    fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>) {
+        let (location, current) = (self.locations.of(unit), self.current());
+        let source = self.source(location.get(Ordering::Acquire)); // as in `get`
         if source != current {
             self.claim(unit);
         }
         // From here on the copier leaves the unit alone. `A[D]` has the old value after the claim
         // too, whichever thread won it (P2, P3).
-        let old = || T::load(&self.homes[source], item);
-        T::store(&self.homes[current], item, new.of(old));
+        new.put(place, source, current);
         location.set(ONLY + current as u8, Ordering::Relaxed);
-        true
     }
 
-    /// Takes a unit whose latest value may be in `A[D]` alone away from the copier.
-    #[inline]
-    fn claim(&self, unit: usize) {
-        let (old, new) = (ONLY + 1 - self.current as u8, ONLY + self.current as u8);
-        let claimed = is_unclaimed(&self.handover)
-            || self.locations.of(unit).claim(old, new, Ordering::Relaxed);
-        if !claimed || self.grain.shift != 0 {
-            self.claimed(unit, claimed);
+    /// Replaces an item of a unit that has several.
+    #[inline(always)]
+    fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
+        let unit = (item / T::PER_WORD) >> self.grain.shift;
+        let (location, current) = (self.locations.of(unit), self.current());
+        if self.source(location.get(Ordering::Acquire)) != current {
+            self.claim_long(unit);
         }
+        let here = self.homes.array(current); // where all of the unit is now
+        T::store(here, item, new.of(|| T::load(here, item)));
+        location.set(ONLY + current as u8, Ordering::Relaxed);
     }
 
-    /// A claim that met the copier, or that is of a unit of several words.
+    /// Takes a unit whose latest value may be in `A[D]` alone away from the copier. Returns whether
+    /// the writer did; else the copier has copied it.
+    #[inline]
+    fn claim(&self, unit: usize) -> bool {
+        let [old, new] = [1 - self.current(), self.current()].map(|home| ONLY + home as u8);
+        is_unclaimed(&self.handover)
+            || self.locations.of(unit).claim(old, new, Ordering::Relaxed)
+            || self.claim_slowly(unit, old, new)
+    }
+
+    /// A claim that met the copier.
     #[cold]
     #[inline(never)]
-    fn claimed(&self, unit: usize, mut claimed: bool) {
-        let (old, new) = (ONLY + 1 - self.current as u8, ONLY + self.current as u8);
+    fn claim_slowly(&self, unit: usize, old: u8, new: u8) -> bool {
         let mut backoff = Backoff::default();
-        while !claimed {
+        loop {
             // It is being copied, or has been.
             if self.locations.of(unit).get(Ordering::Acquire) == EQUAL {
-                return;
+                return false;
             }
             backoff.wait();
-            claimed = self.locations.of(unit).claim(old, new, Ordering::Relaxed);
+            if self.locations.of(unit).claim(old, new, Ordering::Relaxed) {
+                return true;
+            }
         }
-        if self.grain.shift == 0 || self.handover.is(Mutant::TwoHomesWritePart) {
-            return; // all of it is about to be written
+    }
+
+    /// Claims a unit of several words, and brings it into `A[U]`.
+    #[inline(never)]
+    fn claim_long(&self, unit: usize) {
+        if !self.claim(unit) || self.handover.is(Mutant::TwoHomesWritePart) {
+            return;
         }
         let start = unit << self.grain.shift;
         let length = self.words().saturating_sub(start).min(1 << self.grain.shift);
-        let current = self.current & 1;
-        self.homes[current].copy_from(start, &self.homes[1 - current], start, length);
+        let [to, from] = [self.current(), 1 - self.current()].map(|home| self.homes.array(home));
+        to.copy_from(start, from, start, length);
     }
 }
 

@@ -31,13 +31,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::algorithm::{Algorithm, New, write_by_replace};
+use crate::algorithm::{Algorithm, Half, New, Patched, Put, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::flags::Bytes;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::{Grain, Info};
-use crate::memory::{Item, Records, Words, byte, join};
+use crate::memory::{Arrays, Item, Records, Words, byte, join, out_of_bounds, with_half};
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::os::Shared;
@@ -68,8 +68,6 @@ pub struct PingPong<L, C> {
 
 /// Where the state, its two shadows and their flags lie in memory.
 pub trait Layout: fmt::Debug + Sized + Send + 'static {
-    /// Whether the bounds tell the size of items.
-    const BOUNDS_TELL: bool;
     /// The registry's line of images that the sink completes.
     const MERGE: Info;
     /// The registry's line of images that are completed in memory.
@@ -92,10 +90,18 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     fn get<T: Item>(&self, item: usize) -> T;
     /// Brings near what [`replace`](Self::replace) looks at.
     fn prefetch(&self, shadow: usize, index: usize);
-    /// Replaces an item of the state; `shadow` then holds its unit whole, and the flag is set. The
-    /// old value comes from the state: no shadow is read. Where the [bounds](Self::BOUNDS_TELL)
-    /// tell that items are not such, it returns `false`, and nothing is replaced.
+    /// Replaces an item of the state that is a unit; `shadow` then holds it, and the flag is set.
+    /// The old value comes from the state: no shadow is read. If items are not units, or out of
+    /// bounds, it returns `false`, and nothing is replaced.
     fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool;
+    /// The same for half of a word that is a unit.
+    #[inline(always)]
+    fn replace_half(&self, shadow: usize, item: usize, value: u32) -> bool {
+        self.replace(shadow, item / 2, Patched(|word| with_half(word, item, value)))
+    }
+    /// Replaces an item of a unit that has several; `shadow` then holds the unit whole. Panics if
+    /// the item is out of bounds.
+    fn replace_in_unit<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>);
     /// Flags units whose value `shadow` holds.
     fn flag(&self, shadow: usize, units: Range<usize>);
     /// See [`Changes::marks`]; for `whole`, [`Changes::whole`].
@@ -184,12 +190,6 @@ impl<L: Layout, C: Completion> PingPong<L, C> {
         self.grain.halves
     }
 
-    /// Whether items are half words, and `replace` does not tell.
-    #[inline(always)]
-    fn must_halve(&self) -> bool {
-        !L::BOUNDS_TELL && self.halves()
-    }
-
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         self.layout.get(item)
@@ -198,6 +198,16 @@ impl<L: Layout, C: Completion> PingPong<L, C> {
     #[inline(always)]
     fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
         self.layout.replace(self.current(), item, new)
+    }
+
+    #[inline(always)]
+    fn replace_half(&mut self, item: usize, value: u32) -> bool {
+        self.layout.replace_half(self.current(), item, value)
+    }
+
+    #[inline(always)]
+    fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
+        self.layout.replace_in_unit(self.current(), item, new);
     }
 
     /// The shadow that is `cur`.
@@ -239,41 +249,36 @@ impl<L: Layout> Changes for Shadow<L> {
 /// NPP: separate arrays, one byte a flag.
 #[derive(Debug)]
 pub struct Separate {
-    state: Words,
-    shadows: [Words; 2],
+    /// The state, Odd and Even.
+    arrays: Arrays<3>,
     flags: [Bytes; 2],
     grain: Grain,
     mutation: Mutation,
 }
 
 impl Layout for Separate {
-    const BOUNDS_TELL: bool = false;
     const MERGE: Info = NppMerge::REGISTERED;
     const COPY: Info = NppCopy::REGISTERED;
 
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
-        let array = || Words::create(options);
         let flags = || Bytes::create(options, grain);
         Ok(Self {
-            state: array()?,
-            shadows: [array()?, array()?],
+            arrays: Arrays::create(options, grain)?,
             flags: [flags()?, flags()?],
             grain,
             mutation: Mutation::current(),
         })
     }
     fn words(&self) -> usize {
-        self.state.len()
+        self.arrays.len()
     }
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         self.flags.iter_mut().try_for_each(|flags| flags.grow(words))?;
-        self.shadows.iter_mut().try_for_each(|shadow| shadow.grow(words))?;
-        self.state.grow(words)
+        self.arrays.grow(words)
     }
     fn view(&self) -> Self {
         Self {
-            state: self.state.view(),
-            shadows: self.shadows.each_ref().map(Words::view),
+            arrays: self.arrays.view(),
             flags: self.flags.each_ref().map(Bytes::view),
             grain: self.grain,
             mutation: self.mutation,
@@ -281,34 +286,46 @@ impl Layout for Separate {
     }
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
-        T::load(&self.state, item)
+        T::load(self.arrays.array(STATE), item)
     }
     #[inline]
     fn prefetch(&self, shadow: usize, index: usize) {
-        self.state.prefetch(index);
-        self.shadows[shadow].prefetch(index);
+        self.arrays.array(STATE).prefetch(index);
+        self.arrays.array(SHADOWS + shadow).prefetch(index);
         self.flags[shadow].prefetch(self.grain.items(index) >> self.grain.shift);
     }
     #[inline(always)]
     fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool {
-        let value = new.of(|| T::load(&self.state, item));
-        T::store(&self.state, item, value);
-        let shadow = shadow & 1;
-        let (flags, shadow, shift) = (&self.flags[shadow], &self.shadows[shadow], self.grain.shift);
-        if shift == 0 {
-            T::store(shadow, item, value);
-            flags.set(item);
-            return true;
-        }
-        let (unit, in_part) = (item >> shift, self.mutation.is(Mutant::PingPongWritesPartOfUnit));
-        if !flags.get(unit) && !in_part {
-            let start = unit << shift;
-            let len = (1 << shift).min(self.state.len() - start);
-            shadow.copy_from(start, &self.state, start, len);
+        let Some(place) = self.arrays.find::<T>(item) else { return false };
+        let (shadow, value) = (shadow & 1, new.of(|| place.load(STATE)));
+        place.store(STATE, value);
+        place.store(SHADOWS + shadow, value);
+        self.flags[shadow].set(item);
+        true
+    }
+    /// The word is copied, and its half stored twice: to patch the word takes more.
+    #[inline(always)]
+    fn replace_half(&self, shadow: usize, item: usize, value: u32) -> bool {
+        let Some(place) = self.arrays.find::<u64>(item / 2) else { return false };
+        let whole = !self.mutation.is(Mutant::PingPongWritesPartOfUnit);
+        Half { item, value, whole }.put(place, STATE, SHADOWS + (shadow & 1));
+        place.store_half(STATE, item, value);
+        self.flags[shadow & 1].set(item / 2);
+        true
+    }
+    #[inline(always)]
+    fn replace_in_unit<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) {
+        let (unit, state) = ((item / T::PER_WORD) >> self.grain.shift, self.arrays.array(STATE));
+        let (flags, shadow) = (&self.flags[shadow], self.arrays.array(SHADOWS + shadow));
+        let value = new.of(|| T::load(state, item));
+        T::store(state, item, value);
+        if !flags.get(unit) && !self.mutation.is(Mutant::PingPongWritesPartOfUnit) {
+            let start = unit << self.grain.shift;
+            let len = (1 << self.grain.shift).min(state.len() - start);
+            shadow.copy_from(start, state, start, len);
         }
         T::store(shadow, item, value);
         flags.set(unit);
-        true
     }
     fn flag(&self, shadow: usize, units: Range<usize>) {
         self.flags[shadow].fill(units, true);
@@ -318,11 +335,12 @@ impl Layout for Separate {
         self.flags[shadow].marks(block, whole)
     }
     fn half(&self, shadow: usize, index: usize) -> Option<u32> {
-        self.flags[shadow].get(index).then(|| u32::load(&self.shadows[shadow], index))
+        let shadow_of = || self.arrays.array(SHADOWS + shadow);
+        self.flags[shadow].get(index).then(|| u32::load(shadow_of(), index))
     }
     #[inline]
     fn copy(&self, shadow: usize, start: usize, into: &mut [u64]) {
-        self.shadows[shadow].copy_to(start, into);
+        self.arrays.array(SHADOWS + shadow).copy_to(start, into);
     }
     fn forget(&self, shadow: usize, block: usize) {
         self.flags[shadow].forget(block);
@@ -347,6 +365,8 @@ pub struct Interleaved {
 
 /// Items in a record; as many words in one of words.
 const RECORD: usize = 4;
+/// In a record, or among the arrays: the state, and the first shadow.
+const STATE: usize = 0;
 const SHADOWS: usize = 1;
 const FLAGS: usize = 3;
 /// Where the flags begin in the second word of a record of halves, whose higher half they are.
@@ -379,7 +399,6 @@ impl Interleaved {
 }
 
 impl Layout for Interleaved {
-    const BOUNDS_TELL: bool = true;
     const MERGE: Info = IppMerge::REGISTERED;
     const COPY: Info = IppCopy::REGISTERED;
 
@@ -425,6 +444,9 @@ impl Layout for Interleaved {
             byte::store(&record[FLAGS / 2], HIGH_HALF + shadow, 1);
         }
         true
+    }
+    fn replace_in_unit<T: Item>(&self, _shadow: usize, item: usize, _new: impl New<T>) {
+        out_of_bounds(item / T::PER_WORD, self.words()); // every unit is one item
     }
     fn flag(&self, shadow: usize, units: Range<usize>) {
         for item in units {

@@ -17,10 +17,10 @@ mod in_line;
 use std::fmt::Debug;
 
 use super::{Bazz, Nzz};
-use crate::algorithm::New;
+use crate::algorithm::{Half, New, Put};
 use crate::error::MemoryError;
 use crate::info::{Grain, Info};
-use crate::memory::{Item, Words};
+use crate::memory::{Arrays, Item, Place, Records, Words};
 use crate::options::Options;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -69,8 +69,10 @@ pub trait Layout: Debug + Send + Sized + 'static {
     /// Sets `MR`.
     fn set_latest<T: Item>(&self, unit: usize, home: usize);
     /// Replaces an item that is a unit: writes it in this period's home, which is then the latest.
-    /// A layout without long units returns whether items are such; if not, nothing is replaced.
+    /// Returns `false`, and replaces nothing, if items are not such, or out of bounds.
     fn replace<T: Item>(&self, item: usize, new: impl New<T>) -> bool;
+    /// The same for half of a word that is a unit; the word moves `whole`, unless by mistake.
+    fn replace_half(&self, item: usize, value: u32, whole: bool) -> bool;
     /// `MW := !MR` for all units.
     fn negate(&self);
     /// `MW := !MW` for all units: the mistake that the picture of two copies taking turns invites.
@@ -93,24 +95,8 @@ pub trait Layout: Debug + Send + Sized + 'static {
 /// NZZ and BAZZ: the homes are arrays, and the flags lie apart from them.
 #[derive(Debug)]
 pub struct Apart<F> {
-    homes: Homes,
+    homes: Arrays<2>,
     flags: F,
-}
-
-/// The two homes of all words.
-#[derive(Debug)]
-pub struct Homes([Words; 2]);
-
-impl Homes {
-    #[inline(always)]
-    fn load<T: Item>(&self, home: usize, item: usize) -> T {
-        T::load(&self.0[home & 1], item)
-    }
-
-    #[inline(always)]
-    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
-        T::store(&self.0[home & 1], item, value);
-    }
 }
 
 /// The flags of all units, apart from the homes.
@@ -139,13 +125,8 @@ pub trait Flags: Debug + Send + Sized + 'static {
     fn target(&self, unit: usize) -> usize;
     /// Sets `MR` of a unit.
     fn set_latest(&self, unit: usize, home: usize);
-    /// See [`Layout::replace`].
-    #[inline(always)]
-    fn replace<T: Item>(&self, homes: &Homes, item: usize, new: impl New<T>) {
-        let home = self.target(item);
-        homes.store(home, item, new.of(|| homes.load(self.latest(item), item)));
-        self.set_latest(item, home);
-    }
+    /// Replaces a unit of one item.
+    fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>);
     /// `MW := !MR` for all units.
     fn negate(&self);
     /// `MW := !MW` for all units.
@@ -156,38 +137,35 @@ impl<F: Flags> Layout for Apart<F> {
     const INFO: Info = F::INFO;
 
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
-        let homes = Homes([Words::create(options)?, Words::create(options)?]);
-        Ok(Self { homes, flags: F::create(options, grain)? })
+        Ok(Self { homes: Arrays::create(options, grain)?, flags: F::create(options, grain)? })
     }
 
     fn len(&self) -> usize {
-        self.homes.0[0].len()
+        self.homes.len()
     }
 
     fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError> {
-        self.homes.0[1].grow(words)?;
         self.flags.grow(words, grain)?;
-        self.homes.0[0].grow(words) // last: `len` reads its length
+        self.homes.grow(words)
     }
 
     fn view(&self) -> Self {
-        let homes = Homes(self.homes.0.each_ref().map(Words::view));
-        Self { homes, flags: self.flags.view() }
+        Self { homes: self.homes.view(), flags: self.flags.view() }
     }
 
     #[inline(always)]
     fn load<T: Item>(&self, home: usize, item: usize) -> T {
-        self.homes.load(home, item)
+        T::load(self.homes.array(home & 1), item)
     }
 
     #[inline(always)]
     fn store<T: Item>(&self, home: usize, item: usize, value: T) {
-        self.homes.store(home, item, value);
+        T::store(self.homes.array(home & 1), item, value);
     }
 
     #[inline]
     fn prefetch(&self, index: usize, unit: usize) {
-        self.homes.0.iter().for_each(|home| home.prefetch(index));
+        self.homes.prefetch(index);
         self.flags.prefetch(unit);
     }
 
@@ -208,7 +186,15 @@ impl<F: Flags> Layout for Apart<F> {
 
     #[inline(always)]
     fn replace<T: Item>(&self, item: usize, new: impl New<T>) -> bool {
-        self.flags.replace(&self.homes, item, new);
+        let Some(place) = self.homes.find::<T>(item) else { return false };
+        self.flags.put(place, item, new);
+        true
+    }
+
+    #[inline(always)]
+    fn replace_half(&self, item: usize, value: u32, whole: bool) -> bool {
+        let Some(place) = self.homes.find::<u64>(item / 2) else { return false };
+        self.flags.put(place, item / 2, Half { item, value, whole });
         true
     }
 
@@ -221,11 +207,12 @@ impl<F: Flags> Layout for Apart<F> {
     }
 
     fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
-        self.homes.0[to & 1].copy_from(start, &self.homes.0[from & 1], start, end - start);
+        let [from, to] = [from, to].map(|home| self.homes.array(home & 1));
+        to.copy_from(start, from, start, end - start);
     }
 
     fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
-        self.homes.0[home & 1].copy_to(start, into);
+        self.homes.array(home & 1).copy_to(start, into);
     }
 }
 
@@ -288,6 +275,13 @@ impl Flags for Bytes {
         self.latest.store_byte(unit, home as u8);
     }
 
+    #[inline(always)]
+    fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>) {
+        let home = self.target(unit) & 1;
+        new.put(place, self.latest(unit) & 1, home);
+        self.set_latest(unit, home);
+    }
+
     fn negate(&self) {
         self.set_targets(&self.latest);
     }
@@ -305,7 +299,7 @@ const TARGETS: usize = 1;
 /// BAZZ: a bit a flag. Each line holds 256 bits of `MR` and the 256 of `MW`, in pairs of words, so
 /// that one look finds both flags of a unit.
 #[derive(Debug)]
-pub struct Bits(Words);
+pub struct Bits(Records<PAIR, 64>);
 
 impl Bits {
     fn flag_words(words: usize, grain: Grain) -> usize {
@@ -313,13 +307,13 @@ impl Bits {
     }
 
     /// The words that hold a unit's bit of `MR` and of `MW`.
-    #[inline]
+    #[inline(always)]
     fn pair(&self, unit: usize) -> &[AtomicU64; PAIR] {
-        self.0.record(unit / 64)
+        self.0.of(unit)
     }
 
     fn set_targets(&self, from: usize) {
-        for pair in self.0.as_slice().as_chunks::<PAIR>().0 {
+        for pair in self.0.words().as_slice().as_chunks::<PAIR>().0 {
             pair[TARGETS].store(!pair[from].load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
@@ -329,20 +323,24 @@ impl Flags for Bits {
     const INFO: Info = Bazz::REGISTERED;
 
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
-        Words::create(&options.resized(|words| Self::flag_words(words, grain))).map(Self)
+        let flags = options.resized(|words| Self::flag_words(words, grain));
+        Ok(Self(Records::all(&Words::create(&flags)?)))
     }
 
     fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError> {
-        self.0.grow(Self::flag_words(words, grain))
+        let mut all = self.0.words().view();
+        all.grow(Self::flag_words(words, grain))?;
+        self.0 = Records::all(&all);
+        Ok(())
     }
 
     fn view(&self) -> Self {
-        Self(self.0.view())
+        Self(Records::all(self.0.words()))
     }
 
     #[inline]
     fn prefetch(&self, unit: usize) {
-        self.0.prefetch(unit / 64 * PAIR);
+        self.0.words().prefetch(unit / 64 * PAIR);
     }
 
     #[inline]
@@ -364,11 +362,10 @@ impl Flags for Bits {
 
     /// One look finds both flags, and `MR` becomes `MW` without a branch.
     #[inline(always)]
-    fn replace<T: Item>(&self, homes: &Homes, item: usize, new: impl New<T>) {
-        let (pair, bit) = (self.pair(item), item % 64);
+    fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>) {
+        let (pair, bit) = (self.pair(unit), unit % 64);
         let [latest, targets] = pair.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let old = || homes.load((latest >> bit) as usize, item);
-        homes.store((targets >> bit) as usize, item, new.of(old));
+        new.put(place, (latest >> bit) as usize & 1, (targets >> bit) as usize & 1);
         let changed = (latest ^ targets) & 1 << bit;
         pair[LATEST].store(latest ^ changed, Ordering::Relaxed);
     }

@@ -32,7 +32,7 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::{Grain, Info};
-use crate::memory::{Item, join};
+use crate::memory::{Item, join, out_of_bounds};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
@@ -130,12 +130,6 @@ impl<L: Layout> Zigzag<L> {
         self.grain.halves
     }
 
-    /// Whether items are half words, and `replace` does not tell.
-    #[inline(always)]
-    fn must_halve(&self) -> bool {
-        L::HAS_LONG_UNITS && self.halves()
-    }
-
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         let home = self.layout.latest::<T>(item >> self.shift());
@@ -144,25 +138,28 @@ impl<L: Layout> Zigzag<L> {
 
     #[inline(always)]
     fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
-        if self.shift() == 0 {
-            return self.layout.replace(item, new);
-        }
-        self.replace_in_unit(item, new);
-        true
+        self.layout.replace(item, new)
     }
 
-    /// Replaces an item of a unit that has several, apart from the short path of single items.
-    #[inline(never)]
+    #[inline(always)]
+    fn replace_half(&mut self, item: usize, value: u32) -> bool {
+        self.layout.replace_half(item, value, !self.handover.is(Mutant::TwoHomesWritePart))
+    }
+
+    /// Replaces an item of a unit that has several.
+    #[inline(always)]
     fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
-        let unit = item >> self.shift();
-        let home = self.layout.target::<T>(unit);
-        let latest = self.layout.latest::<T>(unit);
+        let index = item / T::PER_WORD;
+        if !L::HAS_LONG_UNITS {
+            out_of_bounds(index, self.words());
+        }
+        let unit = index >> self.shift();
+        let home = self.layout.target::<u64>(unit);
+        let latest = self.layout.latest::<u64>(unit);
         if latest != home {
             self.move_unit(unit, latest, home);
         }
-        let old = || self.layout.load(latest, item);
-        self.layout.store(home, item, new.of(old));
-        self.layout.set_latest::<T>(unit, home);
+        self.layout.store(home, item, new.of(|| self.layout.load(home, item)));
     }
 
     /// The unit rule: before a part of a unit is written into the other home, all of it is.

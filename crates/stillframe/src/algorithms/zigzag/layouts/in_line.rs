@@ -4,11 +4,11 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use super::{LINE_WORDS, Layout};
-use crate::algorithm::New;
+use crate::algorithm::{New, Patched};
 use crate::algorithms::zigzag::{Izz, Pzz};
 use crate::error::MemoryError;
 use crate::info::{Grain, Info};
-use crate::memory::{Item, Records, Words, out_of_bounds};
+use crate::memory::{Item, Records, Words, out_of_bounds, with_half};
 use crate::options::Options;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -212,6 +212,12 @@ impl<O: Order> Layout for InLine<O> {
         // In IZZ the bits of `MW` lie in the same word, and stay.
         line[LATEST].store(latest ^ changed, Ordering::Relaxed);
         true
+    }
+
+    /// Each word is made once, and in a register: it moves whole in any case.
+    #[inline(always)]
+    fn replace_half(&self, item: usize, value: u32, _whole: bool) -> bool {
+        self.replace(item / 2, Patched(|word| with_half(word, item, value)))
     }
 
     fn negate(&self) {
