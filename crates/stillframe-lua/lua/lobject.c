@@ -5,6 +5,7 @@
 */
 
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,27 @@ int luaO_rawequalObj (const TValue *t1, const TValue *t2) {
       lua_assert(iscollectable(t1));
       return gcvalue(t1) == gcvalue(t2);
   }
+}
+
+
+/*
+** Writes a number as LUA_NUMBER_FMT does, and returns how many bytes it takes. Whole numbers of up to 14
+** digits, most that scripts write, need no printf.
+*/
+int luaO_number2str (char *s, lua_Number n) {
+  if (n > -1e14 && n < 1e14 && (lua_Number)(long long)n == n && (n != 0 || !signbit(n))) {
+    char digits[16], *first = digits + sizeof(digits);
+    long long whole = (long long)n;
+    unsigned long long rest = whole < 0 ? -(unsigned long long)whole : (unsigned long long)whole;
+    size_t length;
+    do *--first = (char)('0' + rest % 10); while ((rest /= 10) > 0);
+    if (whole < 0) *--first = '-';
+    length = (size_t)(digits + sizeof(digits) - first);
+    memcpy(s, first, length);
+    s[length] = '\0';
+    return (int)length;
+  }
+  return sprintf(s, LUA_NUMBER_FMT, n);
 }
 
 
