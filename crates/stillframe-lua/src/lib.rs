@@ -3,6 +3,11 @@
 //! `lua/CHANGES.md` lists what differs from the published sources: no bytecode, no files, no system
 //! calls, tables that cannot be written, limits to recursion, and mends of published defects.
 
+mod codec;
+mod direct;
+
+pub use codec::{Next, Piece, Place, UNTIL_CLOSE, codecs};
+pub use direct::{Argument, Ask, Passed, Reading, Runner, Word, requests};
 pub use mlua;
 
 use mlua::{Function, Lua, Table};
