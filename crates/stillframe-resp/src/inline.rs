@@ -13,6 +13,13 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
+/// The words of a line (no line end in it); `None` if a quote does not end, or ends within a word.
+pub fn split_line(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut line, mut args) = (line.to_vec(), Vec::new());
+    split(&mut line, &mut args).ok()?;
+    Some(args.into_iter().map(|word| line[word].to_vec()).collect())
+}
+
 /// Splits `line` (no line end in it), unescaping in place; pushes ranges of it to `args`.
 pub(crate) fn split(line: &mut [u8], args: &mut Vec<Range<usize>>) -> Result<(), ProtocolError> {
     let mut at = 0;
@@ -92,10 +99,7 @@ mod tests {
     use super::*;
 
     fn words(line: &str) -> Result<Vec<Vec<u8>>, ProtocolError> {
-        let mut line = line.as_bytes().to_vec();
-        let mut args = Vec::new();
-        split(&mut line, &mut args)?;
-        Ok(args.into_iter().map(|range| line[range].to_vec()).collect())
+        split_line(line.as_bytes()).ok_or(ProtocolError::UnbalancedQuotes)
     }
 
     #[test]

@@ -22,5 +22,6 @@ mod request;
 pub use decode::{Reply, ReplyError, decode_reply};
 pub use encode::{Out, Protocol};
 pub use error::ProtocolError;
+pub use inline::split_line;
 pub use number::{IntegerBuffer, format_double, format_integer, parse_integer};
 pub use request::{Limits, Parser, Plain};

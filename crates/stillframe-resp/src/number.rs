@@ -65,6 +65,13 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 
 /// Appends `value` as Redis 7.0 prints a double: C's `%.17g`, infinities as `inf` and `-inf`.
 pub fn format_double(value: f64, out: &mut Vec<u8>) {
+    const WHOLE_BELOW: u64 = 10_000_000_000_000_000; // 17 digits have no exponent yet
+    let whole = value as i64;
+    // The bits tell -0 from 0.
+    if whole.unsigned_abs() < WHOLE_BELOW && (whole as f64).to_bits() == value.to_bits() {
+        out.extend_from_slice(format_integer(whole, &mut [0; 20]));
+        return;
+    }
     if !value.is_finite() {
         out.extend_from_slice(match (value.is_nan(), value.is_sign_negative()) {
             (false, false) => b"inf",
@@ -193,6 +200,14 @@ mod tests {
             let mut buffer = [0; 20];
             prop_assert_eq!(format_integer(value, &mut buffer), text.as_bytes());
             prop_assert_eq!(parse_integer(text.as_bytes()), Some(value));
+        }
+
+        #[test]
+        fn whole_doubles_print_their_digits(whole: i64, shift in 0u32..64) {
+            let value = (whole >> shift) as f64;
+            if value.abs() < 1e17 {
+                prop_assert_eq!(double(value), format!("{value:.0}"));
+            }
         }
 
         #[test]
