@@ -205,7 +205,7 @@ impl Desk {
     /// Lifts the limit of speed for good.
     pub(crate) fn lift_limit(&self) {
         if let Some(throttle) = &self.manner.throttle {
-            throttle.lift();
+            throttle.change(0);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The limit of how fast files are written, and the cancelling of what is being written.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,17 @@ const SLACK: Duration = Duration::from_micros(500);
 /// How often a writer that sleeps looks whether the throttle was changed.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The writer keeps its rate.
-const KEPT: u32 = 0;
-/// The writer goes on as fast as it can.
-const LIFTED: u32 = 1;
-/// The image is no longer wanted.
-const CANCELLED: u32 = 2;
+/// In place of a rate: the writer goes on as fast as it can.
+const UNLIMITED: u64 = 0;
+/// In place of a rate: the image is no longer wanted.
+const CANCELLED: u64 = u64::MAX;
 
-/// A rate for the writer of an image. Another thread may lift the rate, or cancel the writing; a
+/// A rate for the writer of an image. Another thread may change the rate, or cancel the writing; a
 /// forked child sees both.
 #[derive(Debug, Clone)]
 pub struct Throttle {
-    /// 0 for no limit.
-    bytes_per_s: u64,
-    state: Shared<AtomicU32>,
+    /// Bytes a second, or one of the two above. It orders nothing else, so it is relaxed.
+    rate: Shared<AtomicU64>,
 }
 
 impl Throttle {
@@ -33,31 +30,37 @@ impl Throttle {
     /// # Errors
     /// [`MemoryError`] if there is no memory to share with a child.
     pub fn new(bytes_per_s: u64) -> Result<Self, MemoryError> {
-        Ok(Self { bytes_per_s, state: Shared::new(AtomicU32::new(KEPT))? })
+        Ok(Self { rate: Shared::new(AtomicU64::new(rate(bytes_per_s)))? })
     }
 
-    /// The same throttle for the next image, at another rate: neither lifted nor cancelled.
+    /// The same throttle for the next image, at another rate, and not cancelled.
     #[must_use]
     pub fn renewed(&self, bytes_per_s: u64) -> Self {
-        self.state.store(KEPT, Ordering::Relaxed);
-        Self { bytes_per_s, ..self.clone() }
+        self.rate.store(rate(bytes_per_s), Ordering::Relaxed);
+        self.clone()
     }
 
-    /// The writer goes on as fast as it can from now on.
-    pub fn lift(&self) {
-        self.state.store(LIFTED, Ordering::Relaxed);
+    /// From now on the writer keeps this rate, unless it was cancelled; 0 is no limit.
+    pub fn change(&self, bytes_per_s: u64) {
+        let change = |old| (old != CANCELLED).then(|| rate(bytes_per_s));
+        let _ = self.rate.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
 
     /// The image is no longer wanted: the writer's next write fails.
     pub fn cancel(&self) {
-        self.state.store(CANCELLED, Ordering::Relaxed);
+        self.rate.store(CANCELLED, Ordering::Relaxed);
     }
 
     /// Whether the image is no longer wanted.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == CANCELLED
+        self.rate.load(Ordering::Relaxed) == CANCELLED
     }
+}
+
+/// A rate that a user chose.
+fn rate(bytes_per_s: u64) -> u64 {
+    bytes_per_s.min(CANCELLED - 1)
 }
 
 /// The image was no longer wanted while it was written.
@@ -68,32 +71,56 @@ pub struct Cancelled;
 #[derive(Debug, Default)]
 pub struct Pace {
     throttle: Option<Throttle>,
-    started: Option<Instant>,
+    kept: Option<Kept>,
+}
+
+/// A rate that is kept, from which instant and byte on.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    rate: u64,
+    since: Instant,
+    from: u64,
+}
+
+impl Kept {
+    /// The bytes that are due now.
+    fn due(self) -> u64 {
+        if self.rate == UNLIMITED {
+            return u64::MAX;
+        }
+        self.from.saturating_add((self.since.elapsed().as_secs_f64() * self.rate as f64) as u64)
+    }
 }
 
 impl Pace {
     /// Begins with the first call of [`keep`](Self::keep).
     #[must_use]
     pub fn new(throttle: Option<Throttle>) -> Self {
-        Self { throttle, started: None }
+        Self { throttle, kept: None }
     }
 
-    /// Sleeps until this many bytes since the first call are due. A forked child may do that.
+    /// Sleeps until this many bytes since the first call are due; those that were not due yet when
+    /// the rate changed are due by the new one. A forked child may do that.
     ///
     /// # Errors
     /// [`Cancelled`].
     pub fn keep(&mut self, bytes: u64) -> Result<(), Cancelled> {
-        let Some(Throttle { bytes_per_s, state }) = &self.throttle else { return Ok(()) };
-        let started = *self.started.get_or_insert_with(Instant::now);
-        let due = Duration::from_secs_f64(bytes as f64 / (*bytes_per_s).max(1) as f64);
+        let Some(throttle) = &self.throttle else { return Ok(()) };
         loop {
-            match state.load(Ordering::Relaxed) {
-                CANCELLED => return Err(Cancelled),
-                LIFTED => return Ok(()),
-                _ => {}
+            let rate = throttle.rate.load(Ordering::Relaxed);
+            let kept = match self.kept {
+                Some(kept) if kept.rate == rate => kept,
+                before => {
+                    let from = before.map_or(0, |before| before.due().min(bytes));
+                    *self.kept.insert(Kept { rate, since: Instant::now(), from })
+                }
+            };
+            if rate == CANCELLED {
+                return Err(Cancelled);
             }
-            let early = due.saturating_sub(started.elapsed());
-            if *bytes_per_s == 0 || early <= SLACK {
+            let due = (bytes - kept.from) as f64 / rate.max(1) as f64;
+            let early = Duration::from_secs_f64(due).saturating_sub(kept.since.elapsed());
+            if rate == UNLIMITED || early <= SLACK {
                 return Ok(());
             }
             thread::sleep(early.min(LOOK));
@@ -110,13 +137,14 @@ mod tests {
     const BYTES: u64 = 1 << 40;
 
     #[test]
-    fn a_throttle_that_is_lifted_or_cancelled_holds_nobody() {
+    fn a_throttle_without_limit_or_cancelled_holds_nobody() {
         let throttle = Throttle::new(SLOWEST).expect("memory");
         let mut pace = Pace::new(Some(throttle.clone()));
-        throttle.lift();
+        throttle.change(0);
         assert_eq!(pace.keep(BYTES), Ok(()));
         throttle.cancel();
-        assert!(throttle.is_cancelled());
+        throttle.change(0);
+        assert!(throttle.is_cancelled(), "no rate brings it back");
         assert_eq!(pace.keep(BYTES), Err(Cancelled));
         let fast = throttle.renewed(0);
         assert!(!throttle.is_cancelled(), "the next image is of use");
@@ -128,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_sleeps_notices_the_end() {
-        for end in [Throttle::lift, Throttle::cancel] {
+        for end in [|it: &Throttle| it.change(0), Throttle::cancel] {
             let throttle = Throttle::new(SLOWEST).expect("memory");
             let mut pace = Pace::new(Some(throttle.clone()));
             let writer = thread::spawn(move || pace.keep(BYTES));
@@ -136,5 +164,20 @@ mod tests {
             let kept = writer.join().expect("no panic");
             assert_eq!(kept.is_err(), throttle.is_cancelled());
         }
+    }
+
+    #[test]
+    fn what_was_due_before_a_change_is_not_due_again() {
+        let throttle = Throttle::new(0).expect("memory");
+        let mut pace = Pace::new(Some(throttle.clone()));
+        assert_eq!(pace.keep(BYTES), Ok(()));
+        throttle.change(SLOWEST);
+        assert_eq!(pace.keep(BYTES), Ok(()), "those bytes were due at once");
+        let writer = thread::spawn(move || pace.keep(2 * BYTES));
+        while !writer.is_finished() {
+            thread::yield_now();
+            throttle.cancel();
+        }
+        assert_eq!(writer.join().expect("no panic"), Err(Cancelled), "the next ones wait");
     }
 }
