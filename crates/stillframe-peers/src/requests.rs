@@ -67,7 +67,7 @@ fn expand(token: &str, random: &mut Random, words: &mut Words) {
         expand(random.pick(&choices), random, words);
     } else if token.contains(',') {
         token.split(',').for_each(|part| expand(part, random, words));
-    } else if let Some(kind) = token.strip_prefix('$') {
+    } else if let Some(kind) = token.strip_prefix('$').filter(|kind| !kind.is_empty()) {
         words.push(argument(kind, random));
     } else {
         let lower = random.below(8) == 0;
@@ -93,6 +93,10 @@ fn argument(kind: &str, random: &mut Random) -> Vec<u8> {
         "by" => random.pick(&["w*", "w*->m1", "h*", "?*", "w*->"]).into(),
         "get" => random.pick(&["#", "w*", "w*->m1", "w", "*"]).into(),
         "glob" => random.pick(&["*", "?", "[a-d]", "*1*", "b*", "\\*", "[^a]", "m?"]).into(),
+        "id" => format!("{}-{}", 1 + random.below(9), random.below(3)).into_bytes(),
+        "ids" => random.pick(&["-", "+", "0", "5", "(3-1", "4-2", "x", "9-9"]).into(),
+        "group" => random.pick(&["g1", "g1", "g2"]).into(),
+        "who" => random.pick(&["one", "two"]).into(),
         "ms" => random.pick(&MILLISECONDS).into(),
         "s" => random.pick(&SECONDS).into(),
         "long" => random.pick(&["13.361389", "15.087269", "-180", "180", "0", "200", "x"]).into(),
@@ -198,8 +202,8 @@ fn end(random: &mut Random) -> String {
 }
 
 /// Templates by what they are about.
-const KINDS: [&[&str]; 9] =
-    [&STRINGS, &LISTS, &HASHES, &SETS, &SORTED, &GEO, &BITS, &KEYS_OF_ANY, &TIMES];
+const KINDS: [&[&str]; 10] =
+    [&STRINGS, &LISTS, &HASHES, &SETS, &SORTED, &GEO, &BITS, &STREAMS, &KEYS_OF_ANY, &TIMES];
 
 const STRINGS: [&str; 32] = [
     "SET $k $v",
@@ -377,6 +381,51 @@ const BITS: [&str; 13] = [
     "BITFIELD $k OVERFLOW WRAP|SAT|FAIL|x INCRBY $width $at $i GET $width $at",
     "BITFIELD_RO $k GET $width $at",
     "BITFIELD_RO $k SET u8 0 1",
+];
+
+/// No id that a clock decides, no idle time, and no approximate trim, which here and in Redis
+/// removes other nodes.
+const STREAMS: [&str; 40] = [
+    "XADD $k $id $e,$v*",
+    "XADD $k 9-* $e,$v*",
+    "XADD $k 9-* f $v g 1",
+    "XADD $k ?NOMKSTREAM ?MAXLEN,$few 9-* f $v",
+    "XADD $k ?NOMKSTREAM MINID|MAXLEN = $few 9-* f $v",
+    "XADD $k $ids $e,$v",
+    "XADD $k 9-* f",
+    "XDEL $k $id*",
+    "XTRIM $k MAXLEN|MINID ?= $few",
+    "XTRIM $k MAXLEN 1 LIMIT 1",
+    "XLEN $k",
+    "XRANGE|XREVRANGE $k $ids $ids ?COUNT,$n",
+    "XRANGE $k - +",
+    "XSETID $k $id|9-9 ?ENTRIESADDED,$few ?MAXDELETEDID,$id",
+    "XREAD ?COUNT,$n STREAMS $k $id|0|$",
+    "XREAD ?COUNT,$n STREAMS $k $k $id|0 0",
+    "XREAD ?BLOCK,1 STREAMS $k $",
+    "XGROUP CREATE $k $group 0|$|$id ?MKSTREAM ?ENTRIESREAD,$n",
+    "XGROUP CREATE $k $group 0 MKSTREAM",
+    "XGROUP CREATE $k $group 0 MKSTREAM",
+    "XGROUP SETID $k $group 0|$|$id ?ENTRIESREAD,$n",
+    "XGROUP DESTROY $k $group",
+    "XGROUP CREATECONSUMER|DELCONSUMER $k $group $who",
+    "XGROUP HELP",
+    "XREADGROUP GROUP $group $who ?COUNT,$n ?NOACK STREAMS $k >",
+    "XREADGROUP GROUP $group $who ?COUNT,$n STREAMS $k >",
+    "XREADGROUP GROUP $group $who ?COUNT,$n STREAMS $k $k > >|0",
+    "XREADGROUP GROUP $group $who ?COUNT,$n STREAMS $k $id|0",
+    "XREADGROUP GROUP $group $who ?BLOCK,1 STREAMS $k >",
+    "XACK $k $group $id*",
+    "XPENDING $k $group",
+    "XPENDING $k $group $ids",
+    "XCLAIM $k $group $who 0 $id* ?FORCE ?JUSTID ?RETRYCOUNT,$n",
+    "XCLAIM $k $group $who 0 $id FORCE ?LASTID,$id",
+    "XAUTOCLAIM $k $group $who 0 $ids ?COUNT,$n ?JUSTID",
+    "XINFO GROUPS $k",
+    "XINFO GROUPS $k",
+    "XINFO HELP",
+    "XINFO STREAM $k x",
+    "XRANGE $k - + COUNT",
 ];
 
 const KEYS_OF_ANY: [&str; 25] = [
