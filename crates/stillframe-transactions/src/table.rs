@@ -1,0 +1,126 @@
+//! Records of words, each of them present or not, that several threads look at.
+//!
+//! All loads and stores are relaxed: a record's lock or the protocol of the algorithm orders them.
+
+use crate::shape::{CreateError, Shape};
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
+
+/// `make()` in `count` places, or the error that there is no room.
+pub(crate) fn filled<T>(count: usize, make: impl Fn() -> T) -> Result<Box<[T]>, CreateError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(count)
+        .map_err(|_| CreateError::Memory { bytes: count.saturating_mul(size_of::<T>()) })?;
+    all.extend(std::iter::repeat_with(make).take(count));
+    Ok(all.into())
+}
+
+/// Words, all of them zero at first.
+pub(crate) fn words(count: usize) -> Result<Box<[AtomicU64]>, CreateError> {
+    filled(count, || AtomicU64::new(0))
+}
+
+/// Bytes, all of them zero at first.
+pub(crate) fn bytes(count: usize) -> Result<Box<[AtomicU8]>, CreateError> {
+    filled(count, || AtomicU8::new(0))
+}
+
+/// One bit a record, packed: neighbours may change at once.
+#[derive(Debug)]
+pub(crate) struct Bits(Box<[AtomicU64]>);
+
+impl Bits {
+    pub(crate) fn new(records: usize) -> Result<Self, CreateError> {
+        words(records.div_ceil(64)).map(Self)
+    }
+
+    fn place(&self, record: usize) -> (&AtomicU64, u64) {
+        (&self.0[record / 64], 1 << (record % 64))
+    }
+
+    pub(crate) fn get(&self, record: usize) -> bool {
+        let (word, bit) = self.place(record);
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// Sets or clears the bit of `record`. Nobody else changes the same one at the same time.
+    pub(crate) fn set(&self, record: usize, on: bool) {
+        let (word, bit) = self.place(record);
+        if (word.load(Ordering::Relaxed) & bit != 0) == on {
+            return;
+        }
+        if on {
+            word.fetch_or(bit, Ordering::Relaxed);
+        } else {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Clears all bits, which nobody else changes.
+    pub(crate) fn clear(&self) {
+        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+}
+
+/// Records: words that are zero while a record is absent, and a bit that says that it is present.
+#[derive(Debug)]
+pub struct Table {
+    width: usize,
+    cells: Box<[AtomicU64]>,
+    present: Bits,
+}
+
+impl Table {
+    /// Absent records.
+    ///
+    /// # Errors
+    /// [`CreateError::Memory`] when the memory cannot be had.
+    pub fn new(shape: Shape) -> Result<Self, CreateError> {
+        let count = shape.records.checked_mul(shape.words);
+        let count = count.ok_or(CreateError::Memory { bytes: usize::MAX })?;
+        let (cells, present) = (words(count)?, Bits::new(shape.records)?);
+        Ok(Self { width: shape.words, cells, present })
+    }
+
+    fn cells(&self, record: usize) -> &[AtomicU64] {
+        &self.cells[record * self.width..][..self.width]
+    }
+
+    /// One word of a record; zero if it is absent.
+    #[inline]
+    pub fn word(&self, record: usize, word: usize) -> u64 {
+        self.cells(record)[word].load(Ordering::Relaxed)
+    }
+
+    /// Whether a record is present.
+    pub fn present(&self, record: usize) -> bool {
+        self.present.get(record)
+    }
+
+    /// Copies a record into `into` and says whether it is present.
+    pub fn load(&self, record: usize, into: &mut [u64]) -> bool {
+        for (to, from) in into.iter_mut().zip(self.cells(record)) {
+            *to = from.load(Ordering::Relaxed);
+        }
+        self.present(record)
+    }
+
+    /// Replaces a record; `None` makes it absent.
+    pub fn store(&self, record: usize, value: Option<&[u64]>) {
+        let cells = self.cells(record);
+        match value {
+            Some(value) => {
+                cells.iter().zip(value).for_each(|(to, &from)| to.store(from, Ordering::Relaxed));
+            }
+            None => cells.iter().for_each(|cell| cell.store(0, Ordering::Relaxed)),
+        }
+        self.present.set(record, value.is_some());
+    }
+
+    /// Makes a record what it is in another table of the same shape.
+    pub fn copy(&self, record: usize, from: &Self) {
+        for (to, from) in self.cells(record).iter().zip(from.cells(record)) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.present.set(record, from.present(record));
+    }
+}

@@ -1,0 +1,295 @@
+//! A transaction on its way: the locks that it holds and the writes that it keeps to itself.
+
+use crate::contract::{Concurrent, Journal, Writes, Written};
+use crate::epochs::Section;
+use crate::locks::{Conflict, Locks};
+use crate::mutant::{Mutant, Mutation};
+use crate::shape::Shape;
+
+/// What the transactions of all workers share.
+#[derive(Debug)]
+pub(crate) struct Core<A, J> {
+    pub(crate) state: A,
+    pub(crate) journal: J,
+    pub(crate) locks: Locks,
+    pub(crate) shape: Shape,
+    pub(crate) mutation: Mutation,
+}
+
+/// A record that a transaction has locked.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    record: usize,
+    exclusive: bool,
+    /// Where it stands among the written ones.
+    written: Option<usize>,
+}
+
+/// Below so many locks a look through all is quicker than an index.
+const FEW: usize = 16;
+
+/// Room that a worker's transactions use one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    held: Vec<Held>,
+    /// Where each locked record stands in `held`, from the first [`FEW`] on.
+    index: std::collections::HashMap<usize, usize>,
+    written: Vec<Written>,
+    values: Vec<u64>,
+}
+
+impl Scratch {
+    fn find(&self, record: usize) -> Option<usize> {
+        match self.held.len() {
+            0..=FEW => self.held.iter().position(|it| it.record == record),
+            _ => self.index.get(&record).copied(),
+        }
+    }
+
+    fn push(&mut self, held: Held) -> usize {
+        let at = self.held.len();
+        self.held.push(held);
+        if at == FEW {
+            let all = self.held.iter().enumerate();
+            self.index.extend(all.map(|(at, held)| (held.record, at)));
+        } else if at > FEW {
+            self.index.insert(held.record, at);
+        }
+        at
+    }
+
+    fn writes(&self, width: usize) -> Writes<'_> {
+        Writes { width, written: &self.written, values: &self.values }
+    }
+
+    fn clear(&mut self) {
+        self.held.clear();
+        self.index.clear();
+        self.written.clear();
+        self.values.clear();
+    }
+}
+
+/// A transaction on its way, given to the closure of [`Worker::run`](crate::Worker::run). Each call
+/// may answer [`Conflict`]; pass it on by `?`, and the transaction runs again.
+///
+/// Records are counted from 0, words within a record as well; both panic if out of bounds, which
+/// aborts the transaction. A record that was never written is absent and its words are zero.
+#[derive(Debug)]
+pub struct Transaction<'w, A: Concurrent, J: Journal> {
+    core: &'w Core<A, J>,
+    worker: usize,
+    age: u64,
+    scratch: &'w mut Scratch,
+    /// A call has answered [`Conflict`]: whatever the closure says, it runs again.
+    refused: bool,
+    /// What the mistake `SideAtStart` announces at the start.
+    early: Option<Section<'w>>,
+}
+
+impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
+    pub(crate) fn new(
+        core: &'w Core<A, J>,
+        worker: usize,
+        age: u64,
+        scratch: &'w mut Scratch,
+    ) -> Self {
+        scratch.clear();
+        let early = core.mutation.is(Mutant::SideAtStart);
+        let early = early.then(|| core.state.epochs().enter(worker, A::open));
+        Self { core, worker, age, scratch, refused: false, early }
+    }
+
+    fn locks(&self) -> &'w Locks {
+        &self.core.locks
+    }
+
+    /// Where the lock of `record` stands, which is taken if it is not held so yet.
+    fn lock(&mut self, record: usize, exclusive: bool) -> Result<usize, Conflict> {
+        let (records, locks) = (self.core.shape.records, self.locks());
+        assert!(record < records, "record {record} of {records}");
+        if self.refused {
+            return Err(Conflict(()));
+        }
+        let found = self.scratch.find(record);
+        let taken = match found {
+            Some(at) if self.scratch.held[at].exclusive || !exclusive => return Ok(at),
+            Some(_) => locks.upgrade(record, self.age),
+            None if exclusive => locks.exclude(record, self.age),
+            None => locks.share(record, self.age),
+        };
+        self.refused = taken.is_err();
+        taken?;
+        match found {
+            Some(at) => {
+                self.scratch.held[at].exclusive = true;
+                Ok(at)
+            }
+            None => Ok(self.scratch.push(Held { record, exclusive, written: None })),
+        }
+    }
+
+    /// A word of a record; zero if it is absent.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn read(&mut self, record: usize, word: usize) -> Result<u64, Conflict> {
+        let width = self.core.shape.words;
+        assert!(word < width, "word {word} of {width}");
+        let at = self.lock(record, false)?;
+        Ok(match self.scratch.held[at].written {
+            Some(at) => self.scratch.values[self.scratch.written[at].start + word],
+            None => self.core.state.newest(record).word(record, word),
+        })
+    }
+
+    /// Copies all words of a record into `into` and says whether it is present. Panics if `into`
+    /// has another length than a record.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn load(&mut self, record: usize, into: &mut [u64]) -> Result<bool, Conflict> {
+        assert_eq!(into.len(), self.core.shape.words, "words of a record");
+        let at = self.lock(record, false)?;
+        Ok(match self.scratch.held[at].written {
+            Some(at) => {
+                let Written { start, present, .. } = self.scratch.written[at];
+                into.copy_from_slice(&self.scratch.values[start..][..into.len()]);
+                present
+            }
+            None => self.core.state.newest(record).load(record, into),
+        })
+    }
+
+    /// Whether a record is present.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn present(&mut self, record: usize) -> Result<bool, Conflict> {
+        let at = self.lock(record, false)?;
+        Ok(match self.scratch.held[at].written {
+            Some(at) => self.scratch.written[at].present,
+            None => self.core.state.newest(record).present(record),
+        })
+    }
+
+    /// The new value of a record, which is its old one at first.
+    fn edit(&mut self, record: usize) -> Result<&mut Written, Conflict> {
+        let at = self.lock(record, true)?;
+        let to = match self.scratch.held[at].written {
+            Some(to) => to,
+            None => {
+                let (to, start) = (self.scratch.written.len(), self.scratch.values.len());
+                self.scratch.values.resize(start + self.core.shape.words, 0);
+                let present =
+                    self.core.state.newest(record).load(record, &mut self.scratch.values[start..]);
+                self.scratch.written.push(Written { record, start, present });
+                self.scratch.held[at].written = Some(to);
+                to
+            }
+        };
+        Ok(&mut self.scratch.written[to])
+    }
+
+    /// Replaces a word of a record, which is present from then on.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn write(&mut self, record: usize, word: usize, value: u64) -> Result<(), Conflict> {
+        self.update(record, word, |_| value)
+    }
+
+    /// Replaces a word of a record by what `patch` makes of it.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn update(
+        &mut self,
+        record: usize,
+        word: usize,
+        patch: impl FnOnce(u64) -> u64,
+    ) -> Result<(), Conflict> {
+        let width = self.core.shape.words;
+        assert!(word < width, "word {word} of {width}");
+        let edited = self.edit(record)?;
+        edited.present = true;
+        let start = edited.start;
+        let value = &mut self.scratch.values[start + word];
+        *value = patch(*value);
+        Ok(())
+    }
+
+    /// Replaces a record. Panics if `words` has another length than a record.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn store(&mut self, record: usize, words: &[u64]) -> Result<(), Conflict> {
+        assert_eq!(words.len(), self.core.shape.words, "words of a record");
+        let edited = self.edit(record)?;
+        edited.present = true;
+        let start = edited.start;
+        self.scratch.values[start..][..words.len()].copy_from_slice(words);
+        Ok(())
+    }
+
+    /// Makes a record present unless it is; says whether it has.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn insert(&mut self, record: usize, words: &[u64]) -> Result<bool, Conflict> {
+        let absent = !self.present(record)?;
+        if absent {
+            self.store(record, words)?;
+        }
+        Ok(absent)
+    }
+
+    /// Makes a record absent; says whether it was present.
+    ///
+    /// # Errors
+    /// [`Conflict`], as every call.
+    pub fn delete(&mut self, record: usize) -> Result<bool, Conflict> {
+        if !self.present(record)? {
+            return Ok(false);
+        }
+        let width = self.core.shape.words;
+        let edited = self.edit(record)?;
+        edited.present = false;
+        let start = edited.start;
+        self.scratch.values[start..][..width].fill(0);
+        Ok(true)
+    }
+
+    /// Installs the writes and notes the commit, with all locks held; `false` if the transaction
+    /// has to run again.
+    pub(crate) fn commit(mut self) -> bool {
+        if self.refused {
+            return false;
+        }
+        if self.scratch.written.is_empty() {
+            return true;
+        }
+        let Core { state, journal, .. } = self.core;
+        let section = self.early.take();
+        let section = section.unwrap_or_else(|| state.epochs().enter(self.worker, A::open));
+        let writes = self.scratch.writes(self.core.shape.words);
+        let reads = self.scratch.held.iter().map(|it| it.record);
+        state.install(self.worker, section.epoch, &writes, |image| {
+            journal.commit(self.worker, image, &writes, reads);
+        });
+        true
+    }
+}
+
+impl<A: Concurrent, J: Journal> Drop for Transaction<'_, A, J> {
+    /// Releases all locks, after a commit, an abort or a panic.
+    fn drop(&mut self) {
+        for held in &self.scratch.held {
+            match held.exclusive {
+                true => self.core.locks.release_exclusive(held.record),
+                false => self.core.locks.release_shared(held.record),
+            }
+        }
+        self.scratch.held.clear();
+    }
+}

@@ -1,0 +1,184 @@
+//! Every algorithm under racing workers, against an oracle: each image equals the state after the
+//! commits that the journal numbered for it, those are closed under what transactions have seen of
+//! one another, and clients read what was committed last. Every mistake must be found.
+
+mod oracle;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use oracle::{Commits, Copy, compare};
+use stillframe_transactions::algorithms::{ALL, Visitor, with};
+use stillframe_transactions::{Completeness, Concurrent, Deadlock, Engine, Settings, Stop};
+
+/// Random numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
+    }
+}
+
+/// A race of workers and images, and what was wrong with it.
+#[derive(Clone, Copy)]
+struct Race {
+    records: usize,
+    words: usize,
+    workers: usize,
+    transactions: usize,
+    deadlock: Deadlock,
+    seed: u64,
+}
+
+impl Race {
+    const SMALL: Self = Self {
+        records: 12,
+        words: 3,
+        workers: 3,
+        transactions: 400,
+        deadlock: Deadlock::NoWait,
+        seed: 1,
+    };
+}
+
+/// Runs random transactions on all workers while images are taken back to back, every third of them
+/// given up or refused by its sink.
+fn race<A: Concurrent>(race: Race) -> Result<(), String> {
+    let Race { records, words, workers, transactions, deadlock, seed } = race;
+    let settings = Settings::new(records, words).workers(workers).deadlock(deadlock);
+    let engine: Engine<A, Commits> =
+        Engine::with_journal(settings, Commits::new(records)).map_err(|error| error.to_string())?;
+    let over = AtomicBool::new(false);
+    let images = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..workers as u64)
+            .map(|client| {
+                let engine = &engine;
+                scope.spawn(move || clients_work(engine, transactions, seed * 1000 + client))
+            })
+            .collect();
+        let images = scope.spawn(|| take_images(&engine, &over, seed));
+        let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        over.store(true, Ordering::Relaxed);
+        let images = images.join().map_err(|_| "the images panicked".to_owned())?;
+        for client in ended {
+            client.map_err(|_| "a client panicked".to_owned())??;
+        }
+        Ok::<_, String>(images)
+    })?;
+    engine.journal().check()?;
+    if A::INFO.image == Completeness::Nothing {
+        return Ok(());
+    }
+    compare(engine.journal().commits(), &images)
+}
+
+/// Random transactions. Each write of a record has a number of its own, which all words repeat, so
+/// that a client can tell a torn read and a stale one.
+fn clients_work<A: Concurrent>(
+    engine: &Engine<A, Commits>,
+    transactions: usize,
+    seed: u64,
+) -> Result<(), String> {
+    let mut worker = engine.worker().map_err(|error| error.to_string())?;
+    let mut random = Random(seed);
+    let shape = engine.shape();
+    for _ in 0..transactions {
+        let records: Vec<usize> =
+            (0..1 + random.below(4)).map(|_| random.below(shape.records)).collect();
+        let kinds: Vec<usize> = records.iter().map(|_| random.below(10)).collect();
+        let aborts = random.below(10) == 0;
+        let done = worker.run(|tx| {
+            let mut seen = vec![0; shape.words];
+            let mut own = BTreeMap::new();
+            for (&record, kind) in records.iter().zip(&kinds) {
+                let present = tx.load(record, &mut seen)?;
+                let newest = own.get(&record).copied();
+                let newest = newest.unwrap_or_else(|| engine.journal().newest(record));
+                if present != (newest != 0) || seen.iter().any(|&word| word != newest) {
+                    let wrong = format!("record {record} reads as {seen:?}, not {newest}");
+                    return Err(Stop::Abort(wrong));
+                }
+                match kind {
+                    0 => {
+                        tx.delete(record)?;
+                        own.insert(record, 0);
+                    }
+                    1..=3 => {}
+                    _ => {
+                        let number = oracle::next();
+                        tx.store(record, &vec![number; shape.words])?;
+                        own.insert(record, number);
+                    }
+                }
+            }
+            if aborts { Err(Stop::Abort(String::new())) } else { Ok(()) }
+        });
+        match done {
+            Err(wrong) if !wrong.is_empty() => return Err(wrong),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Images back to back; what each one that was kept holds.
+fn take_images<A: Concurrent>(
+    engine: &Engine<A, Commits>,
+    over: &AtomicBool,
+    seed: u64,
+) -> Vec<(u64, BTreeMap<usize, Vec<u64>>)> {
+    let mut random = Random(seed ^ 0xABCD);
+    let mut images = Vec::new();
+    let mut merged = BTreeMap::new();
+    loop {
+        let last = over.load(Ordering::Relaxed);
+        let image = engine.begin().expect("the one before has ended");
+        let number = image.number();
+        let mut copy = Copy::default();
+        match random.below(6) {
+            0 if !last => {
+                drop(image);
+                continue;
+            }
+            1 if !last => copy.takes = random.below(engine.shape().records),
+            _ => {}
+        }
+        if image.capture(&mut copy).is_ok() {
+            copy.merge::<A>(&mut merged);
+            images.push((number, merged.clone()));
+        }
+        std::thread::yield_now();
+        if last {
+            return images;
+        }
+    }
+}
+
+struct Racing(Race);
+
+impl Visitor for Racing {
+    type Output = Result<(), String>;
+    fn visit<A: Concurrent>(self) -> Self::Output {
+        race::<A>(self.0)
+    }
+}
+
+#[test]
+fn images_are_prefixes_of_the_commit_order() {
+    let long = std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1");
+    for seed in 1..=if long { 200 } else { 4 } {
+        for deadlock in [Deadlock::NoWait, Deadlock::WaitDie] {
+            for (records, words, workers) in [(12, 3, 3), (2, 1, 2), (300, 2, 4), (1, 5, 3)] {
+                let race = Race { records, words, workers, deadlock, seed, ..Race::SMALL };
+                for info in ALL {
+                    let ran = with(info.name, Racing(race)).expect("it is in the registry");
+                    ran.unwrap_or_else(|wrong| panic!("{}, seed {seed}: {wrong}", info.name));
+                }
+            }
+        }
+    }
+}
