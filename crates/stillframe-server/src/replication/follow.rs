@@ -6,7 +6,7 @@
 //!   turn, so that clients get LOADING meanwhile.
 //! - The offset of the data is the end of the stream: applied bytes are added to it, one for one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::apply::apply;
 use super::failure::Failure;
@@ -14,8 +14,8 @@ use super::follower::Follower;
 use super::link::{Link, Question, Step};
 use crate::state::ServerState;
 
-/// Reads of one turn.
-const READS_PER_TURN: usize = 16;
+/// Longest time that the stream takes of a turn, beyond one read: clients wait meanwhile.
+const SLICE: Duration = Duration::from_millis(2);
 
 /// Most bytes of requests to read while a pause holds them.
 const POSTPONED_BYTES_MAX: usize = 1 << 20;
@@ -85,8 +85,13 @@ impl Follower<'_> {
         if !waits && std::mem::take(&mut link.postponed) {
             self.advance(link)?;
         }
-        for round in 0..READS_PER_TURN {
-            if waits && link.input.len() >= POSTPONED_BYTES_MAX || !link.read()? {
+        let start = Instant::now();
+        loop {
+            let ends = start.elapsed() > SLICE;
+            if let Some(following) = &mut self.state.replication.following {
+                following.more = ends;
+            }
+            if ends || waits && link.input.len() >= POSTPONED_BYTES_MAX || !link.read()? {
                 break;
             }
             if let Some(following) = &mut self.state.replication.following {
@@ -94,7 +99,6 @@ impl Follower<'_> {
                 if let Some(session) = &mut following.session {
                     session.active = now;
                 }
-                following.more = round + 1 == READS_PER_TURN;
             }
             if waits {
                 link.postponed = true;
