@@ -31,10 +31,13 @@ trait Store: Sync {
     }
 }
 
+/// Makes an empty store.
+type Make = fn() -> Box<dyn Store>;
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let images = words.first().map_or(20, |it| it.parse().expect("a number of images"));
-    let stores: [(&str, fn() -> Box<dyn Store>); 7] = [
+    let stores: [(&str, Make); 7] = [
         ("im 15.1.0", || Box::new(maps::Im::default())),
         ("imbl 7.0.2", || Box::new(maps::Imbl::default())),
         ("surrealmx 0.23.0", || Box::new(surreal::Old::default())),

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::HuntError;
-use crate::image::{self, Image};
+use crate::image::{self, Reading};
 use crate::judge::{Class, Fault, Judge};
 use crate::link::Link;
 use crate::plan::Plan;
@@ -226,7 +226,7 @@ impl<'a> Hunter<'a> {
     fn label(
         &mut self,
         synced: &mut Synced<'_>,
-        image: &mut Image,
+        image: &mut Reading,
         whole: bool,
     ) -> Result<Option<String>, HuntError> {
         let Synced { offset, ref repl_id, .. } = *synced;

@@ -12,7 +12,7 @@ use crate::content::{Content, Contents};
 
 /// What an image holds of the hunter's keys, and what it says of itself.
 #[derive(Debug, Default)]
-pub(crate) struct Image {
+pub(crate) struct Reading {
     pub(crate) contents: Contents,
     pub(crate) repl_id: Option<String>,
     pub(crate) repl_offset: Option<i64>,
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 9;
 ///
 /// # Errors
 /// One sentence about bytes that are no image.
-pub(crate) fn read(mut bytes: Vec<u8>, prefix: &[u8]) -> Result<Image, String> {
+pub(crate) fn read(mut bytes: Vec<u8>, prefix: &[u8]) -> Result<Reading, String> {
     lower(&mut bytes)?;
     let length = bytes.len() as u64;
     decode(Decoder::new(&bytes[..]).with_file_bytes(length), prefix)
@@ -57,8 +57,8 @@ fn lower(bytes: &mut [u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn decode(mut decoder: Decoder<&[u8]>, prefix: &[u8]) -> Result<Image, DecodeError> {
-    let mut image = Image::default();
+fn decode(mut decoder: Decoder<&[u8]>, prefix: &[u8]) -> Result<Reading, DecodeError> {
+    let mut image = Reading::default();
     // The collection under way, if it is one of ours.
     let mut open = None;
     while let Some(event) = decoder.next()? {
@@ -101,6 +101,8 @@ fn empty(kind: Collection) -> Content {
         Collection::Set => Content::Set(BTreeSet::new()),
         Collection::Sorted => Content::Sorted(BTreeMap::new()),
         Collection::Hash => Content::Hash(BTreeMap::new()),
+        // No transaction writes one.
+        Collection::Stream => Content::Text(b"a stream".to_vec()),
     }
 }
 

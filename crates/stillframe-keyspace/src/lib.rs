@@ -37,7 +37,7 @@ pub use collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use collection::kind::Type;
 pub use collection::limits::Limits;
 pub use collection::stream::{
-    Consumer, Fields, Group, Pending, Stream, StreamEdit, StreamEntry, StreamId, Text,
+    Consumer, Fields, Group, Names, Pending, Stream, StreamEdit, StreamEntry, StreamId, Text,
 };
 pub use collection::views::{Hash, List, Set, Sorted};
 pub use collection::warm::Named;

@@ -22,13 +22,13 @@ impl Libraries {
     }
 
     /// Adds one.
-    pub fn add(&mut self, source: &[u8]) {
+    pub(crate) fn add(&mut self, source: &[u8]) {
         self.sources.push(source.into());
         self.version += 1;
     }
 
     /// Replaces all.
-    pub fn set(&mut self, sources: Vec<Arc<[u8]>>) {
+    pub(crate) fn set(&mut self, sources: Vec<Arc<[u8]>>) {
         self.sources = sources;
         self.version += 1;
     }

@@ -2,10 +2,10 @@
 //!
 //! Reading order: `slots` (the memory model), `entry` (one entry in memory) and `value` (what it
 //! holds), `limbo` and `reclaim` (where entries go that leave), `word_sink` (the snapshotter's
-//! side), `index` (from the hash of a key to slot and entry). `spaces` knows the database of an
-//! entry, `access` when a slot was used. All unsafe code of this crate is here: in `entry`
-//! (layout and handles), and in `slots` and `word_sink` where words become entries, for the writer
-//! and for the snapshotter.
+//! side), `index` (from the hash of a key to slot and entry) and `slot_set` (its slots, in order).
+//! `spaces` knows the database of an entry, `access` when a slot was used. All unsafe code of this
+//! crate is here: in `entry` (layout and handles), and in `slots` and `word_sink` where words
+//! become entries, for the writer and for the snapshotter.
 
 pub(crate) mod access;
 pub(crate) mod chunks;
@@ -14,6 +14,7 @@ pub(crate) mod index;
 mod limbo;
 pub(crate) mod mutants;
 mod reclaim;
+pub(crate) mod slot_set;
 pub(crate) mod slots;
 pub(crate) mod spaces;
 pub(crate) mod value;

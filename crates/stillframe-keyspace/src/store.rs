@@ -5,7 +5,7 @@
 //!   their keys. An entry is live if it is younger than the last clear of its database.
 //! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline.
 //! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is
-//!   O(1). A walk over slots (scan, images) knows them by their era.
+//!   O(1). Images, which walk over all slots, know them by their era.
 //! - K4: an entry carries not the number of its database but its *space*; the two are permutations
 //!   of each other, so that databases are swapped in O(1). An image has the permutation of its
 //!   beginning.
@@ -27,6 +27,7 @@ pub(crate) mod write;
 
 use std::collections::VecDeque;
 use std::hash::RandomState;
+use std::sync::Arc;
 
 use stillframe::algorithms::any::Any;
 use stillframe::{
@@ -84,8 +85,7 @@ pub struct Keyspace<A: Algorithm = Any> {
     pub(crate) spares_expired: bool,
     /// The database whose turn it is in the search for expired keys.
     pub(crate) expire_turn: usize,
-    /// Libraries of functions, which no command on keys touches.
-    pub libraries: Libraries,
+    libraries: Libraries,
 }
 
 #[derive(Default)]
@@ -227,10 +227,10 @@ impl<A: Algorithm> Keyspace<A> {
         self.dbs[db].expiries.len()
     }
 
-    /// Calls `f` for the next `budget` keys of `db` from `cursor` on (0 to begin), or for fewer if
-    /// many slots are empty or belong to other databases, and returns the next cursor, 0 at the
-    /// end. A scan meets a key that exists from the first call to the last exactly once, whatever
-    /// else changes.
+    /// Calls `f` for the next `budget` keys of `db` from `cursor` on (0 to begin), and returns the
+    /// next cursor, 0 at the end. Empty slots and those of other databases count for nothing. A
+    /// scan meets a key that exists from the first call to the last exactly once, whatever else
+    /// changes.
     pub fn scan(
         &mut self,
         db: usize,
@@ -239,30 +239,24 @@ impl<A: Algorithm> Keyspace<A> {
         now: i64,
         mut f: impl FnMut(&Entry),
     ) -> u64 {
-        /// Slots visited in any case, so that a database of few keys beside a large one, or where a
-        /// large one was, does not take a request for each ten slots.
-        const LOOKED_AT: usize = 1024;
         let used = self.slots.used();
-        let cursor = Cursor::read(cursor, used);
-        let last = cursor.end().min(used);
-        let start = cursor.next.min(last);
-        let furthest = start.saturating_add(budget.max(LOOKED_AT)).min(last);
-        let (mut end, mut left) = (start, budget.max(1));
-        while end < furthest && left > 0 {
-            let slot = end;
-            end += 1;
-            let Some(entry) = self.slots.entry(slot as u32) else { continue };
-            if entry.space() != self.spaces.of_db(db) || !self.is_live(entry) {
-                continue;
+        let mut cursor = Cursor::read(cursor, used);
+        let end = cursor.end().min(used);
+        let mut left = budget.max(1);
+        while let Some(slot) = self.dbs[db].index.slots().next(cursor.next)
+            && (slot as usize) < end
+        {
+            cursor = cursor.at(slot as usize);
+            if left == 0 {
+                return cursor.write();
             }
             left -= 1;
-            if entry.is_expired(now) {
-                self.delete_if_expired(slot as u32, now);
-            } else {
-                f(entry);
+            cursor = cursor.at(slot as usize + 1);
+            if !self.delete_if_expired(slot, now) {
+                f(self.at(slot));
             }
         }
-        if end == last { 0 } else { cursor.at(end).write() }
+        0
     }
 
     /// A key of `db` chosen by `random`, which yields 64 random bits a call.
@@ -286,7 +280,7 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Calls `f` for every key of `db`, in no order.
     pub fn for_each(&mut self, db: usize, now: i64, f: impl FnMut(&Entry)) {
-        let entries = self.dbs[db].index.slots().filter_map(|slot| self.slots.entry(slot));
+        let entries = self.dbs[db].index.slots().iter().map(|slot| self.at(slot));
         entries.filter(|entry| !entry.is_expired(now)).for_each(f);
     }
 
@@ -300,9 +294,10 @@ impl<A: Algorithm> Keyspace<A> {
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         self.known.forget_all(); // K5
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
-        self.condemned.push_back(Condemned { slots: Box::new(index.into_slots()), bytes });
-        let bytes = expiries.len() * size_of::<u32>();
-        self.slots.reclaimer().drop_later(expiries, bytes);
+        let (slots, index, index_bytes) = index.into_slots();
+        self.condemned.push_back(Condemned { slots: Box::new(slots.into_slots()), bytes });
+        let bytes = index_bytes + expiries.len() * size_of::<u32>();
+        self.slots.reclaimer().drop_later((index, expiries), bytes);
     }
 
     /// Deletes every key, like [`clear`](Self::clear).
@@ -314,6 +309,22 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn reset(&mut self) {
         self.clear_all();
         self.libraries.set(Vec::new());
+    }
+
+    /// The libraries of functions, which no command on keys touches.
+    #[must_use]
+    pub fn libraries(&self) -> &Libraries {
+        &self.libraries
+    }
+
+    /// Adds a library.
+    pub fn add_library(&mut self, source: &[u8]) {
+        self.libraries.add(source);
+    }
+
+    /// Replaces all libraries.
+    pub fn set_libraries(&mut self, sources: Vec<Arc<[u8]>>) {
+        self.libraries.set(sources);
     }
 
     /// Swaps the contents of two databases, in O(1). An image under way shows them as they were.
@@ -362,6 +373,12 @@ impl<A: Algorithm> Keyspace<A> {
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.slots.progress().clone()
+    }
+
+    /// The limits of compact encodings.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The limits up to which collections count as packed; see [`Limits`].

@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use crate::elements::{Elements, Problem};
+use crate::elements::Elements;
+use crate::error::Problem;
 use crate::format::*;
 use crate::payload::{PayloadError, verified, versioned};
 use crate::source::{Source, damaged, trim};

@@ -8,25 +8,12 @@
 use std::io::Read;
 use std::ops::Range;
 
+use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, damaged, trim};
+use crate::streams::Streams;
 use crate::unpack::{Flaw, Form, Item, Walk};
 use crate::{Collection, DecodeError, Element};
-
-/// Why there is no next element.
-#[derive(Debug)]
-pub(crate) enum Problem {
-    /// The file is at fault.
-    File(DecodeError),
-    /// The bytes of the value are at fault, at this offset: to be reported with its key.
-    Value { offset: u64, what: String },
-}
-
-impl From<DecodeError> for Problem {
-    fn from(error: DecodeError) -> Self {
-        Problem::File(error)
-    }
-}
 
 /// How the elements lie in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +28,13 @@ enum Layout {
     Nodes(Form),
     /// In strings that are packed or not, as a number before each says.
     Mixed,
+    /// Those of a stream, of a form by its type.
+    Stream(u8),
 }
 
 /// The kind and layout of values of type `kind`; `None` if they are no collections.
 fn layout(kind: u8) -> Option<(Collection, Layout)> {
-    use Collection::{Hash, List, Set, Sorted};
+    use Collection::{Hash, List, Set, Sorted, Stream};
     Some(match kind {
         TYPE_LIST => (List, Layout::Plain),
         TYPE_SET => (Set, Layout::Plain),
@@ -61,6 +50,7 @@ fn layout(kind: u8) -> Option<(Collection, Layout)> {
         TYPE_HASH_LISTPACK => (Hash, Layout::Packed(Form::Listpack)),
         TYPE_SORTED_LISTPACK => (Sorted, Layout::Packed(Form::Listpack)),
         TYPE_LIST_NODES => (List, Layout::Mixed),
+        TYPE_STREAM_FIRST | TYPE_STREAM | TYPE_STREAM_THIRD => (Stream, Layout::Stream(kind)),
         _ => return None,
     })
 }
@@ -81,6 +71,7 @@ pub(crate) struct Elements {
     first: Vec<u8>,
     second: Vec<u8>,
     texts: [NumberText; 2],
+    streams: Streams,
 }
 
 /// An element whose bytes are in the buffers.
@@ -108,6 +99,7 @@ impl Elements {
             first: Vec::new(),
             second: Vec::new(),
             texts: [[0; 32]; 2],
+            streams: Streams::up_to(most),
         }
     }
 
@@ -126,6 +118,9 @@ impl Elements {
         (self.kind, self.layout) = layout(kind)
             .ok_or_else(|| damaged(at, format!("a value of type {kind} is no collection")))?;
         self.walk = None;
+        if let Layout::Stream(kind) = self.layout {
+            return Ok((self.kind, self.streams.begin(source, kind)?));
+        }
         if let Layout::Packed(form) = self.layout {
             self.left = 0;
             self.unpack(source, form)?;
@@ -144,6 +139,7 @@ impl Elements {
         source: &mut Source<R>,
     ) -> Result<Option<Element<'_>>, Problem> {
         let found = match self.layout {
+            Layout::Stream(_) => return self.streams.next(source),
             Layout::Plain | Layout::TextScores => self.read(source)?,
             Layout::Packed(form) | Layout::Nodes(form) => self.packed(source, form)?,
             Layout::Mixed => self.packed(source, Form::Listpack)?,
@@ -179,7 +175,7 @@ impl Elements {
         }
         source.text_up_to(self.most, &mut self.first)?;
         Ok(Some(match self.kind {
-            Collection::List | Collection::Set => Found::Read,
+            Collection::List | Collection::Set | Collection::Stream => Found::Read,
             Collection::Hash => {
                 source.text_up_to(self.most, &mut self.second)?;
                 Found::Read
@@ -204,7 +200,9 @@ impl Elements {
         loop {
             if let Some(first) = self.item()? {
                 return match self.kind {
-                    Collection::List | Collection::Set => Ok(Some(Found::One(first))),
+                    Collection::List | Collection::Set | Collection::Stream => {
+                        Ok(Some(Found::One(first)))
+                    }
                     Collection::Hash => {
                         let value = self.item()?.ok_or_else(|| self.alone("a field"))?;
                         Ok(Some(Found::Pair(first, value)))

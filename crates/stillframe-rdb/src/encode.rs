@@ -9,7 +9,7 @@ use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::strings::{LZF_BYTES_MAX, Strings};
 use crate::{Uses, Value, lzf};
 
-pub use streams::{Id, StreamConsumer, StreamGroup, StreamHead, StreamValue};
+pub use streams::{StreamConsumer, StreamGroup, StreamValue};
 
 /// The contents of a file's aux fields.
 #[derive(Debug, Clone, Copy)]

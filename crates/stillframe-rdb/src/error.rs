@@ -63,7 +63,7 @@ pub enum DecodeError {
     /// A key holds a type of value that this crate does not read.
     #[error(
         "key \"{key}\" of database {db} at byte {offset} is {kind}, which this server cannot hold: \
-         it has no streams and no modules"
+         it has no modules"
     )]
     UnsupportedType {
         /// Where the key's record starts.
@@ -91,4 +91,19 @@ pub enum DecodeError {
         /// Where it should have ended.
         offset: u64,
     },
+}
+
+/// Why there is no next element.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// The file is at fault.
+    File(DecodeError),
+    /// The bytes of the value are at fault, at this offset: to be reported with its key.
+    Value { offset: u64, what: String },
+}
+
+impl From<DecodeError> for Problem {
+    fn from(error: DecodeError) -> Self {
+        Problem::File(error)
+    }
 }

@@ -40,7 +40,10 @@ pub(crate) const TYPE_LIST_ZIPLISTS: u8 = 14;
 pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
 pub(crate) const TYPE_SORTED_LISTPACK: u8 = 17;
 pub(crate) const TYPE_LIST_NODES: u8 = 18;
+pub(crate) const TYPE_STREAM_FIRST: u8 = 15;
 pub(crate) const TYPE_STREAM: u8 = 19;
+/// Of Redis 7.2.
+pub(crate) const TYPE_STREAM_THIRD: u8 = 21;
 
 /// The kinds of nodes of a list: one element, or a listpack of them.
 pub(crate) const NODE_PLAIN: u64 = 1;
@@ -73,6 +76,7 @@ pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
         17 => "a sorted set (listpack)",
         18 => "a list (quicklist)",
         19 => "a stream (listpacks, second form)",
+        21 => "a stream (listpacks, third form)",
         _ => return None,
     })
 }

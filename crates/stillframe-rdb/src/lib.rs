@@ -37,8 +37,8 @@
 //!   16 17  string                                  hash, sorted set; listpacks
 //!   14     length, then ziplists                   list, by nodes
 //!   18     length, then (1 string | 2 listpack)    list, by nodes of one element or many
-//!   19                                             stream: drawn in `encode/streams`; written only
-//!   7 15 19                                        modules and streams: refused by key when read
+//!   15 19 21                                       stream: see `encode/streams`; 19 is written
+//!   7                                              a module's value: refused by key when read
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first
@@ -72,15 +72,14 @@ mod payload;
 mod scan;
 mod sheet;
 mod source;
+mod streams;
 mod strings;
 mod unpack;
 mod walk;
 
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
-pub use encode::{
-    Encoder, Head, Id, Origin, StreamConsumer, StreamGroup, StreamHead, StreamValue, Workspace,
-};
+pub use encode::{Encoder, Head, Origin, StreamConsumer, StreamGroup, StreamValue, Workspace};
 pub use error::DecodeError;
 pub use format::VERSION;
 pub use payload::{PayloadError, libraries};
@@ -120,6 +119,50 @@ pub enum Collection {
     Sorted,
     /// Fields with values.
     Hash,
+    /// Entries in the order of their ids, and groups of consumers.
+    Stream,
+}
+
+/// An id: milliseconds, and the number within them.
+pub type Id = (u64, u64);
+
+/// The numbers of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamHead {
+    /// Entries in it.
+    pub len: u64,
+    /// The id that the next entry's has to exceed.
+    pub last: Id,
+    /// The first entry's id; zeros without one.
+    pub first: Id,
+    /// The greatest id that was deleted.
+    pub deleted: Id,
+    /// Entries that were ever added.
+    pub added: u64,
+}
+
+/// Several texts, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Texts<'a> {
+    bytes: &'a [u8],
+    /// Where each ends.
+    ends: &'a [usize],
+}
+
+impl<'a> Texts<'a> {
+    /// How many they are.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.ends.len()
+    }
+
+    /// The text of that number; empty if there are fewer.
+    #[must_use]
+    pub fn get(self, index: usize) -> &'a [u8] {
+        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).unwrap_or(&0);
+        let end = self.ends.get(index);
+        end.and_then(|end| self.bytes.get(*start..*end)).unwrap_or_default()
+    }
 }
 
 /// One element of a collection.
@@ -131,4 +174,47 @@ pub enum Element<'a> {
     Pair(&'a [u8], &'a [u8]),
     /// A member of a sorted set, and its score, which is a number.
     Scored(&'a [u8], f64),
+    /// An entry of a stream. Ids rise.
+    Entry {
+        /// Its id.
+        id: Id,
+        /// The names of its fields.
+        names: Texts<'a>,
+        /// Their values.
+        values: Texts<'a>,
+        /// What gives the names, if that is not the entry itself: all entries of this number have
+        /// the same ones.
+        node: Option<u64>,
+    },
+    /// The numbers of a stream, behind its entries.
+    Head(StreamHead),
+    /// A group of consumers of the stream.
+    Group {
+        /// Its name.
+        name: &'a [u8],
+        /// The id that was last delivered to it.
+        last: Id,
+        /// How many entries it has read, if that is known.
+        read: Option<u64>,
+        /// The form of the stream has room for that number.
+        is_told: bool,
+    },
+    /// An entry that is pending in the group before.
+    Pending {
+        /// The id of the entry.
+        id: Id,
+        /// When it was last delivered, in unix milliseconds.
+        time_ms: i64,
+        /// How often.
+        count: u64,
+    },
+    /// A consumer of the group.
+    Consumer {
+        /// Its name.
+        name: &'a [u8],
+        /// When it was last seen, in unix milliseconds.
+        seen_ms: i64,
+    },
+    /// The id of an entry that is pending for the consumer before.
+    Owned(Id),
 }

@@ -11,7 +11,8 @@
 use std::io::Read;
 
 use crate::decode::named;
-use crate::elements::{Elements, Problem};
+use crate::elements::Elements;
+use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, damaged};
 use crate::walk::{VALUE_TYPES, module_value, number_of_type, value};

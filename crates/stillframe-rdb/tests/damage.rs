@@ -151,13 +151,11 @@ fn what_is_not_held_is_refused_by_name() {
     let refused = |kind: u8, words: &str| {
         let sentence = format!(
             "key \"my\\nkey\" of database 5 at byte 11 is {words}, which this server cannot hold: \
-             it has no streams and no modules"
+             it has no modules"
         );
         assert_eq!(error(&file(&[key(kind), id.clone()].concat())), sentence);
     };
     refused(7, "a value of module type \"ReJSON-RL\"");
-    refused(15, "a stream (listpacks)");
-    refused(19, "a stream (listpacks, second form)");
 
     let suffix = " cannot be loaded: this server has no modules, nor functions of a pre-release";
     let function = file(b"\xf6\x1b#!lua name=mylib\nredis.regi");
@@ -167,7 +165,7 @@ fn what_is_not_held_is_refused_by_name() {
     );
     let aux = file(&[b"\xf7", &id[..]].concat());
     assert_eq!(error(&aux), format!("data of module type \"ReJSON-RL\" at byte 9{suffix}"));
-    let long = file(&[&b"\x0f\x40\xc8"[..], &[b'k'; 200]].concat());
+    let long = file(&[&b"\x07\x40\xc8"[..], &[b'k'; 200], &id[..]].concat());
     assert!(error(&long).contains(&format!("key \"{}...\" of", "k".repeat(100))));
 }
 

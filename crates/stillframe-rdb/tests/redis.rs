@@ -11,7 +11,7 @@ use std::process::Command;
 use common::server::Redis;
 use common::*;
 use stillframe_peers::{Peer, are_here};
-use stillframe_rdb::{Crc64, DecodeError, Decoder, Encoder, Event, Head};
+use stillframe_rdb::{Crc64, Decoder, Element, Encoder, Event, Head};
 use tempfile::TempDir;
 
 /// Strings of every encoding.
@@ -177,36 +177,38 @@ fn collections_of_redis_are_read_right_in_every_form() {
 }
 
 #[test]
-fn streams_are_refused_by_name_and_libraries_read() {
-    if !are_here("streams_are_refused_by_name_and_libraries_read", &[Peer::RedisServer]) {
+fn streams_and_libraries_are_read() {
+    if !are_here("streams_and_libraries_are_read", &[Peer::RedisServer]) {
         return;
     }
     let dir = TempDir::new().expect("a temporary directory");
     let mut redis = Redis::start(dir.path(), &[]);
-    let refused = |redis: &mut Redis| {
-        assert_eq!(redis.call(&[b"SAVE"]), "OK");
-        let file = fs::read(dir.path().join("dump.rdb")).expect("redis-server has saved");
-        read(&file[..]).expect_err("it is not held")
-    };
-    assert_eq!(redis.call(&[b"XADD", b"k", b"1-1", b"f", b"v"]), "1-1");
-    let error = refused(&mut redis);
-    let DecodeError::UnsupportedType { key, kind, db: 0, .. } = &error else {
-        panic!("{error}");
-    };
-    assert_eq!((key.as_str(), kind.as_str()), ("k", "a stream (listpacks, second form)"));
-    assert_eq!(redis.call(&[b"DEL", b"k"]), "1");
+    assert_eq!(redis.call(&[b"XADD", b"k", b"1-1", b"f", b"v", b"n", b"-7"]), "1-1");
+    assert_eq!(redis.call(&[b"XADD", b"k", b"1-2", b"other", b""]), "1-2");
+    assert_eq!(redis.call(&[b"XGROUP", b"CREATE", b"k", b"g", b"1-1"]), "OK");
     let library = b"#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
     assert_eq!(redis.call(&[b"FUNCTION", b"LOAD", library]), "mylib");
     assert_eq!(redis.call(&[b"SAVE"]), "OK");
     let file = fs::read(dir.path().join("dump.rdb")).expect("redis-server has saved");
     let mut decoder = stillframe_rdb::Decoder::new(&file[..]);
-    let mut found = Vec::new();
+    let (mut found, mut entries, mut groups) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(event) = decoder.next().expect("a whole file") {
-        if let stillframe_rdb::Event::Library { source } = event {
-            found.push(source.to_vec());
+        match event {
+            Event::Library { source } => found.push(source.to_vec()),
+            Event::Element(Element::Entry { id, names, values, .. }) => {
+                let texts =
+                    (0..names.count()).map(|at| [names.get(at), values.get(at)].join(&b' '));
+                entries.push((id, texts.collect::<Vec<_>>().join(&b' ')));
+            }
+            Event::Element(Element::Group { name, last, read, .. }) => {
+                groups.push((name.to_vec(), last, read));
+            }
+            _ => {}
         }
     }
     assert_eq!(found, [library]);
+    assert_eq!(entries, [((1, 1), b"f v n -7".to_vec()), ((1, 2), b"other ".to_vec())]);
+    assert_eq!(groups, [(b"g".to_vec(), (1, 1), None)]);
 }
 
 /// Lets Redis load `file`, after its checker has seen it, and compares all that it then holds with

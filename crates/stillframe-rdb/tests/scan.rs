@@ -60,7 +60,9 @@ fn sealed(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_type_is_stepped_over() {
-    let id = [b"\x10", &[7u8; 16][..]].concat();
+    let id = [b"\x10", &1u128.to_be_bytes()[..]].concat();
+    // One entry, 0-1, with one field.
+    let node = b"\x1d\x1d\0\0\0\x0a\0\x01\x01\0\x01\x01\x01\x81a\x02\0\x01\x02\x01\0\x01\0\x01\x81v\x02\x04\x01\xff";
     let group = [
         &b"\x01\x01g\x01\x02\x03\x01"[..],
         &[7; 24], // an id and a time
@@ -70,11 +72,11 @@ fn every_type_is_stepped_over() {
         &[7; 16],
     ]
     .concat();
-    let stream = |first: &[u8]| [b"\x01", &id[..], b"\x02lp\x01\x02\x03", first, &group].concat();
+    let stream = |first: &[u8]| [b"\x01", &id[..], node, b"\x01\x02\x03", first, &group].concat();
     let first_group = group.clone();
     // The first form has no count of entries read in a group.
     let old =
-        [&b"\x01"[..], &id, b"\x02lp\x01\x02\x03\x01\x01g\x01\x02", &first_group[6..]].concat();
+        [&b"\x01"[..], &id, node, b"\x01\x02\x03\x01\x01g\x01\x02", &first_group[6..]].concat();
     let values: Vec<(u8, Vec<u8>, &str)> = vec![
         (0, b"\x01v".to_vec(), "string"),
         (1, b"\x02\x01a\x01b".to_vec(), "list"),

@@ -23,6 +23,8 @@ pub struct Caller {
     pub watched_bytes: usize,
     /// It waits for a key, and is served no further until it gets one or gives up.
     pub waits: bool,
+    /// The request under way is that of a wait, run again as one of its keys has changed.
+    pub resumed: bool,
     /// Index of the last command in the table; `usize::MAX` before the first.
     pub last_command: usize,
 }
@@ -40,6 +42,7 @@ impl Caller {
             transaction: None,
             watched_bytes: 0,
             waits: false,
+            resumed: false,
             last_command: usize::MAX,
         }
     }

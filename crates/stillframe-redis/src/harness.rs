@@ -5,7 +5,7 @@
 //! - The clock stands still until a test moves it.
 //! - HELLO, which is the server's, has a stand-in here, which says nothing.
 
-use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceOptions};
+use stillframe_keyspace::{DATABASES, Group, Keyspace, KeyspaceOptions, Stream, StreamId, Value};
 use stillframe_peers::transcript::{Stage, escape, words};
 use stillframe_resp::Protocol::{Resp2, Resp3};
 use stillframe_resp::{Limits, Out, Parser, Protocol};
@@ -277,7 +277,10 @@ impl Harness {
         let mut all = Vec::new();
         for db in 0..DATABASES {
             self.keyspace.for_each(db, i64::MIN, |entry| {
-                let value = digest::of_value(entry);
+                let mut value = digest::of_value(entry);
+                if let Value::Stream(stream) = entry.value() {
+                    value += &of_groups(stream);
+                }
                 all.push((db, escape(entry.key()), entry.expire_at(), value));
             });
         }
@@ -290,6 +293,21 @@ impl Harness {
         let data = self.table.all().iter().filter(|it| matches!(it.handler, Handler::Data(_)));
         data.map(|command| (command.name, command.has(flags::WRITE)))
     }
+}
+
+/// What the digest of a stream leaves out, but for when consumers were seen: no effect tells that.
+fn of_groups(stream: Stream<'_>) -> String {
+    let mut groups: Vec<_> = stream.groups().collect();
+    groups.sort_by_key(|group| group.name());
+    let of_group = |group: Group<'_>| {
+        let pending: Vec<_> = group.pending_from(StreamId::MIN).collect();
+        let consumers: Vec<_> = group.consumers().map(|consumer| consumer.name()).collect();
+        let head = (group.name(), group.last_id(), group.entries_read());
+        format!("{head:?} {pending:?} {consumers:?}")
+    };
+    let head = (stream.last_id(), stream.deleted_id(), stream.added());
+    let groups: Vec<_> = groups.into_iter().map(of_group).collect();
+    format!(" {head:?} {groups:?}")
 }
 
 /// Requests as clients send them, taken apart.

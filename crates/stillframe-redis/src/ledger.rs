@@ -33,6 +33,8 @@ pub struct Ledger {
     pub events: Events,
     /// EXEC is running the queued requests of a transaction.
     pub in_exec: bool,
+    /// A script is running its requests.
+    pub in_script: bool,
     /// A test has RESTORE take damaged payloads.
     pub skips_checksums: bool,
     /// The workspace of DUMP, from its first use on.
@@ -81,6 +83,7 @@ impl Ledger {
             waiters: Waiters::default(),
             events: Events::default(),
             in_exec: false,
+            in_script: false,
             skips_checksums: false,
             dump_workspace: None,
             random,
@@ -99,7 +102,8 @@ impl Ledger {
 
     /// Whether any consumer needs to know which keys expire.
     pub fn wants_expired(&self) -> bool {
-        self.effects.wanted() || !self.settings.notify.is_empty() || self.events.cached
+        let is_told = !self.settings.notify.is_empty() || self.events.cached;
+        self.effects.wanted() || is_told || self.waiters.need_keys()
     }
 
     /// Notes an event of a key. `class` is a letter of `notify-keyspace-events`.
@@ -170,12 +174,13 @@ impl Ledger {
         }
     }
 
-    /// Notes, for the log, the replicas and caches, a key that is gone without a command's deleting
-    /// it.
+    /// Notes, for the log, the replicas, caches and clients that need it, a key that is gone
+    /// without a command's deleting it.
     pub fn gone(&mut self, db: usize, key: &[u8]) {
         if self.effects.wanted() {
             self.effects.add(db, &[b"DEL", key]);
         }
+        self.waiters.touch(db, key);
         self.invalidate(key, 0);
     }
 

@@ -2,11 +2,15 @@
 
 use std::io::Read;
 
-use stillframe_keyspace::{Consumer, EditError, Group, Keyspace, Stream, StreamId, Text, Value};
+use stillframe_keyspace::{
+    Consumer, EditError, Group, Keyspace, Names, Pending, Stream, StreamEdit, StreamId, Text, Value,
+};
 use stillframe_rdb::{
     Collection, DecodeError, Decoder, Element, Encoder, Event, Head, Id, Output, StreamConsumer,
     StreamGroup, StreamHead, StreamValue, Value as Field,
 };
+
+use crate::command::read_up_to;
 
 /// Writes a value; `false`: there is no form for its type. Allocates nothing.
 pub fn encode<O: Output>(
@@ -151,6 +155,19 @@ pub enum LoadError {
         /// A field or a member.
         what: &'static str,
     },
+    /// The groups of a stream contradict themselves.
+    #[error(
+        "damaged before byte {offset}: key \"{key}\" of database {db} is a stream with a group, a \
+         consumer or a pending entry that is there twice or belongs to nobody"
+    )]
+    Pending {
+        /// Where that is found.
+        offset: u64,
+        /// The key's database.
+        db: usize,
+        /// The key, escaped.
+        key: String,
+    },
     /// There is no memory, or a collection of another type under the key.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -189,14 +206,93 @@ pub fn decode_elements<R: Read>(
                     if sorted.set(member, score).is_none())
             })
         }),
+        Collection::Stream => keyspace.edit_stream(db, key, |edit| {
+            let mut stream = StreamRead::default();
+            each(decoder, |element| stream.take(edit, element))?;
+            if stream.end_group() { Ok(()) } else { Err(Wrong::Twice { offset: decoder.offset() }) }
+        }),
     };
     read?.map_err(|wrong| match wrong {
         Wrong::Decode(error) => LoadError::Decode(error),
         Wrong::Twice { offset } => {
-            let what = if kind == Collection::Hash { "a field" } else { "a member" };
-            LoadError::Twice { offset, db, key: key.escape_ascii().to_string(), what }
+            let what = match kind {
+                Collection::Hash => "a field",
+                Collection::Stream => return LoadError::Pending { offset, db, key: shown(key) },
+                _ => "a member",
+            };
+            LoadError::Twice { offset, db, key: shown(key), what }
         }
     })
+}
+
+fn shown(key: &[u8]) -> String {
+    key.escape_ascii().to_string()
+}
+
+/// What is known of a stream that is being read.
+#[derive(Default)]
+struct StreamRead {
+    /// The names of the last node that gave some, and its number.
+    names: Option<(u64, Names)>,
+    group: Vec<u8>,
+    consumer: Vec<u8>,
+    /// What is pending in the group, by rising ids, each with whether its consumer has come.
+    pending: Vec<(Id, i64, u64, bool)>,
+}
+
+impl StreamRead {
+    /// Takes over an element; false if it contradicts those before.
+    fn take(&mut self, edit: &mut StreamEdit<'_>, element: Element<'_>) -> bool {
+        let id = |(ms, seq): Id| StreamId { ms, seq };
+        match element {
+            Element::Entry { id: at, names, values, node } => {
+                let pairs = (0..names.count()).map(|at| (names.get(at), values.get(at)));
+                let Some(node) = node else { return edit.add(id(at), pairs) };
+                let kept = self.names.filter(|(of, _)| *of == node).map(|(_, kept)| kept);
+                let kept = kept.unwrap_or_else(|| edit.keep_names(pairs.clone().map(|(it, _)| it)));
+                self.names = Some((node, kept));
+                edit.add_named(id(at), kept, pairs)
+            }
+            Element::Head(head) => {
+                edit.set_last_id(id(head.last));
+                edit.set_deleted_id(id(head.deleted));
+                edit.set_added(head.added);
+                true
+            }
+            Element::Group { name, last, read, is_told } => {
+                let is_whole = self.end_group();
+                name.clone_into(&mut self.group);
+                let last = id(last);
+                let read = if is_told { read } else { read_up_to(edit.view(), last) };
+                edit.create_group(name, last, read) && is_whole
+            }
+            Element::Pending { id, time_ms, count } => {
+                let rises = self.pending.last().is_none_or(|last| last.0 < id);
+                self.pending.push((id, time_ms, count, false));
+                rises
+            }
+            Element::Consumer { name, seen_ms } => {
+                name.clone_into(&mut self.consumer);
+                edit.see_consumer(&self.group, name, seen_ms)
+            }
+            Element::Owned(owned) => {
+                let found = self.pending.binary_search_by_key(&owned, |pending| pending.0);
+                let Some((_, time_ms, count, taken)) = found.ok().map(|at| &mut self.pending[at])
+                else {
+                    return false;
+                };
+                let consumer = &self.consumer;
+                let pending = Pending { id: id(owned), consumer, time_ms: *time_ms, count: *count };
+                !std::mem::replace(taken, true) && edit.deliver(&self.group, pending)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether all that is pending has its consumer.
+    fn end_group(&mut self) -> bool {
+        self.pending.drain(..).all(|(.., taken)| taken)
+    }
 }
 
 enum Wrong {
@@ -227,9 +323,10 @@ pub fn skip_elements<R: Read>(decoder: &mut Decoder<R>) -> Result<(), DecodeErro
 #[cfg(test)]
 mod tests {
     use stillframe_keyspace::{Keyspace, KeyspaceOptions, Pending, StreamId, Value};
-    use stillframe_rdb::{Encoder, Head};
+    use stillframe_peers::{Random, rounds};
+    use stillframe_rdb::{Collection, Decoder, Encoder, Event, Head};
 
-    use super::encode;
+    use super::{decode_elements, encode};
 
     /// What DUMP of redis-server 7.0.15 gives for the same stream, without compression.
     const DUMPED: &str = "\
@@ -276,5 +373,171 @@ mod tests {
         encoder.finish_payload().expect("memory takes all");
         let text: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(text, DUMPED);
+
+        let mut decoder = Decoder::of_payload(&payload).expect("a sound payload");
+        let Ok(Some(Event::Begin { kind, .. })) = decoder.next() else { panic!("no collection") };
+        decode_elements(&mut decoder, &mut keyspace, 0, b"again", kind).expect("it is whole");
+        let mut shown = |key: &[u8]| {
+            format!("{:?}", keyspace.get(0, key, 0).map(stillframe_keyspace::Entry::value))
+        };
+        assert_eq!(shown(b"again"), shown(b"k"));
+    }
+
+    /// Long names of many short entries are written once, and read once.
+    #[test]
+    fn names_that_entries_share_take_their_bytes_once_in_memory_and_in_files() {
+        let options = KeyspaceOptions::default();
+        let mut keyspace: Keyspace = Keyspace::create(&options).expect("memory");
+        let name = vec![b'n'; 1 << 17];
+        const ENTRIES: u64 = 3000;
+        let edited = keyspace.edit_stream(0, b"k", |stream| {
+            let names = stream.keep_names([&name[..]].into_iter());
+            let id = |ms| StreamId { ms, seq: 0 };
+            let fields = [(&name[..], &b"v"[..])].into_iter();
+            (1..=ENTRIES).all(|ms| stream.add_named(id(ms), names, fields.clone()))
+        });
+        assert!(edited.expect("memory"));
+        let payload = payload_of(&mut keyspace, b"k", false);
+        let most = 2 * (name.len() + 100 * ENTRIES as usize);
+        assert!(payload.len() < most, "{} bytes in a file", payload.len());
+        keyspace.remove(0, b"k");
+        read(&mut keyspace, &payload, b"again").expect("it was written just now");
+        let booked = keyspace.stats().entry_bytes;
+        assert!(booked < most, "{booked} bytes in memory");
+        assert_eq!(payload_of(&mut keyspace, b"again", false), payload);
+    }
+
+    /// The same entries and groups as Redis 5.0 to 6.2 write them (type 15), and 7.2 (type 21): by
+    /// hand, after `rdb.c` of those.
+    #[test]
+    fn streams_of_other_releases_are_read_from_their_bytes() {
+        let options = KeyspaceOptions::default();
+        let mut keyspace: Keyspace = Keyspace::create(&options).expect("memory");
+        let nodes = &DUMPED[2..DUMPED.find("03090901").expect("the numbers")];
+        let id = |ms: u8, seq: u8| format!("{ms:016x}{seq:016x}");
+        let pending = format!("02{}e80300000000000004{}d00700000000000001", id(1, 2), id(5, 0));
+        let consumer = |name: &str, active: &str, id: String| format!("{name}{active}01{id}");
+        let consumers = |active: &str| {
+            let alice = consumer("05616c69636515045507a2010000", active, id(5, 0));
+            let bob = consumer("03626f62f6035507a2010000", active, id(1, 2));
+            format!("02{alice}{bob}")
+        };
+        let footer = "0a000000000000000000";
+        // Entries, last id, [first and greatest deleted id, entries added,] one group, its name,
+        // its last id, [entries read].
+        let first = ["0f", nodes, "030909", "01", "0167", "0101", &pending, &consumers("")];
+        let [numbers, active] = ["0309090101000307", "ff00000000000000"];
+        let third =
+            ["15", nodes, numbers, "01", "0167", "0101", "01", &pending, &consumers(active)];
+        for (text, key) in
+            [(first.concat() + footer, b"first"), (third.concat() + footer, b"third")]
+        {
+            let digits = text.as_bytes().chunks(2).map(|two| std::str::from_utf8(two));
+            let bytes = digits.map(|two| u8::from_str_radix(two.expect("hex"), 16).expect("hex"));
+            let bytes: Vec<u8> = bytes.collect();
+            read(&mut keyspace, &bytes, key).expect("it is whole");
+        }
+        let mut shown = |key: &[u8]| {
+            let value = keyspace.get(0, key, 0).map(stillframe_keyspace::Entry::value);
+            let Some(Value::Stream(stream)) = value else { panic!("no stream") };
+            let counts = (stream.added(), stream.deleted_id());
+            let group = stream.group(b"g").expect("it has one");
+            let pending: Vec<_> = group.pending_from(StreamId::MIN).map(|it| it.count).collect();
+            let entries: Vec<_> = stream.iter_from(0).map(|entry| entry.id).collect();
+            (counts, group.entries_read(), group.consumer_count(), pending, entries)
+        };
+        let id = |ms, seq| StreamId { ms, seq };
+        let entries = vec![id(1, 1), id(1, 2), id(5, 0)];
+        // The old form does not tell these numbers: Redis estimates them, too.
+        let old = ((3, id(0, 0)), Some(1), 2, vec![4, 1], entries.clone());
+        assert_eq!(shown(b"first"), old);
+        assert_eq!(shown(b"third"), ((7, id(0, 3)), Some(1), 2, vec![4, 1], entries));
+    }
+
+    /// A stream of random entries and groups under a key.
+    fn fill(keyspace: &mut Keyspace, random: &mut Random, key: &[u8]) {
+        let edited = keyspace.edit_stream(0, key, |stream| {
+            for ms in 1..=1 + random.below(300) as u64 {
+                let value = random.below(1 << 20).to_string();
+                let name = random.pick(&["a", "name", "other"]);
+                let fields = [(name.as_bytes(), value.as_bytes()), (b"b", b"text")];
+                let count = 1 + random.below(2);
+                stream.add(StreamId { ms, seq: 0 }, fields.into_iter().take(count));
+            }
+            for group in [&b"g1"[..], b"g2"].iter().take(random.below(3)) {
+                stream.create_group(group, StreamId { ms: 9, seq: 0 }, Some(9));
+                for consumer in [&b"one"[..], b"two"] {
+                    stream.see_consumer(group, consumer, 1000);
+                    for _ in 0..random.below(20) {
+                        let id = StreamId { ms: random.below(300) as u64, seq: 0 };
+                        let count = random.below(5) as u64;
+                        stream.deliver(group, Pending { id, consumer, time_ms: 5, count });
+                    }
+                }
+            }
+            stream.delete(StreamId { ms: 3, seq: 0 });
+        });
+        edited.expect("there is memory");
+    }
+
+    fn payload_of(keyspace: &mut Keyspace, key: &[u8], compress: bool) -> Vec<u8> {
+        let mut payload = Vec::new();
+        let mut encoder = Encoder::new(&mut payload).compress(compress);
+        let value = keyspace.get(0, key, 0).map(stillframe_keyspace::Entry::value);
+        let known = value.map(|value| encode(&mut encoder, Head::Payload, value));
+        assert!(matches!(known, Some(Ok(true))));
+        encoder.finish_payload().expect("memory takes all");
+        payload
+    }
+
+    /// Reads a payload to a key, whatever its checksum says.
+    fn read(keyspace: &mut Keyspace, payload: &[u8], key: &[u8]) -> Result<(), String> {
+        let shown = |error: &dyn std::fmt::Display| error.to_string();
+        let mut decoder = Decoder::of_unverified_payload(payload).map_err(|error| shown(&error))?;
+        let kind = match decoder.next().map_err(|error| shown(&error))? {
+            Some(Event::Begin { kind: kind @ Collection::Stream, .. }) => kind,
+            other => return Err(format!("another value: {other:?}")),
+        };
+        decode_elements(&mut decoder, keyspace, 0, key, kind).map_err(|error| shown(&error))?;
+        decoder.next().map_err(|error| shown(&error)).map(drop)
+    }
+
+    /// A damaged stream is refused, or is another stream that can be written and read again.
+    #[test]
+    fn streams_come_back_equal_and_damaged_ones_do_no_harm() {
+        let mut random = Random::new("streams_come_back_equal_and_damaged_ones_do_no_harm");
+        let options = KeyspaceOptions::default();
+        let (mut refused, mut others) = (0, 0);
+        for _ in 0..rounds(40, 4_000) {
+            let mut keyspace: Keyspace = Keyspace::create(&options).expect("memory");
+            fill(&mut keyspace, &mut random, b"k");
+            let compress = random.below(2) == 0;
+            let whole = payload_of(&mut keyspace, b"k", compress);
+            read(&mut keyspace, &whole, b"again").expect("it is whole");
+            assert_eq!(payload_of(&mut keyspace, b"again", compress), whole);
+            for _ in 0..50 {
+                let mut damaged = whole.clone();
+                let end = damaged.len() - 10;
+                match random.below(3) {
+                    0 => damaged[random.below(end)] = random.below(256) as u8,
+                    1 => damaged[random.below(end)] ^= 1 << random.below(8),
+                    _ => {
+                        let at = random.below(end);
+                        damaged.remove(at);
+                    }
+                }
+                keyspace.remove(0, b"other");
+                if read(&mut keyspace, &damaged, b"other").is_err() {
+                    refused += 1;
+                    continue;
+                }
+                others += 1;
+                let other = payload_of(&mut keyspace, b"other", false);
+                keyspace.remove(0, b"again");
+                read(&mut keyspace, &other, b"again").expect("it was written just now");
+                assert_eq!(payload_of(&mut keyspace, b"again", false), other);
+            }
+        }
+        assert!(refused > 100 && others > 100, "{refused} refused, {others} others");
     }
 }

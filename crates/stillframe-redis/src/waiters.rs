@@ -1,7 +1,8 @@
 //! Clients that wait for a key to hold what they can take: BLPOP and its kin.
 //!
-//! - A waiter leaves a request behind: once one of its keys is ready, `before key after` runs as if
-//!   the client had sent it just then. So a command has one handler for both cases.
+//! - A waiter leaves a request behind: once one of its keys is ready, `before key own after` runs
+//!   as if the client had sent it just then. So a command has one handler for both cases. A handler
+//!   that finds nothing for the client (a stream was only trimmed) leaves it waiting.
 //! - The waiters of a key are served first come, first served. A waiter that cannot be served yet
 //!   (the key holds another type) keeps its place.
 //! - A key becomes ready by any change; serving looks at what it holds. Serving
@@ -23,9 +24,11 @@ pub struct Waiter {
     /// The database of its keys.
     pub db: usize,
     /// Its keys; which one comes first does not matter once it waits.
-    pub keys: Vec<Box<[u8]>>,
+    pub keys: Vec<Wanted>,
     /// What a key has to hold for it.
     pub kind: Type,
+    /// Its request also runs when a key is gone or of another type, to refuse it.
+    pub needs_keys: bool,
     /// When it gives up.
     pub deadline: Option<Instant>,
     /// Index of its command in the table.
@@ -40,11 +43,22 @@ pub struct Waiter {
     pub ticket: u64,
 }
 
+/// A key that a client waits for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// The key.
+    pub key: Box<[u8]>,
+    /// The argument behind the key in the request to run, if each key has one of its own.
+    pub own: Option<Box<[u8]>>,
+}
+
 /// The clients that wait for one key.
 #[derive(Default)]
 struct Queue {
     /// Numbers of clients by their tickets: first come first.
     waiters: BTreeMap<u64, u64>,
+    /// How many of them [need](Waiter::needs_keys) the key.
+    needing: usize,
     /// The key is among those that are ready.
     is_ready: bool,
 }
@@ -58,6 +72,17 @@ pub struct Acks {
     pub wanted: usize,
 }
 
+impl Waiter {
+    /// The request to run for a key.
+    pub fn request<'a>(&'a self, key: &'a [u8]) -> Vec<&'a [u8]> {
+        let own = self.keys.iter().find(|wanted| *wanted.key == *key);
+        let own = own.and_then(|wanted| wanted.own.as_deref());
+        let before = self.before.iter().map(AsRef::as_ref);
+        let after = self.after.iter().map(AsRef::as_ref);
+        before.chain([key]).chain(own).chain(after).collect()
+    }
+}
+
 /// All waiters.
 #[derive(Default)]
 pub struct Waiters {
@@ -67,6 +92,8 @@ pub struct Waiters {
     deadlines: BTreeSet<(Instant, u64)>,
     /// Keys changed since they were last served, in that order, each once.
     ready: VecDeque<(usize, Box<[u8]>)>,
+    /// Clients that [need](Waiter::needs_keys) their keys.
+    needing: usize,
     /// Tickets given so far.
     tickets: u64,
 }
@@ -74,25 +101,35 @@ pub struct Waiters {
 impl Waiters {
     /// Makes a client wait.
     pub fn park(&mut self, id: u64, mut waiter: Waiter) {
-        waiter.keys.sort_unstable();
-        waiter.keys.dedup();
+        // Of a key that is named twice, the first counts.
+        waiter.keys.sort_by(|a, b| a.key.cmp(&b.key));
+        waiter.keys.dedup_by(|later, first| later.key == first.key);
         self.tickets += 1;
         waiter.ticket = self.tickets;
-        for key in &waiter.keys {
+        self.put_back(id, waiter);
+    }
+
+    /// Puts a client back that has left and waits on, in its old place.
+    pub fn put_back(&mut self, id: u64, waiter: Waiter) {
+        for Wanted { key, .. } in &waiter.keys {
             let queue = self.queues[waiter.db].entry(key.clone()).or_default();
             queue.waiters.insert(waiter.ticket, id);
+            queue.needing += usize::from(waiter.needs_keys);
         }
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, id)));
+        self.needing += usize::from(waiter.needs_keys);
         self.clients.insert(id, waiter);
     }
 
     /// Takes a client out of all queues: it is served, gives up, or is gone.
     pub fn leave(&mut self, id: u64) -> Option<Waiter> {
         let waiter = self.clients.remove(&id)?;
+        self.needing -= usize::from(waiter.needs_keys);
         let queues = &mut self.queues[waiter.db];
-        for key in &waiter.keys {
+        for Wanted { key, .. } in &waiter.keys {
             if let Some(queue) = queues.get_mut(key) {
                 queue.waiters.remove(&waiter.ticket);
+                queue.needing -= usize::from(waiter.needs_keys);
                 if queue.waiters.is_empty() {
                     queues.remove(key);
                 }
@@ -120,7 +157,8 @@ impl Waiters {
         }
     }
 
-    /// The database holds other keys than before: clients that wait for one of these are served.
+    /// The database holds other keys than before: clients that wait for one of these are served, or
+    /// refused as they need it.
     pub fn touch_all(&mut self, db: usize, mut exists: impl FnMut(&[u8]) -> bool) {
         let mut found: Vec<_> = self.queues[db].keys().filter(|key| exists(key)).cloned().collect();
         found.sort_unstable();
@@ -142,11 +180,27 @@ impl Waiters {
     }
 
     /// The first client, from the given ticket in the queue of a key on, that waits for a value of
-    /// type `kind`; and its ticket.
-    pub fn first(&self, (db, key): (usize, &[u8]), from: u64, kind: Type) -> Option<(u64, u64)> {
-        let mut queue = self.queues[db].get(key)?.waiters.range(from..);
-        let fits = |id: &u64| self.clients.get(id).is_some_and(|waiter| waiter.kind == kind);
-        queue.find(|(_, id)| fits(id)).map(|(&ticket, &id)| (ticket, id))
+    /// type `kind` (`None`: the key is gone), or is to be refused as it needs another; and its
+    /// ticket.
+    pub fn first(
+        &self,
+        (db, key): (usize, &[u8]),
+        from: u64,
+        kind: Option<Type>,
+    ) -> Option<(u64, u64)> {
+        let queue = self.queues[db].get(key)?;
+        if kind.is_none() && queue.needing == 0 {
+            return None;
+        }
+        let fits = |waiter: &Waiter| waiter.needs_keys || Some(waiter.kind) == kind;
+        let fits = |id: &u64| self.clients.get(id).is_some_and(fits);
+        let found = queue.waiters.range(from..).find(|(_, id)| fits(id));
+        found.map(|(&ticket, &id)| (ticket, id))
+    }
+
+    /// Whether a client waits that needs its keys.
+    pub fn need_keys(&self) -> bool {
+        self.needing > 0
     }
 
     /// The condition of a client that waits for replicas.
@@ -186,10 +240,24 @@ mod tests {
     use std::time::Duration;
 
     fn waiter(db: usize, keys: &[&[u8]], kind: Type, deadline: Option<Instant>) -> Waiter {
-        let keys = keys.iter().map(|&key| key.into()).collect();
+        let keys = keys.iter().map(|&key| Wanted { key: key.into(), own: None }).collect();
         let (before, after) = (Vec::new(), Vec::new());
         let (acks, ticket) = (None, 0);
-        Waiter { place: 0, db, keys, kind, deadline, command: 0, before, after, acks, ticket }
+        let needs_keys = kind == Type::Stream;
+        let command = 0;
+        Waiter {
+            place: 0,
+            db,
+            keys,
+            kind,
+            needs_keys,
+            deadline,
+            command,
+            before,
+            after,
+            acks,
+            ticket,
+        }
     }
 
     #[test]
@@ -206,11 +274,32 @@ mod tests {
         assert_eq!(blocked.next_ready(), Some((0, (*b"x").into())));
         assert_eq!(blocked.next_ready(), Some((0, (*b"k").into())));
         assert_eq!(blocked.next_ready(), None);
-        assert_eq!(blocked.first((0, b"k"), 0, Type::List), Some((2, 3)));
+        assert_eq!(blocked.first((0, b"k"), 0, Some(Type::List)), Some((2, 3)));
         blocked.leave(3);
-        assert_eq!(blocked.first((0, b"x"), 0, Type::List), None);
-        assert_eq!(blocked.first((0, b"k"), 2, Type::List), Some((3, 5)));
-        assert_eq!(blocked.first((0, b"k"), 0, Type::Sorted), Some((1, 7)));
+        assert_eq!(blocked.first((0, b"x"), 0, Some(Type::List)), None);
+        assert_eq!(blocked.first((0, b"k"), 2, Some(Type::List)), Some((3, 5)));
+        assert_eq!(blocked.first((0, b"k"), 0, Some(Type::Sorted)), Some((1, 7)));
+    }
+
+    #[test]
+    fn who_needs_a_key_is_found_whatever_becomes_of_it_and_keeps_its_place() {
+        let mut blocked = Waiters::default();
+        blocked.park(1, waiter(0, &[b"k"], Type::List, None));
+        assert_eq!(blocked.first((0, b"k"), 0, None), None);
+        blocked.park(2, waiter(0, &[b"k", b"l"], Type::Stream, None));
+        blocked.park(3, waiter(0, &[b"k"], Type::Stream, None));
+        assert_eq!(blocked.first((0, b"k"), 0, None), Some((2, 2)));
+        assert_eq!(blocked.first((0, b"k"), 0, Some(Type::Set)), Some((2, 2)));
+        let left = blocked.leave(2).expect("it waits");
+        assert!(blocked.need_keys());
+        assert_eq!(blocked.first((0, b"k"), 0, None), Some((3, 3)));
+        blocked.put_back(2, left);
+        assert_eq!(blocked.first((0, b"k"), 0, None), Some((2, 2)));
+        blocked.leave(2);
+        blocked.leave(3);
+        assert_eq!(blocked.first((0, b"k"), 0, None), None);
+        assert!(!blocked.need_keys());
+        assert!(!blocked.queues[0].contains_key(&b"l"[..]));
     }
 
     #[test]

@@ -5,17 +5,17 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use stillframe_lua::mlua::{
-    self, Function, HookTriggers, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value,
-    VmState,
+    self, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
 };
-use stillframe_lua::set_readonly;
+use stillframe_lua::{Passed, Runner, set_readonly};
 use stillframe_resp::{Out, Protocol};
 
 use crate::error::{LoadError, RunError};
 use crate::host::{Host, INSTRUCTIONS_PER_PAUSE, Lent, Running, SCRIPT, Stop, Verdict};
-use crate::sha::Sha;
+use crate::reply::Fields;
+use crate::sha::{Sha, Spread};
 use crate::shebang::{self, Flags};
-use crate::{library, redis, reply};
+use crate::{library, redis};
 
 /// Name of every script in error messages, as in Redis.
 const CHUNK: &str = "@user_script";
@@ -52,11 +52,10 @@ struct Script {
 /// An interpreter, its limits, and what runs in it.
 pub(crate) struct Machine {
     pub(crate) lua: Lua,
-    /// Runs a function in protected mode; calls one of a library.
-    runner: Function,
-    caller: Function,
-    /// Holds `KEYS` and `ARGV`; scripts cannot reach the table itself.
-    frame: Table,
+    /// Runs a function in protected mode.
+    runner: Runner,
+    /// Names of fields that replies have.
+    fields: Fields,
     /// What tables have in common that raise an error for a missing field.
     pub(crate) missing: Table,
     running: Running,
@@ -66,11 +65,9 @@ pub(crate) struct Machine {
 /// An interpreter with its scripts. One thread uses it.
 pub struct Engine {
     machine: Machine,
-    scripts: HashMap<Sha, Script>,
+    scripts: HashMap<Sha, Script, Spread>,
     /// Bytes of the sources.
     source_bytes: usize,
-    keys_name: LuaString,
-    args_name: LuaString,
 }
 
 impl Machine {
@@ -84,19 +81,22 @@ impl Machine {
         library::add(&lua, &rust)?;
         let lift = lua.create_function(|lua, function| stillframe_lua::lift(lua, &function))?;
         let (pcall, xpcall) = stillframe_lua::catchers(&lua)?;
-        let locate = lua.create_function(locate)?;
+        let (request, request_safely) = redis::requests(&lua)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
-        let (runner, frame, missing, caller) = prelude.call((rust, lift, pcall, xpcall, locate))?;
+        let words = (rust, library::direct(&lua)?, lift, pcall, xpcall, request, request_safely);
+        let (frame, missing) = prelude.call::<(Table, Table)>(words)?;
+        let runner = Runner::new(&lua, &frame, &lua.create_function(locate)?)?;
+        let fields = Fields::new(&lua)?;
         protect(&lua)?;
         let running = Running {
             protocol: Protocol::Resp2,
             stopped: None,
             pauses_left: 0,
-            request: Vec::new(),
-            reply: Vec::new(),
+            digits: Vec::new(),
+            ends: Vec::new(),
             random: library::SEED,
         };
-        let machine = Self { lua, runner, caller, frame, missing, running, limits };
+        let machine = Self { lua, runner, fields, missing, running, limits };
         machine.watch()?;
         machine.lua.set_memory_limit(limits.memory_bytes)?;
         Ok(machine)
@@ -110,29 +110,21 @@ impl Machine {
         }
     }
 
-    /// Runs a script: its reply goes to `out`, or its error is returned.
-    fn run(
+    /// Runs a function: its reply goes to `out`, or its error is returned.
+    pub(crate) fn run(
         &mut self,
         name: &str,
+        (function, keys, args): (&Function, &[&[u8]], &[&[u8]]),
+        passed: Passed,
         host: &mut dyn Host,
         out: &mut Out<'_>,
-        start: impl FnOnce(&Lua, &Function, &Table) -> mlua::Result<MultiValue>,
     ) -> Result<(), RunError> {
-        self.running.begin(self.limits.instructions);
-        let Self { lua, runner, frame, running, .. } = self;
-        let outcome = SCRIPT.set((running, Lent(host)), || start(lua, runner, frame));
-        if self.running.stopped.is_some() {
-            let _ = self.watch();
-        }
-        let result = match outcome {
-            Ok(mut values) => match values.pop_front() {
-                Some(Value::Boolean(true)) => {
-                    let value = values.pop_front().unwrap_or(Value::Nil);
-                    reply::to_client(&value, out, self.running.protocol);
-                    return Ok(());
-                }
-                _ => RunError::raised(&values.pop_front().unwrap_or(Value::Nil), name),
-            },
+        let result = match self.start(function, (keys, args), passed, host) {
+            Ok((true, value)) => {
+                self.fields.to_client(&value, out, self.running.protocol, host);
+                return Ok(());
+            }
+            Ok((false, error)) => RunError::raised(&error, name),
             Err(error) => RunError::inner(&error),
         };
         if result.is_memory() {
@@ -141,29 +133,27 @@ impl Machine {
         Err(result)
     }
 
-    /// Calls a function of a library.
-    pub(crate) fn call(
+    /// Runs a function: whether it succeeded, and its value or error.
+    fn start(
         &mut self,
-        name: &str,
-        (function, keys, args): (&Function, &[&[u8]], &[&[u8]]),
+        function: &Function,
+        words: (&[&[u8]], &[&[u8]]),
+        passed: Passed,
         host: &mut dyn Host,
-        out: &mut Out<'_>,
-    ) -> Result<(), RunError> {
-        let caller = self.caller.clone();
-        self.run(name, host, out, |lua, _, _| {
-            caller.call((function, list(lua, keys)?, list(lua, args)?))
-        })
+    ) -> mlua::Result<(bool, Value)> {
+        self.running.begin(self.limits.instructions);
+        let Self { lua, runner, running, .. } = self;
+        let run = || runner.run(lua, function, words, passed);
+        let outcome = SCRIPT.set((running, Lent(host)), run);
+        if self.running.stopped.is_some() {
+            let _ = self.watch();
+        }
+        outcome
     }
 
     /// Runs the source of a library.
     pub(crate) fn load(&mut self, source: &Function, host: &mut dyn Host) -> Result<(), String> {
-        self.running.begin(self.limits.instructions);
-        let Self { running, runner, .. } = self;
-        let outcome = SCRIPT.set((running, Lent(host)), || runner.call::<(bool, Value)>(source));
-        if self.running.stopped.is_some() {
-            let _ = self.watch();
-        }
-        let error = match outcome {
+        let error = match self.start(source, (&[], &[]), Passed::Not, host) {
             Ok((true, _)) => return Ok(()),
             Ok((false, Value::Table(error))) => error.raw_get::<Option<LuaString>>("err"),
             Ok((false, _)) => return Err(OUT_OF_MEMORY.to_owned()),
@@ -187,10 +177,7 @@ impl Engine {
     /// Memory does not suffice.
     pub fn new(limits: Limits) -> Result<Self, mlua::Error> {
         let machine = Machine::new(limits)?;
-        let lua = &machine.lua;
-        let [keys_name, args_name] = [lua.create_string("KEYS")?, lua.create_string("ARGV")?];
-        let (scripts, source_bytes) = (HashMap::new(), 0);
-        Ok(Self { machine, scripts, source_bytes, keys_name, args_name })
+        Ok(Self { machine, scripts: HashMap::default(), source_bytes: 0 })
     }
 
     /// Changes the limits of the runs that follow.
@@ -256,12 +243,8 @@ impl Engine {
         let Some(script) = self.scripts.get(&call.sha) else {
             return Err(RunError::plain("NOSCRIPT No matching script. Please use EVAL."));
         };
-        let Self { machine, keys_name, args_name, .. } = self;
-        machine.run(call.sha.as_str(), host, out, |lua, runner, frame| {
-            frame.raw_set(&*keys_name, list(lua, call.keys)?)?;
-            frame.raw_set(&*args_name, list(lua, call.args)?)?;
-            runner.call(&script.function)
-        })
+        let run = (&script.function, call.keys, call.args);
+        self.machine.run(call.sha.as_str(), run, Passed::AsGlobals, host, out)
     }
 }
 
@@ -404,14 +387,6 @@ fn compile(lua: &Lua, source: &[u8]) -> Result<Function, LoadError> {
     )
 }
 
-fn list(lua: &Lua, values: &[&[u8]]) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(values.len(), 0)?;
-    for (index, value) in values.iter().enumerate() {
-        table.raw_seti(index + 1, lua.create_string(value)?)?;
-    }
-    Ok(table)
-}
-
 /// Makes the globals, all libraries, and what strings have in common, read-only.
 fn protect(lua: &Lua) -> mlua::Result<()> {
     let globals = lua.globals();
@@ -422,6 +397,9 @@ fn protect(lua: &Lua) -> mlua::Result<()> {
     });
     for table in tables.collect::<mlua::Result<Vec<_>>>()? {
         if let Some(meta) = table.metatable() {
+            if let Ok(shown) = meta.raw_get::<Table>("__metatable") {
+                set_readonly(lua, &shown, true)?;
+            }
             set_readonly(lua, &meta, true)?;
         }
         set_readonly(lua, &table, true)?;

@@ -15,6 +15,9 @@ pub enum LoadError {
     /// The first line does not end.
     #[error("Invalid script shebang")]
     Shebang,
+    /// A quote in the first line does not end.
+    #[error("Invalid engine in script shebang")]
+    Quotes,
     /// The first line has an unknown option.
     #[error("Unknown lua shebang option: {0}")]
     Option(String),

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use stillframe_lua::mlua::{self, Function, Lua, LuaString, Table, Value, Variadic};
-use stillframe_lua::{lift, set_readonly};
+use stillframe_lua::{Passed, lift, set_readonly};
 use stillframe_resp::Out;
 
 use crate::engine::{FUNCTION_CHUNK, Limits, Machine};
@@ -51,6 +51,8 @@ pub struct Functions {
     libraries: BTreeMap<String, Library>,
     /// The library and the name of each function, by its name in lower case: calls ignore case.
     owners: HashMap<String, (String, String)>,
+    /// Bytes of the sources.
+    source_bytes: usize,
 }
 
 impl Functions {
@@ -88,8 +90,8 @@ impl Functions {
         for table in [&early, &loading, &globals] {
             set_readonly(lua, table, true)?;
         }
-        let (libraries, owners) = (BTreeMap::new(), HashMap::new());
-        Ok(Self { machine, globals, shows, loading, registry, libraries, owners })
+        let (libraries, owners, source_bytes) = (BTreeMap::new(), HashMap::new(), 0);
+        Ok(Self { machine, globals, shows, loading, registry, libraries, owners, source_bytes })
     }
 
     /// Changes the limits of the runs that follow.
@@ -125,6 +127,7 @@ impl Functions {
             let owner = (name.clone(), function.clone());
             self.owners.insert(function.to_ascii_lowercase(), owner);
         }
+        self.source_bytes += source.len();
         self.libraries.insert(name.clone(), Library { source: source.into(), functions });
         Ok(name)
     }
@@ -158,7 +161,9 @@ impl Functions {
     /// Deletes a library; false if there is none of this name.
     pub fn delete(&mut self, name: &str) -> bool {
         self.owners.retain(|_, owner| owner.0 != name);
-        self.libraries.remove(name).is_some()
+        let removed = self.libraries.remove(name);
+        self.source_bytes -= removed.as_ref().map_or(0, |library| library.source.len());
+        removed.is_some()
     }
 
     /// The libraries, by name.
@@ -193,8 +198,7 @@ impl Functions {
 
     /// Bytes of the sources and of the lists of libraries and functions.
     pub fn list_bytes(&self) -> usize {
-        let sources: usize = self.libraries.values().map(|library| library.source.len()).sum();
-        sources + self.owners.len() * size_of::<(String, Registered, String, String)>()
+        self.source_bytes + self.owners.len() * size_of::<(String, Registered, String, String)>()
     }
 
     /// Calls a function: its reply goes to `out`, or its error is returned.
@@ -213,7 +217,7 @@ impl Functions {
             return Err(RunError { text, counted: false });
         };
         let callback = function.callback.clone();
-        self.machine.call(name, (&callback, keys, args), host, out)
+        self.machine.run(name, (&callback, keys, args), Passed::AsArguments, host, out)
     }
 }
 

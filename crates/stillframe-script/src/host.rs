@@ -18,6 +18,10 @@ pub trait Host {
     /// Chooses where later writes go (`redis.set_repl`); false if they cannot go there.
     fn propagate(&mut self, to: Propagation) -> bool;
 
+    /// The script's reply is an error, or has one in it. `counted`: it is that of a request of the
+    /// script, which has been counted.
+    fn replies_error(&mut self, text: &[u8], counted: bool);
+
     /// Whether the script may go on. Called every 100,000 instructions.
     fn pause(&mut self) -> Verdict;
 }
@@ -70,9 +74,10 @@ pub(crate) struct Running {
     pub(crate) stopped: Option<Stop>,
     /// How often it may still pause.
     pub(crate) pauses_left: u64,
-    /// Buffers of one request, used again and again.
-    pub(crate) request: Vec<u8>,
-    pub(crate) reply: Vec<u8>,
+    /// Digits of the numbers in a request: a buffer used again and again.
+    pub(crate) digits: Vec<u8>,
+    /// Where each of them ends, likewise.
+    pub(crate) ends: Vec<usize>,
     /// Generator of `math.random`: 48 bits.
     pub(crate) random: u64,
 }

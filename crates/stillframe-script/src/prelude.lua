@@ -1,7 +1,7 @@
 -- What scripts see of the libraries, beside those of Lua.
 
-local rust, lift, pcall, caught_by, locate = ...
-local error, tostring, xpcall = error, tostring, xpcall
+local rust, direct, lift, pcall, caught_by, request, request_safely = ...
+local error, tostring = error, tostring
 
 for name, members in pairs(rust) do
     local library = _G[name] or {}
@@ -11,7 +11,14 @@ for name, members in pairs(rust) do
     _G[name] = library
 end
 
+for name, members in pairs(direct) do
+    for key, value in pairs(members) do
+        _G[name][key] = value
+    end
+end
+
 _G.pcall, _G.xpcall = pcall, caught_by
+redis.call, redis.pcall = request, request_safely
 
 for _, name in ipairs {
     'print', 'dofile', 'loadfile', 'setfenv', 'getfenv', 'newproxy', 'module', 'require',
@@ -27,16 +34,6 @@ local missing = {
     __metatable = false,
 }
 local frame = setmetatable({}, missing)
-setmetatable(_G, { __index = frame, __metatable = false })
+setmetatable(_G, { __index = frame, __metatable = {} }) -- who asks for it gets an empty table
 
--- Runs a script: whether it succeeded, then what it returned, or its error with the position.
-local function run(script)
-    return xpcall(script, locate)
-end
-
--- Calls a function of a library.
-local function call(callback, keys, args)
-    return xpcall(function() return callback(keys, args) end, locate)
-end
-
-return run, frame, missing, call
+return frame, missing

@@ -2,11 +2,12 @@
 //!
 //! Every function returns an error, or nil, before its values: see `prelude.lua`.
 
-use stillframe_lua::mlua::{self, Lua, LuaString, Table, Value, Variadic};
+use stillframe_lua::mlua::{self, Function, Lua, LuaString, Table, Value, Variadic};
+use stillframe_lua::{Argument, Reading, Word};
 use stillframe_resp::{Protocol, decode_reply, format_double};
 
-use crate::host::{Level, Propagation, SCRIPT};
-use crate::reply::{self, error, to_script};
+use crate::host::{Level, Propagation, Running, SCRIPT};
+use crate::reply::{self, error, to_script, truncated};
 use crate::sha::Sha;
 
 /// An error, or nil, and a value.
@@ -23,14 +24,10 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let add = |name: &str, f: fn(&Lua, Variadic<Value>) -> Returned| {
         table.raw_set(name, lua.create_function(f)?)
     };
-    add("call", |lua, args| match request(lua, &args)? {
-        Ok(value) => Ok((Value::Nil, value)),
-        Err(error) => Ok((error, Value::Nil)),
-    })?;
-    add("pcall", |lua, args| Ok((Value::Nil, request(lua, &args)?.unwrap_or_else(|error| error))))?;
     add("status_reply", |lua, args| single(lua, &args, |text| reply::status(lua, text)))?;
     add("error_reply", |lua, args| {
-        single(lua, &args, |text| error(lua, text.strip_prefix(b"-").unwrap_or(text)))
+        let in_c = |text: &[u8]| text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        single(lua, &args, |text| error(lua, &with_code(&text[..in_c(text)])))
     })?;
     add("sha1hex", sha1hex)?;
     add("log", log)?;
@@ -55,6 +52,19 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
+/// The text of an error as Redis has it: a single word is no code.
+fn with_code(text: &[u8]) -> Vec<u8> {
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let (code, rest) = match text.iter().position(|&byte| byte == b' ') {
+        Some(end) => (&text[..end], &text[end + 1..]),
+        None => (&b"ERR"[..], text),
+    };
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let begin = rest.iter().position(|byte| !is_end(byte)).unwrap_or(rest.len());
+    let end = rest.iter().rposition(|byte| !is_end(byte)).map_or(begin, |last| last + 1);
+    [code, b" ", &rest[begin..end]].concat()
+}
+
 /// An error that a function of this library raises.
 fn refuse(lua: &Lua, text: &str) -> mlua::Result<Value> {
     error(lua, format!("ERR {text}").as_bytes())
@@ -64,34 +74,60 @@ fn failed(lua: &Lua, text: &str) -> Returned {
     Ok((refuse(lua, text)?, Value::Nil))
 }
 
-/// Runs a request; its reply, or the error that it is.
-fn request(lua: &Lua, args: &[Value]) -> mlua::Result<Result<Value, Value>> {
-    if args.is_empty() {
-        let text = "Please specify at least one argument for this redis lib call";
-        return refuse(lua, text).map(Err);
-    }
-    let reply = SCRIPT.with(|(running, host)| {
-        let Some(ends) = gather(args, &mut running.request) else { return false };
-        running.reply.clear();
-        host.0.call(&words(&running.request, &ends), running.protocol, &mut running.reply);
-        true
-    });
-    if !reply {
-        let text = "Lua redis lib command arguments must be strings or integers";
-        return refuse(lua, text).map(Err);
-    }
-    // The buffers leave their place: making values may not borrow it.
-    let (reply, protocol) =
-        SCRIPT.with(|(running, _)| (std::mem::take(&mut running.reply), running.protocol));
-    let value = match decode_reply(&reply) {
-        Ok(Some((decoded, _))) => {
-            let value = to_script(lua, &decoded, protocol)?;
-            if matches!(decoded, stillframe_resp::Reply::Error(_)) { Err(value) } else { Ok(value) }
+/// `redis.call` and `redis.pcall`.
+pub(crate) fn requests(lua: &Lua) -> mlua::Result<(Function, Function)> {
+    stillframe_lua::requests(lua, ask, &lua.create_function(read)?)
+}
+
+/// Words of a request that need no memory of their own.
+const FEW: usize = 16;
+
+/// Runs a request.
+fn ask(arguments: &[Argument<'_>], reply: &mut Vec<u8>) -> Reading {
+    SCRIPT.with(|(running, host)| {
+        let Running { digits, ends, protocol, .. } = running;
+        digits.clear();
+        ends.clear();
+        for argument in arguments {
+            if let Word::Number(value) = argument.word() {
+                format_double(value, digits);
+                ends.push(digits.len());
+            }
         }
-        _ => Err(refuse(lua, "the reply to this command cannot be read by a script")?),
-    };
-    SCRIPT.with(|(running, _)| running.reply = reply);
-    Ok(value)
+        let (mut start, mut ends) = (0, ends.iter());
+        let words = arguments.iter().map(|argument| match argument.word() {
+            Word::Text(text) => text,
+            Word::Number(_) => {
+                let end = *ends.next().unwrap_or(&start);
+                &digits[std::mem::replace(&mut start, end)..end]
+            }
+        });
+        let (mut few, many): ([&[u8]; FEW], Vec<&[u8]>);
+        let request = if arguments.len() <= FEW {
+            few = [&[]; FEW];
+            few.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+            &few[..arguments.len()]
+        } else {
+            many = words.collect();
+            &many[..]
+        };
+        host.0.call(request, *protocol, reply);
+        match protocol {
+            Protocol::Resp2 => Reading::Here,
+            Protocol::Resp3 => Reading::ByFunction,
+        }
+    })
+}
+
+/// Reads a reply of RESP3: whether it is an error, and its value.
+fn read(lua: &Lua, bytes: LuaString) -> mlua::Result<(bool, Value)> {
+    match decode_reply(&bytes.as_bytes()) {
+        Ok(Some((decoded, _))) => {
+            let value = to_script(lua, &decoded)?;
+            Ok((matches!(decoded, stillframe_resp::Reply::Error(_)), value))
+        }
+        _ => Ok((true, refuse(lua, "the reply to this command cannot be read by a script")?)),
+    }
 }
 
 /// Copies the arguments into `buffer`, one after the other: where each ends, or nothing if one is
@@ -143,7 +179,7 @@ fn log(lua: &Lua, args: Variadic<Value>) -> Returned {
     let Some(level) = lua.coerce_number(level.clone())? else {
         return failed(lua, "First argument must be a number (log level).");
     };
-    let level = match level as i64 {
+    let level = match truncated(level) {
         0 => Level::Debug,
         1 => Level::Verbose,
         2 => Level::Notice,
@@ -165,7 +201,7 @@ fn set_resp(lua: &Lua, args: Variadic<Value>) -> Returned {
     let [version] = &args[..] else {
         return failed(lua, "redis.setresp() requires one argument.");
     };
-    let protocol = match lua.coerce_number(version.clone())?.map(|version| version as i64) {
+    let protocol = match lua.coerce_number(version.clone())?.map(truncated) {
         Some(2) => Protocol::Resp2,
         Some(3) => Protocol::Resp3,
         _ => return failed(lua, "RESP version must be 2 or 3."),
@@ -178,7 +214,7 @@ fn set_repl(lua: &Lua, args: Variadic<Value>) -> Returned {
     let [bits] = &args[..] else {
         return failed(lua, "redis.set_repl() requires two arguments.");
     };
-    let bits = lua.coerce_number(bits.clone())?.unwrap_or(0.0) as i64;
+    let bits = truncated(lua.coerce_number(bits.clone())?.unwrap_or(0.0));
     let Some(bits) = u32::try_from(bits).ok().filter(|bits| *bits <= REPL_AOF | REPL_REPLICA)
     else {
         let text = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";

@@ -1,12 +1,37 @@
 //! Names of scripts.
 
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use sha1::{Digest, Sha1};
 
 /// Name of a script: the SHA-1 of its source, in lower-case hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Sha([u8; 40]);
+
+impl Hash for Sha {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.0[..8]); // digits of a digest are spread already
+    }
+}
+
+/// Hashes names of scripts.
+pub(crate) type Spread = BuildHasherDefault<Digits>;
+
+/// The digits of a name, spread over all bits.
+#[derive(Default)]
+pub(crate) struct Digits(u64);
+
+impl Hasher for Digits {
+    fn write(&mut self, bytes: &[u8]) {
+        let digits = bytes.iter().fold(self.0, |all, digit| all.rotate_left(8) ^ u64::from(*digit));
+        self.0 = digits.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
 
 impl Sha {
     /// The name of a script with this source.

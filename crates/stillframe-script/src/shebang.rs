@@ -25,21 +25,26 @@ pub(crate) fn read(source: &[u8]) -> Result<(Flags, usize), LoadError> {
         return Ok((Flags::default(), 0));
     }
     let end = source.iter().position(|&byte| byte == b'\n').ok_or(LoadError::Shebang)?;
-    let line = String::from_utf8_lossy(&source[..end]).into_owned();
-    let mut parts = line.split([' ', '\t', '\r']).filter(|part| !part.is_empty());
+    let mut parts = words(&source[..end]).ok_or(LoadError::Quotes)?;
     let engine = parts.next().unwrap_or_default();
     if engine != "#!lua" {
-        return Err(LoadError::Engine(engine.to_owned()));
+        return Err(LoadError::Engine(engine));
     }
     let mut flags = Flags { declared: true, ..Flags::default() };
     for part in parts {
         let Some(names) = part.strip_prefix("flags=") else {
-            return Err(LoadError::Option(part.to_owned()));
+            return Err(LoadError::Option(part));
         };
         names.split(',').filter(|name| !name.is_empty()).try_for_each(|name| flags.set(name))?;
     }
     // The line end stays, so that lines are counted from the shebang on.
     Ok((flags, end))
+}
+
+/// The words of the first line; `None` if a quote does not end.
+fn words(line: &[u8]) -> Option<impl Iterator<Item = String>> {
+    let words = stillframe_resp::split_line(line)?;
+    Some(words.into_iter().map(|word| String::from_utf8_lossy(&word).into_owned()))
 }
 
 /// What a script says of itself; `None` if its first line cannot be read.
@@ -56,17 +61,19 @@ pub fn read_library(source: &[u8]) -> Result<(String, usize), LibraryError> {
         return Err(LibraryError::Missing);
     }
     let end = source.iter().position(|&byte| byte == b'\n').ok_or(LibraryError::Line)?;
-    let line = String::from_utf8_lossy(&source[2..end]).into_owned();
-    let mut parts = line.split([' ', '\t', '\r']).filter(|part| !part.is_empty());
+    let mut parts = words(&source[..end]).ok_or(LibraryError::Line)?;
     let engine = parts.next().unwrap_or_default();
+    let engine = engine.strip_prefix("#!").unwrap_or_default();
     let mut name = None;
     for part in parts {
         match part.split_at_checked(5) {
             Some((start, _)) if start.eq_ignore_ascii_case("name=") && name.is_some() => {
                 return Err(LibraryError::Names);
             }
-            Some((start, rest)) if start.eq_ignore_ascii_case("name=") => name = Some(rest),
-            _ => return Err(LibraryError::Option(part.to_owned())),
+            Some((start, rest)) if start.eq_ignore_ascii_case("name=") => {
+                name = Some(rest.to_owned());
+            }
+            _ => return Err(LibraryError::Option(part)),
         }
     }
     let name = name.ok_or(LibraryError::Nameless)?;
@@ -76,7 +83,7 @@ pub fn read_library(source: &[u8]) -> Result<(String, usize), LibraryError> {
     if !engine.eq_ignore_ascii_case("lua") {
         return Err(LibraryError::Engine(engine.to_owned()));
     }
-    Ok((name.to_owned(), end))
+    Ok((name, end))
 }
 
 /// Whether it may be the name of a library or of a function.
@@ -130,5 +137,17 @@ mod tests {
         assert_eq!(refused("#!py\n"), "Unexpected engine in script shebang: #!py");
         assert_eq!(refused("#!lua flags=x\n"), "Unexpected flag in script shebang: x");
         assert_eq!(refused("#!lua a=b\n"), "Unknown lua shebang option: a=b");
+        assert_eq!(refused("#!lua \"flags=\n"), "Invalid engine in script shebang");
+    }
+
+    #[test]
+    fn words_of_the_first_line_may_have_quotes() {
+        let (flags, _) = read(b"#!lua 'flags=no-writes,allow-oom'\nreturn 1").unwrap();
+        assert!(flags.no_writes && flags.allow_oom);
+        let named = |source: &str| read_library(source.as_bytes()).map(|(name, _)| name);
+        assert_eq!(named("#!lua name=\"foo\"\n"), Ok("foo".to_owned()));
+        assert_eq!(named("#!lua \t'name=foo' \n"), Ok("foo".to_owned()));
+        assert_eq!(named("#!lua name=\"foo\n"), Err(LibraryError::Line));
+        assert_eq!(named("#! name=foo\n"), Err(LibraryError::Engine(String::new())));
     }
 }

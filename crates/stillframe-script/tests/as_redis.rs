@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stillframe_peers::{Peer, are_here};
+use stillframe_peers::{Peer, Random, are_here, rounds};
 use stillframe_resp::{Out, Protocol, decode_reply};
 use stillframe_script::{Call, Engine, Host, Level, Limits, NotACommand, Propagation, Verdict};
 
@@ -37,6 +37,8 @@ impl Host for Echo {
     fn propagate(&mut self, _: Propagation) -> bool {
         true
     }
+
+    fn replies_error(&mut self, _: &[u8], _: bool) {}
 
     fn pause(&mut self) -> Verdict {
         Verdict::GoOn
@@ -146,4 +148,202 @@ fn compare() -> usize {
         }
     }
     differences
+}
+
+#[test]
+fn random_scripts_reply_as_redis_server_does() {
+    let name = "random_scripts_reply_as_redis_server_does";
+    if !are_here(name, &[Peer::RedisServer]) {
+        return;
+    }
+    let mut random = Random::new(name);
+    let mut redis = Redis::start();
+    let limits = Limits { memory_bytes: 256 << 20, instructions: 0 };
+    let mut engine = Engine::new(limits).expect("an interpreter");
+    let mut differences = 0;
+    for _ in 0..rounds(3_000, 50_000) {
+        let script = script(&mut random);
+        let theirs = redis.ask(&[b"EVAL", script.as_bytes(), b"0"]);
+        let ours = ours(&mut engine, script.as_bytes(), &[], &[]);
+        if ours != theirs {
+            differences += 1;
+            let (ours, theirs) = (ours.escape_ascii(), theirs.escape_ascii());
+            println!("{script}\n  ours   {ours}\n  theirs {theirs}");
+        }
+    }
+    assert_eq!(differences, 0, "differences");
+}
+
+/// A script of one call of a library, or that returns a value. It shows errors, too.
+fn script(random: &mut Random) -> String {
+    const SHOW: &str = "local function show(...) local t = {} for i = 1, select('#', ...) do \
+                        local v = select(i, ...) if type(v) == 'table' then local ok, text = \
+                        pcall(cjson.encode, v) v = text end t[i] = type(v) .. ':' .. \
+                        tostring(v) end return t end ";
+    let call = match random.below(12) {
+        0 | 1 => format!("cjson.encode, {}", value(random, 4)),
+        2 | 3 => format!("cjson.decode, {}", text(&json(random, 4))),
+        4 => format!("cmsgpack.pack, {}, {}", value(random, 4), value(random, 2)),
+        5 => format!("cmsgpack.unpack, cmsgpack.pack({})", value(random, 4)),
+        6 => {
+            let length = random.below(12);
+            format!("cmsgpack.unpack, {}", text(&random.bytes(length)))
+        }
+        7 => format!("struct.pack, {}, {}, {}", layout(random), number(random), value(random, 0)),
+        8 => {
+            let length = random.below(40);
+            format!("struct.unpack, {}, {}", layout(random), text(&random.bytes(length)))
+        }
+        9 => {
+            let name = random.pick(&[
+                "tobit", "bnot", "band", "bor", "bxor", "lshift", "rshift", "arshift", "rol",
+                "ror", "bswap", "tohex",
+            ]);
+            format!("bit.{name}, {}, {}", number(random), value(random, 0))
+        }
+        10 => return format!("return {}", value(random, 3)),
+        _ => match random.below(3) {
+            0 => format!("tostring, {}", number(random)),
+            1 => format!("redis.error_reply, {}", value(random, 0)),
+            _ => format!("tonumber, {}", value(random, 0)),
+        },
+    };
+    format!("{SHOW} return show(pcall({call}))")
+}
+
+fn number(random: &mut Random) -> String {
+    const EDGES: &[&str] = &[
+        "0",
+        "-0",
+        "1",
+        "-1",
+        "0.5",
+        "-1.5",
+        "127",
+        "128",
+        "255",
+        "256",
+        "-32",
+        "-33",
+        "-129",
+        "65535",
+        "65536",
+        "-32769",
+        "2^31",
+        "2^31 - 1",
+        "-2^31",
+        "2^32",
+        "2^32 + 1",
+        "2^53",
+        "1e13",
+        "99999999999999",
+        "1e14",
+        "123456789012345",
+        "1e15",
+        "1e100",
+        "0.1",
+        "1/3",
+        "-1e-7",
+        "5e-324",
+    ];
+    match random.below(3) {
+        0 => format!("{}", random.next() as i32),
+        1 => format!("{} / {}", random.next() as i32, 1 + random.below(1000)),
+        _ => random.pick(EDGES).to_owned(),
+    }
+}
+
+/// Bytes as a literal of Lua.
+fn text(bytes: &[u8]) -> String {
+    let digits = bytes.iter().map(|byte| format!("\\{byte:03}"));
+    format!("'{}'", digits.collect::<String>())
+}
+
+fn value(random: &mut Random, depth: usize) -> String {
+    match random.below(if depth > 0 { 9 } else { 6 }) {
+        0 | 1 => number(random),
+        2 | 3 => {
+            let length = random.below(40);
+            text(&random.bytes(length))
+        }
+        4 => random.pick(&["true", "false", "nil", "''", "'7'", "' 0x10 '"]).to_owned(),
+        5 => random.pick(&["cjson.null", "{}", "'abc'", "'/\\\\\"'"]).to_owned(),
+        6 | 7 => {
+            let items = (0..random.below(20)).map(|_| value(random, depth - 1));
+            format!("{{{}}}", items.collect::<Vec<_>>().join(", "))
+        }
+        _ => {
+            let fields = (0..random.below(6)).map(|_| {
+                let key = match random.below(4) {
+                    0 => format!("{}", random.below(15)),
+                    1 => number(random),
+                    2 => "'7'".to_owned(),
+                    _ => format!("'k{}'", random.below(9)),
+                };
+                format!("[{key}] = {}", value(random, depth - 1))
+            });
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// A text of JSON, damaged now and then.
+fn json(random: &mut Random, depth: usize) -> Vec<u8> {
+    const SCALARS: &[&str] = &[
+        "null",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "12",
+        "-1.5e3",
+        "1E-2",
+        "1.",
+        ".5",
+        "0x1F",
+        "nan",
+        "Infinity",
+        "1e400",
+        "\"\"",
+        "\"a\\n\\u00e9\"",
+        "\"\\ud83d\\ude00\"",
+        "\"\\ud83d\"",
+        "\"\\q\"",
+        "\"\\u0000x\"",
+        "tru",
+        "\"x",
+    ];
+    let mut bytes = match random.below(if depth > 0 { 4 } else { 2 }) {
+        0 | 1 => random.pick(SCALARS).as_bytes().to_vec(),
+        2 => {
+            let items: Vec<_> = (0..random.below(5)).map(|_| json(random, depth - 1)).collect();
+            [b"[", &items.join(&b", "[..])[..], b"]"].concat()
+        }
+        _ => {
+            let fields = (0..random.below(5)).map(|_| {
+                let key = format!("\"k{}\" : ", random.below(9));
+                [key.into_bytes(), json(random, depth - 1)].concat()
+            });
+            [b"{", &fields.collect::<Vec<_>>().join(&b","[..])[..], b"}"].concat()
+        }
+    };
+    if random.below(20) == 0 && !bytes.is_empty() {
+        let at = random.below(bytes.len());
+        match random.below(3) {
+            0 => bytes.truncate(at),
+            1 => bytes[at] = random.pick(b"[]{}:,\"\\\0 1e"),
+            _ => bytes.insert(at, random.pick(b"[]{}:,\"\\\0 1e")),
+        }
+    }
+    bytes
+}
+
+/// A format of `struct`.
+fn layout(random: &mut Random) -> String {
+    const ITEMS: &[&str] = &[
+        "b", "B", "h", "H", "i", "I", "i1", "i3", "I5", "i8", "I8", "l", "L", "T", "f", "d", "x",
+        "s", "c0", "c1", "c3", ">", "<", "!", "!2", "!4", " ", "i33", "y", "I2",
+    ];
+    let items: String = (0..1 + random.below(4)).map(|_| random.pick(ITEMS)).collect();
+    format!("'{items}'")
 }

@@ -27,6 +27,8 @@ impl Host for Alone {
         true
     }
 
+    fn replies_error(&mut self, _: &[u8], _: bool) {}
+
     fn pause(&mut self) -> Verdict {
         match self.pauses_left {
             0 => Verdict::Stop,
@@ -39,6 +41,9 @@ impl Host for Alone {
 }
 
 const LIMITS: Limits = Limits { memory_bytes: 16 << 20, instructions: 5_000_000 };
+
+/// Bytes of a reply, as a client has a limit of output.
+const REPLY_BYTES: usize = 16 << 20;
 
 /// What a script replies, on a stack as large as that of a program's first thread: builds without
 /// optimization need more of it.
@@ -58,7 +63,7 @@ fn run_all(scripts: &'static [&'static str], pauses_left: usize) -> Vec<Result<S
 fn run(engine: &mut Engine, script: &str, pauses_left: usize) -> Result<String, String> {
     let sha = engine.load(script.as_bytes()).map_err(|error| error.to_string())?;
     let mut reply = Vec::new();
-    let mut out = Out::new(&mut reply, Protocol::Resp2);
+    let mut out = Out { limit: REPLY_BYTES, ..Out::new(&mut reply, Protocol::Resp2) };
     let call = Call { sha, keys: &[], args: &[] };
     match engine.run(call, &mut Alone { pauses_left }, &mut out) {
         Ok(()) => Ok(String::from_utf8_lossy(&reply).into_owned()),
@@ -122,6 +127,34 @@ fn instructions_have_a_limit_that_a_script_cannot_catch() {
         let error = result.expect_err(script);
         let killed = "ERR Script killed by user with SCRIPT KILL.";
         assert!(error.starts_with(killed), "{script}: {error}");
+    }
+}
+
+#[test]
+fn tables_that_share_others_end_at_the_limits() {
+    // Written out, each of these has 2^60 elements.
+    const SHARED: &[&str] = &[
+        "local t = {1} for i = 1, 60 do t = {t, t} end return #cjson.encode(t)",
+        "local t = {} for i = 1, 60 do t = {a = t, b = t} end return #cjson.encode(t)",
+        "local t = {1} for i = 1, 15 do local u = {} for j = 1, 16 do u[j] = t end t = u end \
+         return #cmsgpack.pack(t)",
+        "local t = {} for i = 1, 15 do local u = {} for j = 1, 16 do u['k' .. j] = t end t = u end \
+         return #cmsgpack.pack(t)",
+    ];
+    const ENDS: [&str; 2] =
+        ["ERR not enough memory", "ERR Script used more instructions than it may."];
+    for (script, result) in SHARED.iter().zip(run_all(SHARED, usize::MAX)) {
+        let error = result.expect_err(script);
+        assert!(ENDS.iter().any(|end| error.starts_with(end)), "{script}: {error}");
+    }
+    const REPLIED: &[&str] = &[
+        "local t = {1} for i = 1, 60 do t = {t, t} end return t",
+        "local t = {1} for i = 1, 60 do t = {map = {a = t, b = t}} end return t",
+        "local t = {1} for i = 1, 60 do t = {set = {[t] = true, [{t}] = true}} end return t",
+    ];
+    for (script, result) in REPLIED.iter().zip(run_all(REPLIED, usize::MAX)) {
+        let length = result.expect(script).len();
+        assert!(length < REPLY_BYTES + (1 << 20), "{script}: {length} bytes");
     }
 }
 

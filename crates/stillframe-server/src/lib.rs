@@ -45,7 +45,7 @@ pub use config::{
 pub use error::ServeError;
 pub use import::{Imported, import};
 #[cfg(any(test, feature = "in-process"))]
-pub use in_process::{Image, InProcess};
+pub use in_process::{ImageUnderWay, InProcess};
 pub use rewind::{RewindError, Rewound, rewind};
 pub use start::{enter_directory, leaves_terminal, serve};
 

@@ -3,6 +3,8 @@
 //!
 //! - The source is only read, without a lock: a server may run there. Files that it removes
 //!   meanwhile are replaced first, so the listing is repeated.
+//! - The log is replayed by a server's commands, FUNCTION among them, which `stillframe_storage`
+//!   does not know: so this room lies here.
 //! - The oldest image is the oldest state: an earlier point is refused, not approximated.
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use stillframe_keyspace::Libraries;
+use stillframe_keyspace::{Keyspace, Libraries};
 use stillframe_redis::{Command, Refusal, flags};
 use stillframe_script::{Engine, Functions, Host, Limits, Sha, flags_of};
 
@@ -17,6 +17,19 @@ pub(crate) struct Scripts {
     version: u64,
     /// The script that runs: the interpreter is with it.
     run: Option<Run>,
+    /// Scripts may run commands that are not meant for them (DEBUG SET-DISABLE-DENY-SCRIPTS).
+    pub(crate) run_all: bool,
+}
+
+/// What an interpreter takes.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Taken {
+    /// Bytes of the interpreter.
+    pub(crate) interpreter: usize,
+    /// Bytes of the sources and lists beside it.
+    pub(crate) lists: usize,
+    /// How many scripts or functions it has.
+    pub(crate) count: usize,
 }
 
 /// What runs.
@@ -33,8 +46,8 @@ pub(crate) struct Run {
     pub(crate) kind: Kind,
     /// The function, and the request that called it.
     pub(crate) called: Vec<Box<[u8]>>,
-    /// How many functions there are.
-    pub(crate) functions: usize,
+    /// What its interpreter took when it started.
+    pub(crate) taken: Taken,
     /// The place of its client.
     pub(crate) place: usize,
     /// It comes from a log or a primary.
@@ -80,7 +93,7 @@ impl Run {
         Self {
             kind,
             called: Vec::new(),
-            functions: 0,
+            taken: Taken::default(),
             place,
             is_internal,
             started: Instant::now(),
@@ -140,17 +153,17 @@ impl Scripts {
     }
 
     /// The libraries are those of the interpreter from now on.
-    pub(crate) fn keep(&mut self, libraries: &mut Libraries) {
+    pub(crate) fn keep(&mut self, keyspace: &mut Keyspace) {
         let Some(functions) = &self.functions else { return };
         let sources = functions.libraries().values().map(|library| library.source.clone());
-        libraries.set(sources.collect());
-        self.version = libraries.version();
+        keyspace.set_libraries(sources.collect());
+        self.version = keyspace.libraries().version();
     }
 
     /// Lends the interpreter of functions to one that runs.
     pub(crate) fn lend_functions(&mut self, run: Run) -> Option<Box<Functions>> {
         let functions = self.functions.take()?;
-        self.run = Some(Run { functions: functions.len(), ..run });
+        self.run = Some(Run { taken: of_functions(&functions), ..run });
         Some(functions)
     }
 
@@ -172,9 +185,9 @@ impl Scripts {
 
     /// Lends the interpreter to a script that runs.
     pub(crate) fn lend(&mut self, run: Run) -> Option<Box<Engine>> {
-        let engine = self.engine.take();
-        self.run = engine.is_some().then_some(run);
-        engine
+        let engine = self.engine.take()?;
+        self.run = Some(Run { taken: of_scripts(&engine), ..run });
+        Some(engine)
     }
 
     /// Takes the interpreter back.
@@ -240,10 +253,48 @@ impl Scripts {
         self.run.as_ref().map(|run| run.place)
     }
 
+    /// What the interpreter of scripts takes.
+    pub(crate) fn taken_by_scripts(&self) -> Taken {
+        self.loaded().map_or_else(|| self.lent(Kind::Script), of_scripts)
+    }
+
+    /// What the interpreter of functions takes. One that has not loaded these libraries yet has
+    /// none that count.
+    pub(crate) fn taken_by_functions(&self, libraries: &Libraries) -> Taken {
+        let taken = self.loaded_functions();
+        let taken = taken.map_or_else(|| self.lent(Kind::Function), of_functions);
+        if self.version == libraries.version() {
+            taken
+        } else {
+            Taken { interpreter: taken.interpreter, ..Taken::default() }
+        }
+    }
+
+    /// What the interpreter of the run takes, if it is one of this kind.
+    fn lent(&self, kind: Kind) -> Taken {
+        self.run.as_ref().filter(|run| run.kind == kind).map_or(Taken::default(), |run| run.taken)
+    }
+
+    /// Bytes of sources and lists, which count for `maxmemory`. Those of interpreters do not, as in
+    /// Redis.
+    pub(crate) fn list_bytes(&self, libraries: &Libraries) -> usize {
+        self.taken_by_scripts().lists + self.taken_by_functions(libraries).lists
+    }
+
     /// Forgets all scripts.
     pub(crate) fn flush(&mut self) {
         self.engine = None;
     }
+}
+
+fn of_scripts(engine: &Engine) -> Taken {
+    let (interpreter, lists) = (engine.memory_bytes(), engine.list_bytes());
+    Taken { interpreter, lists, count: engine.len() }
+}
+
+fn of_functions(functions: &Functions) -> Taken {
+    let (interpreter, lists) = (functions.memory_bytes(), functions.list_bytes());
+    Taken { interpreter, lists, count: functions.len() }
 }
 
 fn limits(config: &Config) -> Limits {

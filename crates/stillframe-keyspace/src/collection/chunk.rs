@@ -208,6 +208,20 @@ impl Chunk {
         self.index.starts[..self.count].partition_point(is_less)
     }
 
+    /// As [`below`](Self::below), where most keys belong before all elements or behind them.
+    pub(crate) fn below_at_ends(&self, key: (&[u8], &[u8])) -> usize {
+        let is_less = |at: usize| {
+            let start = self.index.starts.get(at).filter(|_| self.index.used)?;
+            let (element, _) = self.element(*start, Shape::Scored)?;
+            Some(element.rank_key() < key)
+        };
+        match self.count.checked_sub(1).and_then(is_less) {
+            Some(true) => self.count,
+            Some(false) if is_less(0) == Some(false) => 0,
+            _ => self.below(key),
+        }
+    }
+
     /// Sets the value under a key; true if the key is new. The order is free.
     pub(crate) fn put(&mut self, shape: Shape, element: Element<'_>) -> bool {
         let (span, found) = self.find_key(shape, element.key);
@@ -222,7 +236,15 @@ impl Chunk {
 
     /// Puts a scored element where it belongs; returns its index.
     pub(crate) fn insert_ranked(&mut self, element: Element<'_>) -> usize {
-        let index = self.below(element.rank_key());
+        self.insert_scored(self.below(element.rank_key()), element)
+    }
+
+    /// Puts a scored element, which mostly belongs behind all, where it belongs; returns its index.
+    pub(crate) fn append_ranked(&mut self, element: Element<'_>) -> usize {
+        self.insert_scored(self.below_at_ends(element.rank_key()), element)
+    }
+
+    fn insert_scored(&mut self, index: usize, element: Element<'_>) -> usize {
         self.insert(self.span(Shape::Scored, index), Shape::Scored, element);
         index
     }
@@ -365,6 +387,25 @@ mod tests {
                 let (scanned, element) = chunk.run(shape).find_key(key.as_bytes());
                 assert_eq!((span.bytes, found), (scanned.bytes, element));
                 chunk.reindex(shape);
+            }
+        }
+    }
+
+    #[test]
+    fn ends_are_found_as_the_middle_is() {
+        for len in [0, 1, 2, 20, 40] {
+            let mut chunk = Chunk::indexed();
+            let keys: Vec<[u8; 2]> = (0..len).map(|number| [1 + number * 2, 7]).collect();
+            for [head, tail] in &keys {
+                let element = Element { key: &[*tail], value: &[*head; 8] };
+                assert_eq!(chunk.append_ranked(element), usize::from(*head / 2));
+                chunk.check(Shape::Scored);
+            }
+            for head in 0..len * 2 + 2 {
+                for tail in [6, 7, 8] {
+                    let key = (&[head; 8][..], &[tail][..]);
+                    assert_eq!(chunk.below_at_ends(key), chunk.below(key));
+                }
             }
         }
     }

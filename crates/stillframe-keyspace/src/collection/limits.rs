@@ -15,6 +15,8 @@ pub struct Limits {
     pub sorted_entries: usize,
     /// `zset-max-listpack-value`: longest member, in bytes.
     pub sorted_value_bytes: usize,
+    /// `stream-node-max-entries`: what an approximate trim of a stream removes at once.
+    pub stream_node_entries: usize,
 }
 
 impl Default for Limits {
@@ -25,6 +27,7 @@ impl Default for Limits {
             set_integers: 512,
             sorted_entries: 128,
             sorted_value_bytes: 64,
+            stream_node_entries: 100,
         }
     }
 }

@@ -14,18 +14,17 @@
 //! | owned | rank | id | consumer's number |
 //!
 //! The body of an entry is the number of its list of field names, then the values; entries of one
-//! stream mostly have the same names. Number 0 says that the names stand before their values. A
-//! text is a LEB128 number, even: twice its length, then its bytes; odd: twice the bytes of an
-//! integer plus one, then those bytes, little-endian.
+//! stream mostly have the same names. Number 0 says that the names stand before their values. The
+//! number is in LEB128. A text is a LEB128 number, even: twice its length, then its bytes; odd:
+//! twice the bytes of an integer plus one, then those bytes, little-endian.
 
 mod body;
 mod edit;
 mod groups;
 mod view;
 
-use std::sync::Arc;
-
-pub use body::{Fields, Text};
+use body::Lists;
+pub use body::{Fields, Names, Text};
 pub use edit::StreamEdit;
 pub(crate) use groups::Groups;
 pub use view::{Consumer, Group, Pending, Stream, StreamEntry};
@@ -86,16 +85,14 @@ pub(crate) struct Parts {
     deleted: StreamId,
     /// Entries that were ever added.
     added: u64,
-    /// Lists of field names.
-    names: Arc<Vec<Box<[u8]>>>,
+    lists: Lists,
     groups: Option<Box<Groups>>,
 }
 
 impl Parts {
     pub(crate) fn bytes(&self) -> usize {
-        let names = self.names.iter().map(|names| names.len() + size_of::<Box<[u8]>>());
-        let names: usize = names.sum();
-        size_of::<Self>() + names + self.groups.as_ref().map_or(0, |groups| groups.own_bytes())
+        let lists = self.lists.bytes();
+        size_of::<Self>() + lists + self.groups.as_ref().map_or(0, |groups| groups.own_bytes())
     }
 
     pub(crate) fn node_bytes(&self) -> usize {

@@ -21,8 +21,11 @@
 //! - A table of depth `d` is referred to by the `2^(depth - d)` positions that agree in the low `d`
 //!   bits, and holds exactly the cells whose tags agree with them in those bits (from bit 11 on).
 //! - Between the home of a cell and the cell there is no empty cell; at least one cell is empty.
+//! - `slots` holds the slots of all cells: what walks over a database walks in the order of slots.
 //! - A split never puts more than [`SLACK`] bits between a table and the even depth: with tags that
 //!   do not spread (an attacker's dream, against which the hash is keyed) a table grows instead.
+
+use crate::memory::slot_set::SlotSet;
 
 const TABLE_BITS: u32 = if cfg!(any(test, miri)) { 4 } else { 11 };
 const SLACK: u32 = 4;
@@ -33,6 +36,7 @@ pub(crate) struct Index {
     directory: Vec<u32>,
     depth: u32,
     tables: Vec<Table>,
+    slots: SlotSet,
     len: usize,
 }
 
@@ -77,6 +81,7 @@ impl Index {
                 table.resize(table.cells() * 2);
             }
         }
+        self.slots.insert(seat.slot);
         self.len += 1;
     }
 
@@ -97,9 +102,10 @@ impl Index {
         if table.len < table.cells() / 8 && table.cells() > CELLS_MIN {
             table.resize((table.cells() / 4).max(CELLS_MIN));
         }
+        self.slots.remove(slot);
         self.len -= 1;
         if self.len == 0 {
-            *self = Self::default();
+            *self = Self { slots: std::mem::take(&mut self.slots), ..Self::default() };
         }
     }
 
@@ -123,16 +129,15 @@ impl Index {
         cell.map(|cell| cell.slot)
     }
 
-    /// All slots.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
-        self.tables.iter().flat_map(Table::iter).map(|cell| cell.slot)
+    /// The slots, in their order.
+    pub(crate) fn slots(&self) -> &SlotSet {
+        &self.slots
     }
 
-    /// All slots, giving memory back table by table.
-    pub(crate) fn into_slots(self) -> impl Iterator<Item = u32> + Send {
-        let lines = self.tables.into_iter().flat_map(|table| table.lines);
-        let cells = lines.flat_map(|line| line.0).filter(|cell| cell.word != 0);
-        cells.map(|cell| cell.slot)
+    /// The slots, and the rest as garbage with its size in bytes.
+    pub(crate) fn into_slots(self) -> (SlotSet, impl Send, usize) {
+        let cells: usize = self.tables.iter().map(Table::cells).sum();
+        (self.slots, (self.directory, self.tables), cells * size_of::<Cell>())
     }
 
     fn position(&self, tag: u32) -> usize {
@@ -299,11 +304,9 @@ mod tests {
         for (&key, &slot) in oracle {
             assert_eq!(index.find(hash(key), |word| word == 1 + u64::from(slot)), Some(seat(slot)));
         }
-        let mut slots: Vec<u32> = index.slots().collect();
         let mut expected: Vec<u32> = oracle.values().copied().collect();
-        slots.sort_unstable();
         expected.sort_unstable();
-        assert_eq!(slots, expected);
+        assert!(index.slots().iter().eq(expected));
         for (position, &table) in index.directory.iter().enumerate() {
             let table = &index.tables[table as usize];
             let bits = (1_usize << table.depth) - 1;

@@ -3,6 +3,7 @@
 use stillframe::algorithms::naive::Naive;
 
 use super::*;
+use crate::model::{Random, sized};
 use crate::{Expire, Value};
 
 pub(crate) fn keyspace() -> Keyspace<Naive> {
@@ -86,31 +87,111 @@ fn clearing_gives_the_slots_back() {
     assert_eq!(keyspace.stats().entry_bytes, 0);
 }
 
-/// Few keys beside many of another database, or where many were: a walk of ten keys at a time does
-/// not take a call for each ten slots.
-#[test]
-fn a_scan_passes_many_empty_slots_at_once() {
-    let mut keyspace = keyspace();
-    let keys = if cfg!(miri) { 100 } else { 4_000 };
-    for number in 0..keys {
-        keyspace.set(0, format!("{number}").as_bytes(), b"x", Expire::Never).unwrap();
+/// Calls of ten keys each that a scan of a database takes, and the keys it meets.
+fn walk(keyspace: &mut Keyspace<Naive>, db: usize) -> (usize, usize) {
+    let (mut cursor, mut calls, mut met) = (0, 0, 0);
+    loop {
+        cursor = keyspace.scan(db, cursor, 10, 0, |_| met += 1);
+        calls += 1;
+        if cursor == 0 {
+            return (calls, met);
+        }
     }
-    keyspace.set(1, b"beside", b"x", Expire::Never).unwrap();
-    let calls = |keyspace: &mut Keyspace<Naive>| {
-        let (mut cursor, mut calls, mut met) = (0, 0, 0);
-        loop {
-            cursor = keyspace.scan(1, cursor, 10, 0, |_| met += 1);
-            calls += 1;
-            if cursor == 0 {
-                return (calls, met);
+}
+
+/// Few keys where many were, in whatever way those went, or beside many of other databases.
+#[test]
+fn a_scan_takes_a_call_for_each_ten_keys() {
+    type Empty = fn(&mut Keyspace<Naive>, usize);
+    let ways: [(&str, Empty); 6] = [
+        ("beside", |_, _| ()),
+        ("clear", |it, _| it.clear(0)),
+        ("clear all", |it, _| it.clear_all()),
+        ("remove", |it, keys| (0..keys).for_each(|key| assert!(it.remove(0, &name(key))))),
+        ("expire", |it, keys| {
+            (0..keys).for_each(|key| assert!(it.set_expire(0, &name(key), Some(-1))));
+            assert_eq!(it.expire_cycle(0, keys), keys);
+        }),
+        ("swap", |it, _| it.swap(0, 2)),
+    ];
+    for (way, empty) in ways {
+        for sweeps in [false, true] {
+            let mut keyspace = keyspace();
+            let keys = if cfg!(miri) { 100 } else { 4_000 };
+            let set = |it: &mut Keyspace<Naive>, db, key| {
+                it.set(db, &name(key), b"x", Expire::Never).unwrap();
+            };
+            (0..keys).for_each(|key| set(&mut keyspace, 0, key));
+            assert_eq!(walk(&mut keyspace, 0), (keys / 10, keys));
+            empty(&mut keyspace, keys);
+            while sweeps && keyspace.tend() {}
+            (0..3).for_each(|key| set(&mut keyspace, 1, key));
+            assert_eq!(walk(&mut keyspace, 1), (1, 3), "{way}, swept: {sweeps}");
+            if way != "beside" {
+                assert_eq!(walk(&mut keyspace, 0), (1, 0), "{way}, swept: {sweeps}");
+                (0..12).for_each(|key| set(&mut keyspace, 0, key));
+                assert_eq!(walk(&mut keyspace, 0), (2, 12), "{way}, swept: {sweeps}");
             }
         }
-    };
-    let most = keys / 1000 + 2;
-    let (count, met) = calls(&mut keyspace);
-    assert!(count <= most && met == 1, "{count} calls, {met} keys");
-    keyspace.clear(0);
-    while keyspace.tend() {}
-    let (count, met) = calls(&mut keyspace);
-    assert!(count <= most && met == 1, "{count} calls, {met} keys");
+    }
+}
+
+fn name(key: usize) -> Vec<u8> {
+    key.to_string().into_bytes()
+}
+
+/// A scan meets the keys that stay once each, while its database shrinks and grows, is swapped with
+/// another, and others are cleared.
+#[test]
+fn a_scan_meets_once_what_stays() {
+    let mut random = Random::seeded("scan of a keyspace");
+    for _ in 0..sized(30, 2) {
+        let mut keyspace = keyspace();
+        let (stay, others) = (1 + random.below(sized(400, 20)), sized(1500, 40));
+        let mut db = 0;
+        let set = |it: &mut Keyspace<Naive>, db, key| {
+            it.set(db, &name(key), b"x", Expire::Never).unwrap();
+        };
+        // Those that stay lie between the others.
+        for key in 0..stay.max(others) {
+            if key < stay {
+                set(&mut keyspace, db, key);
+            }
+            if key < others {
+                set(&mut keyspace, key % 2, 1000 + key);
+            }
+        }
+        let (mut cursor, mut met) = (0, vec![0; stay]);
+        loop {
+            let count = 1 + random.below(20);
+            cursor = keyspace.scan(db, cursor, count, 0, |entry| {
+                let key: usize = std::str::from_utf8(entry.key()).unwrap().parse().unwrap();
+                if let Some(times) = met.get_mut(key) {
+                    *times += 1;
+                }
+            });
+            if cursor == 0 {
+                break;
+            }
+            match random.below(12) {
+                0 => keyspace.clear(1 - db),
+                1 => {
+                    keyspace.swap(0, 1);
+                    db = 1 - db;
+                }
+                2..7 => {
+                    for _ in 0..random.below(200) {
+                        keyspace.remove(random.below(2), &name(1000 + random.below(others)));
+                    }
+                }
+                _ => {
+                    for _ in 0..random.below(60) {
+                        set(&mut keyspace, random.below(2), 1000 + random.below(others));
+                    }
+                }
+            }
+            keyspace.tend();
+        }
+        assert!(met.iter().all(|&times| times == 1), "{met:?}");
+    }
 }

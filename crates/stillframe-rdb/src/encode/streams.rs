@@ -13,14 +13,11 @@
 //!          length, (string, time 8 B LE, length, ids 16 B BE)     consumers
 //! ```
 
-use crate::Value;
 use crate::encode::{Encoder, Head};
 use crate::format::TYPE_STREAM;
 use crate::pack::{FRAME_BYTES, MARK, Packed, packed_bytes};
 use crate::sheet::Output;
-
-/// An id: milliseconds, and the number within them.
-pub type Id = (u64, u64);
+use crate::{Id, StreamHead, Value};
 
 /// As in Redis by default: most entries and bytes of a node.
 const NODE_ENTRIES_MAX: usize = 100;
@@ -29,21 +26,6 @@ const NODE_BYTES_MAX: usize = 4096;
 const ENTRY_BYTES: usize = 5 * 11;
 /// Flag of an entry with the names of the node.
 const SAME_NAMES: i64 = 2;
-
-/// The numbers of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StreamHead {
-    /// Entries in it.
-    pub len: u64,
-    /// The id that the next entry's has to exceed.
-    pub last: Id,
-    /// The first entry's id; zeros without one.
-    pub first: Id,
-    /// The greatest id that was deleted.
-    pub deleted: Id,
-    /// Entries that were ever added.
-    pub added: u64,
-}
 
 /// A stream to be written. It gives the same answers each time.
 pub trait StreamValue<'a>: Copy {
@@ -93,19 +75,49 @@ fn bytes((ms, seq): Id) -> [u8; 16] {
     (u128::from(ms) << 64 | u128::from(seq)).to_be_bytes()
 }
 
+/// Whether two entries have the same names. Entries that share names mostly share their bytes.
+fn same_names<'a>(
+    mut one: impl Iterator<Item = (Value<'a>, Value<'a>)>,
+    mut other: impl Iterator<Item = (Value<'a>, Value<'a>)>,
+) -> bool {
+    loop {
+        match (one.next(), other.next()) {
+            (None, None) => return true,
+            (Some((Value::Bytes(one), _)), Some((Value::Bytes(other), _)))
+                if std::ptr::eq(one, other) => {}
+            (Some((one, _)), Some((other, _))) if one == other => {}
+            _ => return false,
+        }
+    }
+}
+
 /// How many entries from the front go into one node.
-fn node_len<'a, F>(entries: impl Iterator<Item = (Id, F)>) -> usize
+///
+/// Names that fill a node by themselves stand in front of all entries that have them, up to as many
+/// bytes of values: else a file would have them once for each entry.
+fn node_len<'a, F>(entries: impl Iterator<Item = (Id, F)> + Clone) -> usize
 where
-    F: Iterator<Item = (Value<'a>, Value<'a>)>,
+    F: Iterator<Item = (Value<'a>, Value<'a>)> + Clone,
 {
+    let Some((_, master)) = entries.clone().next() else { return 0 };
+    let names: usize = master.clone().map(|(name, _)| packed_bytes(name)).sum();
     let mut filled = 0;
-    let fits = |(_, fields): (Id, F)| {
-        let fields = fields.map(|(name, value)| packed_bytes(name) + packed_bytes(value));
+    if names > NODE_BYTES_MAX {
+        let fits = |(_, fields): &(Id, F)| {
+            let values = fields.clone().map(|(_, value)| packed_bytes(value));
+            let bytes = ENTRY_BYTES + values.sum::<usize>();
+            filled += bytes;
+            filled == bytes || filled <= names && same_names(fields.clone(), master.clone())
+        };
+        return entries.take_while(fits).count();
+    }
+    let fits = |(_, fields): &(Id, F)| {
+        let fields = fields.clone().map(|(name, value)| packed_bytes(name) + packed_bytes(value));
         let bytes = ENTRY_BYTES + fields.sum::<usize>();
         filled += bytes;
         filled == bytes || filled <= NODE_BYTES_MAX
     };
-    entries.take(NODE_ENTRIES_MAX).map(fits).take_while(|fits| *fits).count()
+    entries.take(NODE_ENTRIES_MAX).take_while(fits).count()
 }
 
 /// Hands on the elements of a node of `count` entries.
@@ -125,7 +137,7 @@ where
     master.clone().try_for_each(|(name, _)| put(name))?;
     put(Value::Int(0))?;
     for (id, fields) in entries.take(count) {
-        let same = fields.clone().map(|field| field.0).eq(master.clone().map(|field| field.0));
+        let same = same_names(fields.clone(), master.clone());
         let beyond = [id.0.wrapping_sub(first.0), id.1.wrapping_sub(first.1)];
         put(Value::Int(if same { SAME_NAMES } else { 0 }))?;
         beyond.into_iter().try_for_each(|beyond| put(Value::Int(beyond as i64)))?;
@@ -196,7 +208,7 @@ impl<O: Output> Encoder<O> {
         if node(entries.clone(), count, push).is_ok() {
             return self.out.blob(self.pack.bytes());
         }
-        // One large entry, written element by element behind its length.
+        // Large entries, written element by element behind their length.
         let (mut length, mut elements) = (FRAME_BYTES, 0_usize);
         let counted: Result<(), ()> = node(entries.clone(), count, |value| {
             length += packed_bytes(value);

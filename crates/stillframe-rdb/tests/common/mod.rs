@@ -24,6 +24,8 @@ pub(crate) enum Owned {
     Set(BTreeSet<Vec<u8>>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
     Sorted(BTreeMap<Vec<u8>, Score>),
+    /// Elements as text.
+    Stream(Vec<String>),
 }
 
 /// A score, compared by its bits.
@@ -57,6 +59,7 @@ impl Owned {
             Collection::Set => Owned::Set(BTreeSet::new()),
             Collection::Sorted => Owned::Sorted(BTreeMap::new()),
             Collection::Hash => Owned::Hash(BTreeMap::new()),
+            Collection::Stream => Owned::Stream(Vec::new()),
         }
     }
 
@@ -70,6 +73,7 @@ impl Owned {
             (Owned::Sorted(sorted), Element::Scored(member, score)) => {
                 sorted.insert(member.to_vec(), Score(score));
             }
+            (Owned::Stream(elements), element) => elements.push(format!("{element:?}")),
             (this, element) => panic!("{element:?} in {this:?}"),
         }
     }
@@ -100,6 +104,7 @@ impl Owned {
                     || ranked.iter().rev().copied(),
                 )
             }
+            Owned::Stream(_) => unreachable!("`streams` writes streams"),
         };
         result.expect("a Vec takes everything");
     }
@@ -204,6 +209,7 @@ pub(crate) fn collection() -> impl Strategy<Value = Owned> {
                 Collection::List | Collection::Set => Element::One(&one),
                 Collection::Hash => Element::Pair(&one, &two),
                 Collection::Sorted => Element::Scored(&one, random.score()),
+                Collection::Stream => unreachable!("not among the kinds"),
             });
         }
         value

@@ -76,7 +76,7 @@ pub(crate) fn layouts(value: &Owned) -> Vec<(u8, Vec<u8>)> {
         [length(count), strings].concat()
     };
     match value {
-        Owned::Int(_) | Owned::Bytes(_) => Vec::new(),
+        Owned::Int(_) | Owned::Bytes(_) | Owned::Stream(_) => Vec::new(),
         Owned::List(list) => {
             let nodes: Vec<_> = list
                 .chunks(7)

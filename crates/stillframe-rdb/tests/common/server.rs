@@ -116,6 +116,7 @@ impl Redis {
                 let pairs = hash.iter().flat_map(|(field, value)| [field.clone(), value.clone()]);
                 (b"HSET", pairs.collect())
             }
+            Owned::Stream(_) => unreachable!("streams have tests of their own"),
             Owned::Sorted(sorted) => {
                 let pair = |(member, score): (&Vec<u8>, &Score)| {
                     [score.0.to_string().into_bytes(), member.clone()]

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX};
 use crate::number::extended::Extended;
 use crate::number::integers::at_least;
-use crate::waiters::Waiter;
+use crate::waiters::{Waiter, Wanted};
 
 /// What a client waits for.
 pub(super) struct Wish<'a> {
@@ -18,10 +18,27 @@ pub(super) struct Wish<'a> {
     pub(super) kind: Type,
     /// How long; `None` for ever.
     pub(super) timeout: Option<Duration>,
-    /// The request to run once `key` is ready is `before key after`.
+    /// The request to run once `key` is ready is `before key own after`.
     pub(super) before: &'a [&'a [u8]],
+    /// Of each key the argument behind it; empty: no key has one.
+    pub(super) own: &'a [&'a [u8]],
     /// See `before`.
     pub(super) after: &'a [&'a [u8]],
+    /// The request also runs when a key is gone or of another type, to refuse the client.
+    pub(super) needs_keys: bool,
+}
+
+impl Wish<'_> {
+    /// A wish for nothing.
+    pub(super) const NONE: Self = Self {
+        keys: &[],
+        kind: Type::String,
+        timeout: None,
+        before: &[],
+        own: &[],
+        after: &[],
+        needs_keys: false,
+    };
 }
 
 impl Context<'_> {
@@ -30,15 +47,30 @@ impl Context<'_> {
         !self.ledger.in_exec && !self.caller.internal
     }
 
+    /// Leaves a client waiting whose request was run for a key that has nothing for it.
+    pub(super) fn wait_on(&mut self) {
+        self.caller.waits = true;
+    }
+
     /// Makes the client wait; nothing is answered now. The request that is run for it in the end
     /// has to find what it needs in a key that holds `wish.kind`.
     pub(super) fn block(&mut self, wish: &Wish<'_>) {
+        let wanted = |key: &[u8], own: Option<&&[u8]>| Wanted {
+            key: key.into(),
+            own: own.map(|&own| own.into()),
+        };
         let copied = |words: &[&[u8]]| words.iter().map(|&word| word.into()).collect();
         let waiter = Waiter {
             place: self.caller.place,
             db: self.caller.db,
-            keys: copied(wish.keys),
+            keys: wish
+                .keys
+                .iter()
+                .enumerate()
+                .map(|(at, &key)| wanted(key, wish.own.get(at)))
+                .collect(),
             kind: wish.kind,
+            needs_keys: wish.needs_keys,
             // A time that no clock reaches is none.
             deadline: wish.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             command: self.caller.last_command,
@@ -47,6 +79,9 @@ impl Context<'_> {
             acks: None,
             ticket: 0,
         };
+        if waiter.needs_keys {
+            self.keyspace.keep_expired(true); // an expired key ends the wait
+        }
         self.ledger.waiters.park(self.caller.id, waiter);
         self.caller.waits = true;
     }

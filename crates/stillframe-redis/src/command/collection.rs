@@ -4,7 +4,7 @@
 //! - A command that edits calls [`Context::held`] first, which deletes an expired key and refuses a
 //!   wrong type before anything changes.
 
-use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Value};
+use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Stream, Value};
 use stillframe_resp::Out;
 
 use crate::context::Context;
@@ -37,6 +37,12 @@ impl<'a> View<'a> for Set<'a> {
 impl<'a> View<'a> for Sorted<'a> {
     fn of(value: Value<'a>) -> Option<Self> {
         if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
+    }
+}
+
+impl<'a> View<'a> for Stream<'a> {
+    fn of(value: Value<'a>) -> Option<Self> {
+        if let Value::Stream(stream) = value { Some(stream) } else { None }
     }
 }
 

@@ -5,7 +5,7 @@
 //! has a deadline; orders that mean nothing (of keys, members, fields) do not count.
 
 use sha1::{Digest, Sha1};
-use stillframe_keyspace::{DATABASES, Entry, IntText, Keyspace, Value};
+use stillframe_keyspace::{DATABASES, Entry, IntText, Keyspace, StreamEntry, Value};
 use stillframe_resp::format_double;
 
 use crate::context::Context;
@@ -67,6 +67,7 @@ impl Sum {
         const SET: u32 = 2;
         const SORTED: u32 = 3;
         const HASH: u32 = 4;
+        const STREAM: u32 = 6;
         let mut of_type = |number: u32| self.mix(&number.to_be_bytes());
         match entry.value() {
             Value::List(list) => {
@@ -89,6 +90,15 @@ impl Sum {
             Value::Hash(hash) => {
                 of_type(HASH);
                 hash.iter().for_each(|(field, value)| self.add_pair(field, value));
+            }
+            Value::Stream(stream) => {
+                of_type(STREAM);
+                for StreamEntry { id, fields } in stream.iter_from(0) {
+                    self.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
+                    for text in fields.flat_map(|(name, value)| [name, value]) {
+                        self.mix(text.to_bytes(&mut IntText::default()));
+                    }
+                }
             }
             string => {
                 of_type(STRING);

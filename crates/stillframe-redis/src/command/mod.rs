@@ -13,12 +13,14 @@ mod sample;
 mod set;
 mod sort;
 mod sorted;
+mod stream;
 mod string;
 #[cfg(test)]
 mod tests;
 pub mod transactions;
 
 pub use keys::{encoding, parse_db, payload};
+pub(crate) use stream::read_up_to;
 
 use crate::table::Table;
 
@@ -34,5 +36,6 @@ pub fn register<S>(table: &mut Table<S>) {
     sort::register(table);
     sorted::register(table);
     geo::register(table);
+    stream::register(table);
     transactions::register(table);
 }

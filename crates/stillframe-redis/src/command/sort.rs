@@ -110,8 +110,8 @@ fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) -> Result<(), Re
         Some(pattern) if c_string(pattern).contains(&b'*') => Order::Looked,
         Some(_) => Order::None,
     };
-    if matches!(order, Order::None) && is_set && options.store.is_some() {
-        // What is stored must not depend on where the members happen to lie.
+    if matches!(order, Order::None) && is_set && (options.store.is_some() || ctx.ledger.in_script) {
+        // What is stored, and what a script goes by, must not depend on where the members lie.
         (order, options.alpha) = (Order::Own, true);
     }
     let range = options.range(elements.len());

@@ -5,7 +5,7 @@
 /// ```text
 /// name           a text              name:int    or :double, :time, :pattern, :key
 /// name:key0      a key of the first specification       WORD~name   it stands behind a word
-/// NX             a word alone        name=CH     one with another name
+/// NX             a word alone        name=CH     one with another name, or a sign: name=*
 /// name<a | b>    one of them         name(a b)   all of them
 /// [...]          may be left out     ...*        may be repeated, ...** with its word
 /// ...^6.2.0      since a version     ...!2.8.12  not to be used since then
@@ -90,7 +90,9 @@ impl<'a> Reader<'a> {
 
     fn word(&mut self) -> &'a str {
         let end = self.0.find(|c| "~<>()[]^!*| ".contains(c)).unwrap_or(self.0.len());
-        let (word, rest) = self.0.split_at(end);
+        // A sign that is a word by itself.
+        let is_sign = self.0[..end].ends_with('=') && self.0[end..].starts_with(['~', '*']);
+        let (word, rest) = self.0.split_at(end + usize::from(is_sign));
         self.0 = rest;
         word
     }

@@ -31,6 +31,9 @@ pub enum More {
     Stored(u8),
     /// All arguments after the option KEYS of MIGRATE, if the key before is empty.
     Migrated,
+    /// The first half of the arguments after the option STREAMS, where options begin at this
+    /// position.
+    Streams(u8),
 }
 
 impl Keys {
@@ -41,7 +44,7 @@ impl Keys {
         let mut keys = Self::default();
         for spec in specs {
             match (&spec.begin, spec.find) {
-                (Begin::Index(at), Find::Range { last, step }) => {
+                (Begin::Index(at), Find::Range { last, step, .. }) => {
                     if keys.first == 0 {
                         (keys.first, keys.step) = (narrow(*at), step);
                     }
@@ -49,6 +52,7 @@ impl Keys {
                 }
                 (Begin::Index(at), _) => keys.more = More::Counted(*at as u8),
                 (Begin::Keyword("KEYS", _), _) => keys.more = More::Migrated,
+                (Begin::Keyword("STREAMS", _), _) => keys.more = More::Streams(1),
                 (Begin::Keyword(_, from), _) => keys.more = More::Stored(from.unsigned_abs() as u8),
                 (Begin::Unknown, _) if spec.flags.contains(&"OW") => keys.more = More::Stored(2),
                 (Begin::Unknown, _) => {}
@@ -83,6 +87,9 @@ impl Keys {
             More::Stored(from) => {
                 keys.extend(stored(request.get(from.into()..).unwrap_or_default()));
             }
+            More::Streams(from) => {
+                keys.extend(streams(request.get(from.into()..).unwrap_or_default()));
+            }
             More::Migrated => {
                 let named = migrated(request.get(6..).unwrap_or_default());
                 if let (Some([]), Some(named)) = (keys.first(), named) {
@@ -106,6 +113,21 @@ fn migrated<'r, 'a>(mut options: &'r [&'a [u8]]) -> Option<&'r [&'a [u8]]> {
         options = after.get(takes..).unwrap_or_default();
     }
     None
+}
+
+/// The first half of what stands behind STREAMS among options of XREAD and XREADGROUP. A group or a
+/// consumer may have any name.
+fn streams<'r, 'a>(mut options: &'r [&'a [u8]]) -> &'r [&'a [u8]] {
+    while let [option, after @ ..] = options {
+        let takes = match option.to_ascii_lowercase().as_slice() {
+            b"streams" => return &after[..after.len() / 2],
+            b"block" | b"count" => 1,
+            b"group" => 2,
+            _ => 0,
+        };
+        options = after.get(takes..).unwrap_or_default();
+    }
+    &[]
 }
 
 /// The key behind the last STORE or STOREDIST among options of SORT or GEORADIUS. What another

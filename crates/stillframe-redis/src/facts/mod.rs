@@ -155,6 +155,8 @@ fn read(text: &'static str) -> Vec<Facts> {
         let mut words = line.splitn(5, ' ');
         let mut word = || words.next().unwrap_or_default();
         let (name, group, since, complexity, summary) = (word(), word(), word(), word(), word());
+        let before = all.last().map_or("the head", |facts: &Facts| facts.name);
+        assert!(!name.is_empty(), "commands.txt: the line behind {before} is blank; remove it");
         let complexity = if complexity == "-" { "" } else { complexity };
         let mut facts = Facts { name, group, since, complexity, summary, ..Facts::default() };
         while let Some(line) = lines.next_if(|line| line.starts_with(' ')) {
@@ -170,4 +172,17 @@ fn read(text: &'static str) -> Vec<Facts> {
         all.push(facts.finish());
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "the line behind echo is blank")]
+    fn a_blank_line_is_reported_with_the_entry_before() {
+        read(
+            "# Head.\necho connection 1.0.0 O(1) Reply.\n  call 2\n\nget string 1.0.0 O(1) Read.\n",
+        );
+    }
 }

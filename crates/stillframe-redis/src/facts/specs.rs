@@ -40,6 +40,8 @@ pub enum Find {
         last: i8,
         /// The distance between keys.
         step: i8,
+        /// What is no key stands behind them: of so many parts one is keys.
+        parts: i8,
     },
     /// The first one is none: it says how many follow.
     Counted,
@@ -49,7 +51,8 @@ pub enum Find {
 
 impl Spec {
     /// Reads `flag+flag@place`. A place is `?`, or a beginning (`1`, or `STORE>5`) and an end:
-    /// nothing (one key), `..-1` (up to there), `..-1/2` (every second), `#` (a count leads).
+    /// nothing (one key), `..-1` (up to there), `..-1/2` (every second), `..-1/1%2` (the first
+    /// half), `#` (a count leads).
     pub(super) fn parse(text: &'static str) -> Option<Self> {
         let (flags, place) = text.split_once('@')?;
         let flags = flags.split('+').collect();
@@ -60,9 +63,11 @@ impl Spec {
             (Some(begin), _) => (begin, Find::Counted),
             (None, Some((begin, end))) => {
                 let (last, step) = end.split_once('/').unwrap_or((end, "1"));
-                (begin, Find::Range { last: last.parse().ok()?, step: step.parse().ok()? })
+                let (step, parts) = step.split_once('%').unwrap_or((step, "1"));
+                let [last, step, parts] = [last, step, parts].map(|number| number.parse().ok());
+                (begin, Find::Range { last: last?, step: step?, parts: parts? })
             }
-            (None, None) => (place, Find::Range { last: 0, step: 1 }),
+            (None, None) => (place, Find::Range { last: 0, step: 1, parts: 1 }),
         };
         let begin = match begin.split_once('>') {
             Some((word, from)) => Begin::Keyword(word, from.parse().ok()?),
@@ -100,10 +105,11 @@ impl Spec {
             Begin::Unknown => return None,
         };
         match self.find {
-            Find::Range { last, step } => {
+            Find::Range { last, step, parts } => {
                 let from = if last < 0 { request.len() } else { first };
                 let last = from.checked_add_signed(last.into())?;
-                let keys = request.get(first..=last)?.iter();
+                let keys = request.get(first..=last)?;
+                let keys = keys[..keys.len() / usize::try_from(parts).ok()?.max(1)].iter();
                 Some(keys.step_by(usize::try_from(step).ok()?.max(1)).copied().collect())
             }
             Find::Counted => {

@@ -8,21 +8,20 @@ type Args = Variadic<Value>;
 
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let add = |name: &'static str, f: fn(&Lua, &'static str, Args) -> Values| {
-        table.raw_set(name, lua.create_function(move |lua, args: Args| f(lua, name, args))?)
-    };
-    add("tobit", |lua, name, args| fold(lua, name, &args[..args.len().min(1)], |a, _| a))?;
-    add("bnot", |lua, name, args| shift(lua, name, &args, 1, |a, _| !a))?;
-    add("bswap", |lua, name, args| shift(lua, name, &args, 1, |a, _| a.swap_bytes()))?;
-    add("band", |lua, name, args| fold(lua, name, &args, |a, b| a & b))?;
-    add("bor", |lua, name, args| fold(lua, name, &args, |a, b| a | b))?;
-    add("bxor", |lua, name, args| fold(lua, name, &args, |a, b| a ^ b))?;
-    add("lshift", |lua, name, args| shift(lua, name, &args, 2, |a, n| a << n))?;
-    add("rshift", |lua, name, args| shift(lua, name, &args, 2, |a, n| a >> n))?;
-    add("arshift", |lua, name, args| shift(lua, name, &args, 2, |a, n| (a as i32 >> n) as u32))?;
-    add("rol", |lua, name, args| shift(lua, name, &args, 2, u32::rotate_left))?;
-    add("ror", |lua, name, args| shift(lua, name, &args, 2, u32::rotate_right))?;
-    add("tohex", |lua, name, args| tohex(lua, name, &args))?;
+    let add =
+        |name: &str, f: fn(&Lua, Args) -> Values| table.raw_set(name, lua.create_function(f)?);
+    add("tobit", |lua, args| fold(lua, &args[..args.len().min(1)], |a, _| a))?;
+    add("bnot", |lua, args| shift(lua, &args, 1, |a, _| !a))?;
+    add("bswap", |lua, args| shift(lua, &args, 1, |a, _| a.swap_bytes()))?;
+    add("band", |lua, args| fold(lua, &args, |a, b| a & b))?;
+    add("bor", |lua, args| fold(lua, &args, |a, b| a | b))?;
+    add("bxor", |lua, args| fold(lua, &args, |a, b| a ^ b))?;
+    add("lshift", |lua, args| shift(lua, &args, 2, |a, n| a << n))?;
+    add("rshift", |lua, args| shift(lua, &args, 2, |a, n| a >> n))?;
+    add("arshift", |lua, args| shift(lua, &args, 2, |a, n| (a as i32 >> n) as u32))?;
+    add("rol", |lua, args| shift(lua, &args, 2, u32::rotate_left))?;
+    add("ror", |lua, args| shift(lua, &args, 2, u32::rotate_right))?;
+    add("tohex", |lua, args| tohex(lua, &args))?;
     Ok(table)
 }
 
@@ -36,11 +35,11 @@ fn signed(value: u32) -> Values {
     one(Value::Number(f64::from(value as i32)))
 }
 
-fn fold(lua: &Lua, name: &str, args: &[Value], join: impl Fn(u32, u32) -> u32) -> Values {
+fn fold(lua: &Lua, args: &[Value], join: impl Fn(u32, u32) -> u32) -> Values {
     let mut joined = None;
     for at in 0..args.len().max(1) {
         let Some(value) = number(lua, args.get(at)) else {
-            return bad_argument(lua, at + 1, name, "number", args.get(at));
+            return bad_argument(lua, at + 1, "number", args.get(at));
         };
         joined = Some(joined.map_or(bits(value), |joined| join(joined, bits(value))));
     }
@@ -48,17 +47,11 @@ fn fold(lua: &Lua, name: &str, args: &[Value], join: impl Fn(u32, u32) -> u32) -
 }
 
 /// An operation on the first argument; the second counts bits, modulo 32.
-fn shift(
-    lua: &Lua,
-    name: &str,
-    args: &[Value],
-    needed: usize,
-    operation: impl Fn(u32, u32) -> u32,
-) -> Values {
+fn shift(lua: &Lua, args: &[Value], needed: usize, operation: impl Fn(u32, u32) -> u32) -> Values {
     let mut values = [0; 2];
     for (at, place) in values.iter_mut().enumerate().take(needed) {
         let Some(value) = number(lua, args.get(at)) else {
-            return bad_argument(lua, at + 1, name, "number", args.get(at));
+            return bad_argument(lua, at + 1, "number", args.get(at));
         };
         *place = bits(value);
     }
@@ -66,14 +59,14 @@ fn shift(
 }
 
 /// Up to eight hexadecimal digits, in capitals if their number is negative.
-fn tohex(lua: &Lua, name: &str, args: &[Value]) -> Values {
+fn tohex(lua: &Lua, args: &[Value]) -> Values {
     let Some(value) = number(lua, args.first()) else {
-        return bad_argument(lua, 1, name, "number", args.first());
+        return bad_argument(lua, 1, "number", args.first());
     };
     let digits = match args.get(1) {
         None => 8,
         Some(digits) => match number(lua, Some(digits)) {
-            None => return bad_argument(lua, 2, name, "number", Some(digits)),
+            None => return bad_argument(lua, 2, "number", Some(digits)),
             Some(digits) => bits(digits) as i32,
         },
     };

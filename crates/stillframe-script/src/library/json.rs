@@ -1,8 +1,10 @@
-//! `cjson`: values of Lua as JSON and back, as lua-cjson 2.1 does.
+//! `cjson`: values of Lua as JSON and back, as lua-cjson 2.1 does. `codec.c` of `stillframe-lua`
+//! writes JSON, and makes values of the pieces that are read here.
 
-use stillframe_lua::mlua::{self, LightUserData, Lua, Table, Value, Variadic};
+use stillframe_lua::mlua::{self, Lua, MultiValue, Table, Value, Variadic};
+use stillframe_lua::{Piece, Place, UNTIL_CLOSE};
 
-use super::{Values, bad_argument, failed, one, plain_number, string};
+use super::one;
 
 /// How deep values may nest, in both directions.
 const DEPTH_MAX: usize = 1000;
@@ -12,30 +14,10 @@ const SPARSE_RATIO: f64 = 2.0;
 
 type Args = Variadic<Value>;
 
-/// Why a value cannot be written or a text not be read.
-type Refusal = String;
-
-/// A step's outcome: an error of the interpreter, a refusal, or a value.
-type Read<T> = mlua::Result<Result<T, Refusal>>;
-
-/// Returns the refusal of an inner step.
-macro_rules! step {
-    ($outcome:expr) => {
-        match $outcome? {
-            Ok(value) => value,
-            Err(refusal) => return Ok(Err(refusal)),
-        }
-    };
-}
-
-pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
+/// What is not written in C: settings that Redis fixes for all scripts. They take and return what
+/// is in force.
+pub(super) fn settings(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    table.raw_set("null", Value::LightUserData(null()))?;
-    table.raw_set("_NAME", "cjson")?;
-    table.raw_set("_VERSION", "2.1.0")?;
-    table.raw_set("encode", lua.create_function(encode)?)?;
-    table.raw_set("decode", lua.create_function(decode)?)?;
-    // Settings that Redis fixes for all scripts: they take and return what is in force.
     for (name, value) in [
         ("encode_max_depth", DEPTH_MAX),
         ("decode_max_depth", DEPTH_MAX),
@@ -58,172 +40,52 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
         lua.create_function(|_, _: Args| {
             let [ratio, safe] = [SPARSE_RATIO, SPARSE_SAFE].map(Value::Number);
             let values = vec![Value::Nil, Value::Boolean(false), ratio, safe];
-            Ok(mlua::MultiValue::from_vec(values))
+            Ok(MultiValue::from_vec(values))
         })?,
     )?;
+    table.raw_set("null", Value::NULL)?;
+    table.raw_set("_NAME", "cjson")?;
+    table.raw_set("_VERSION", "2.1.0")?;
     Ok(table)
 }
 
-fn null() -> LightUserData {
-    LightUserData(std::ptr::null_mut())
+/// Reads the next piece of a value.
+pub(super) fn next<'a>(
+    text: &'a [u8],
+    at: &mut usize,
+    place: Place,
+    buffer: &mut Vec<u8>,
+) -> Piece<'a> {
+    if place == Place::Whole && text.len() >= 2 && text[..2].contains(&0) {
+        return wrong("JSON parser does not support UTF-16 or UTF-32", buffer);
+    }
+    let mut reader = Reader { text, at: *at, buffer };
+    let piece = reader.piece(place);
+    *at = reader.at;
+    piece.unwrap_or_else(|refusal| wrong(&refusal, buffer))
 }
 
-fn encode(lua: &Lua, args: Args) -> Values {
-    let [value] = &args[..] else {
-        return failed(lua, "bad argument #1 to 'encode' (expected 1 argument)");
-    };
-    let mut text = Vec::new();
-    match write(lua, value, &mut text, 0)? {
-        Ok(()) => string(lua, &text),
-        Err(refusal) => failed(lua, refusal),
-    }
+fn wrong(text: &str, buffer: &mut Vec<u8>) -> Piece<'static> {
+    buffer.clear();
+    buffer.extend_from_slice(text.as_bytes());
+    Piece::Wrong
 }
 
-fn write(lua: &Lua, value: &Value, text: &mut Vec<u8>, depth: usize) -> Read<()> {
-    match value {
-        Value::Nil => text.extend_from_slice(b"null"),
-        Value::Boolean(value) => text.extend_from_slice(if *value { b"true" } else { b"false" }),
-        Value::Integer(_) | Value::Number(_) => return write_number(lua, value, text),
-        Value::String(bytes) => write_string(&bytes.as_bytes(), text),
-        Value::LightUserData(pointer) if *pointer == null() => text.extend_from_slice(b"null"),
-        Value::Table(table) => return write_table(lua, table, text, depth + 1),
-        other => return Ok(Err(cannot(other, "type not supported"))),
-    }
-    Ok(Ok(()))
-}
-
-fn cannot(value: &Value, why: &str) -> Refusal {
-    let kind = match value.type_name() {
-        "lightuserdata" => "userdata",
-        name => name,
-    };
-    format!("Cannot serialise {kind}: {why}")
-}
-
-fn write_number(lua: &Lua, value: &Value, text: &mut Vec<u8>) -> Read<()> {
-    if !plain_number(value).is_some_and(f64::is_finite) {
-        return Ok(Err("Cannot serialise number: must not be NaN or Inf".to_owned()));
-    }
-    if let Some(digits) = lua.coerce_string(value.clone())? {
-        text.extend_from_slice(&digits.as_bytes());
-    }
-    Ok(Ok(()))
-}
-
-fn write_table(lua: &Lua, table: &Table, text: &mut Vec<u8>, depth: usize) -> Read<()> {
-    if depth > DEPTH_MAX {
-        return Ok(Err(format!("Cannot serialise, excessive nesting ({depth})")));
-    }
-    match array_length(table)? {
-        Some(Err(refusal)) => return Ok(Err(refusal)),
-        Some(Ok(length)) => {
-            text.push(b'[');
-            for index in 1..=length {
-                text.extend_from_slice(if index > 1 { b"," } else { b"" });
-                step!(write(lua, &table.raw_get::<Value>(index)?, text, depth));
-            }
-            text.push(b']');
-        }
-        None => {
-            text.push(b'{');
-            let mut first = true;
-            for pair in table.pairs::<Value, Value>() {
-                let (key, value) = pair?;
-                text.extend_from_slice(if first { b"" } else { b"," });
-                first = false;
-                step!(write_key(lua, &key, text));
-                step!(write(lua, &value, text, depth));
-            }
-            text.push(b'}');
-        }
-    }
-    Ok(Ok(()))
-}
-
-fn write_key(lua: &Lua, key: &Value, text: &mut Vec<u8>) -> Read<()> {
-    match key {
-        Value::Integer(_) | Value::Number(_) => {
-            text.push(b'"');
-            step!(write_number(lua, key, text));
-            text.push(b'"');
-        }
-        Value::String(bytes) => write_string(&bytes.as_bytes(), text),
-        _ => {
-            return Ok(Err(cannot(key, "table key must be a number or string")));
-        }
-    }
-    text.push(b':');
-    Ok(Ok(()))
-}
-
-/// The length of a table that is an array: every key a positive whole number. An empty table is
-/// an object.
-fn array_length(table: &Table) -> mlua::Result<Option<Result<i64, Refusal>>> {
-    let (mut max, mut items) = (0.0_f64, 0.0_f64);
-    for pair in table.pairs::<Value, Value>() {
-        match pair?.0 {
-            Value::Integer(key) if key > 0 => max = max.max(key as f64),
-            Value::Number(key) if key > 0.0 && key.fract() == 0.0 => max = max.max(key),
-            _ => return Ok(None),
-        }
-        items += 1.0;
-    }
-    Ok(if items == 0.0 {
-        None
-    } else if max > items * SPARSE_RATIO && max > SPARSE_SAFE {
-        Some(Err("Cannot serialise table: excessively sparse array".to_owned()))
-    } else {
-        Some(Ok(max as i64))
-    })
-}
-
-fn write_string(bytes: &[u8], text: &mut Vec<u8>) {
-    text.push(b'"');
-    for &byte in bytes {
-        match byte {
-            b'"' | b'\\' | b'/' => text.extend_from_slice(&[b'\\', byte]),
-            0x08 => text.extend_from_slice(b"\\b"),
-            b'\t' => text.extend_from_slice(b"\\t"),
-            b'\n' => text.extend_from_slice(b"\\n"),
-            0x0c => text.extend_from_slice(b"\\f"),
-            b'\r' => text.extend_from_slice(b"\\r"),
-            0..0x20 | 0x7f => text.extend(format!("\\u{byte:04x}").bytes()),
-            _ => text.push(byte),
-        }
-    }
-    text.push(b'"');
-}
-
-fn decode(lua: &Lua, args: Args) -> Values {
-    let bytes = match &args[..] {
-        [value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))] => {
-            lua.coerce_string(value.clone())?.map(|text| text.as_bytes().to_vec())
-        }
-        [other] => return bad_argument(lua, 1, "decode", "string", Some(other)),
-        _ => return failed(lua, "bad argument #1 to 'decode' (expected 1 argument)"),
-    };
-    let bytes = bytes.unwrap_or_default();
-    if bytes.len() >= 2 && (bytes[0] == 0 || bytes[1] == 0) {
-        return failed(lua, "JSON parser does not support UTF-16 or UTF-32");
-    }
-    let mut reader = Reader { lua, text: &bytes, at: 0 };
-    match reader.whole()? {
-        Ok(value) => one(value),
-        Err(refusal) => failed(lua, refusal),
-    }
-}
-
-struct Reader<'a> {
-    lua: &'a Lua,
+struct Reader<'a, 'b> {
     text: &'a [u8],
     at: usize,
+    /// Where a string without its escapes goes.
+    buffer: &'b mut Vec<u8>,
 }
 
-/// One token, with where it begins.
-enum Token {
+/// One token.
+#[derive(Clone, Copy)]
+enum Token<'a> {
     Begin(u8),
     End(u8),
-    Text(Vec<u8>),
+    Text(&'a [u8]),
+    /// A string that had escapes: it lies in the buffer.
+    Buffered,
     Number(f64),
     Boolean(bool),
     Null,
@@ -234,14 +96,14 @@ enum Token {
     Wrong(&'static str),
 }
 
-impl Token {
-    fn name(&self) -> &'static str {
+impl Token<'_> {
+    fn name(self) -> &'static str {
         match self {
             Self::Begin(b'{') => "T_OBJ_BEGIN",
             Self::Begin(_) => "T_ARR_BEGIN",
             Self::End(b'}') => "T_OBJ_END",
             Self::End(_) => "T_ARR_END",
-            Self::Text(_) => "T_STRING",
+            Self::Text(_) | Self::Buffered => "T_STRING",
             Self::Number(_) => "T_NUMBER",
             Self::Boolean(_) => "T_BOOLEAN",
             Self::Null => "T_NULL",
@@ -253,84 +115,29 @@ impl Token {
     }
 }
 
-impl Reader<'_> {
-    fn whole(&mut self) -> Read<Value> {
-        let (start, token) = self.token();
-        let value = step!(self.value(start, token, 0));
-        let (start, token) = self.token();
-        if !matches!(token, Token::EndOfText) {
-            return Ok(Err(expected("the end", start, &token)));
-        }
-        Ok(Ok(value))
-    }
+/// A token, with where it begins.
+type Found<'a> = (usize, Token<'a>);
 
-    fn value(&mut self, start: usize, token: Token, depth: usize) -> Read<Value> {
-        Ok(Ok(match token {
-            Token::Text(bytes) => Value::String(self.lua.create_string(bytes)?),
-            Token::Number(number) => Value::Number(number),
-            Token::Boolean(value) => Value::Boolean(value),
-            Token::Null => Value::LightUserData(null()),
-            Token::Begin(_) if depth == DEPTH_MAX => {
-                let depth = depth + 1;
-                let place = start + 1;
-                return Ok(Err(format!(
-                    "Found too many nested data structures ({depth}) at character {place}"
-                )));
-            }
-            Token::Begin(b'{') => return self.object(depth + 1),
-            Token::Begin(_) => return self.array(depth + 1),
-            other => return Ok(Err(expected("value", start, &other))),
-        }))
-    }
-
-    fn object(&mut self, depth: usize) -> Read<Value> {
-        let table = self.lua.create_table()?;
-        let (mut start, mut token) = self.token();
-        if matches!(token, Token::End(b'}')) {
-            return Ok(Ok(Value::Table(table)));
-        }
-        loop {
-            let Token::Text(key) = token else {
-                return Ok(Err(expected("object key string", start, &token)));
-            };
-            let (at, colon) = self.token();
-            if !matches!(colon, Token::Colon) {
-                return Ok(Err(expected("colon", at, &colon)));
-            }
-            let (at, first) = self.token();
-            let value = step!(self.value(at, first, depth));
-            table.raw_set(self.lua.create_string(key)?, value)?;
-            let (at, next) = self.token();
-            match next {
-                Token::End(b'}') => return Ok(Ok(Value::Table(table))),
-                Token::Comma => {}
-                other => return Ok(Err(expected("comma or object end", at, &other))),
-            }
-            (start, token) = self.token();
+impl<'a> Reader<'a, '_> {
+    fn piece(&mut self, place: Place) -> Result<Piece<'a>, String> {
+        let found = self.token();
+        match (place, found.1) {
+            (Place::FirstItem, Token::End(b']'))
+            | (Place::Item, Token::End(b']'))
+            | (Place::FirstKey | Place::Key, Token::End(b'}'))
+            | (Place::Rest, Token::EndOfText) => Ok(Piece::Close),
+            (Place::Rest, _) => Err(expected("the end", found)),
+            (Place::Whole | Place::FirstItem, _) => value(found),
+            (Place::Item, Token::Comma) | (Place::Value, Token::Colon) => value(self.token()),
+            (Place::Item, _) => Err(expected("comma or array end", found)),
+            (Place::Value, _) => Err(expected("colon", found)),
+            (Place::FirstKey, _) => key(found),
+            (Place::Key, Token::Comma) => key(self.token()),
+            (Place::Key, _) => Err(expected("comma or object end", found)),
         }
     }
 
-    fn array(&mut self, depth: usize) -> Read<Value> {
-        let table = self.lua.create_table()?;
-        let (mut start, mut token) = self.token();
-        if matches!(token, Token::End(b']')) {
-            return Ok(Ok(Value::Table(table)));
-        }
-        for index in 1.. {
-            let value = step!(self.value(start, token, depth));
-            table.raw_seti(index, value)?;
-            let (at, next) = self.token();
-            match next {
-                Token::End(b']') => break,
-                Token::Comma => {}
-                other => return Ok(Err(expected("comma or array end", at, &other))),
-            }
-            (start, token) = self.token();
-        }
-        Ok(Ok(Value::Table(table)))
-    }
-
-    fn token(&mut self) -> (usize, Token) {
+    fn token(&mut self) -> Found<'a> {
         let rest = &self.text[self.at..];
         let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r')).count();
         self.at += blanks;
@@ -338,6 +145,7 @@ impl Reader<'_> {
         let rest = &self.text[start..];
         let Some(&byte) = rest.first() else { return (start, Token::EndOfText) };
         let token = match byte {
+            0 => return (start, Token::EndOfText), // as the end of a string of C
             b'{' | b'[' => Token::Begin(byte),
             b'}' | b']' => Token::End(byte),
             b':' => Token::Colon,
@@ -354,14 +162,14 @@ impl Reader<'_> {
         (start, token)
     }
 
-    fn word(&mut self, length: usize, token: Token) -> (usize, Token) {
+    fn word(&mut self, length: usize, token: Token<'a>) -> Found<'a> {
         let start = self.at;
         self.at += length;
         (start, token)
     }
 
     /// A number as `strtod` reads it, infinities and hexadecimal digits included.
-    fn number(&mut self) -> Token {
+    fn number(&mut self) -> Token<'a> {
         let rest = &self.text[self.at..];
         let unsigned = rest.strip_prefix(b"-").or(rest.strip_prefix(b"+")).unwrap_or(rest);
         let sign = if rest.starts_with(b"-") { -1.0 } else { 1.0 };
@@ -394,41 +202,49 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self) -> (usize, Token) {
+    fn text(&mut self) -> Found<'a> {
         let start = self.at;
         self.at += 1;
-        let mut bytes = Vec::new();
+        let first = self.at;
         loop {
             let at = self.at;
-            let Some(&byte) = self.text.get(at) else {
-                return (at, Token::Wrong("unexpected end of string"));
+            let rest = &self.text[at..];
+            let Some(plain) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0)) else {
+                self.at = self.text.len();
+                return (self.at, Token::Wrong("unexpected end of string"));
             };
-            self.at += 1;
-            match byte {
-                b'"' => return (start, Token::Text(bytes)),
-                b'\\' => {
-                    if let Err(wrong) = self.escape(&mut bytes) {
-                        return (at, Token::Wrong(wrong));
-                    }
-                }
-                _ => bytes.push(byte),
+            if rest[plain] == 0 {
+                return (at + plain, Token::Wrong("unexpected end of string"));
+            }
+            self.at += plain + 1;
+            let ends = rest[plain] == b'"';
+            if ends && self.buffer.is_empty() && at == first {
+                return (start, Token::Text(&rest[..plain]));
+            }
+            self.buffer.extend_from_slice(&rest[..plain]);
+            if ends {
+                return (start, Token::Buffered);
+            }
+            if let Err(wrong) = self.escape() {
+                return (at + plain, Token::Wrong(wrong));
             }
         }
     }
 
     /// What follows a backslash.
-    fn escape(&mut self, bytes: &mut Vec<u8>) -> Result<(), &'static str> {
+    fn escape(&mut self) -> Result<(), &'static str> {
         let escape = self.text.get(self.at).copied();
         self.at += 1;
         match escape {
-            Some(plain @ (b'"' | b'\\' | b'/')) => bytes.push(plain),
-            Some(b'b') => bytes.push(8),
-            Some(b'f') => bytes.push(12),
-            Some(b'n') => bytes.push(b'\n'),
-            Some(b'r') => bytes.push(b'\r'),
-            Some(b't') => bytes.push(b'\t'),
+            Some(plain @ (b'"' | b'\\' | b'/')) => self.buffer.push(plain),
+            Some(b'b') => self.buffer.push(8),
+            Some(b'f') => self.buffer.push(12),
+            Some(b'n') => self.buffer.push(b'\n'),
+            Some(b'r') => self.buffer.push(b'\r'),
+            Some(b't') => self.buffer.push(b'\t'),
             Some(b'u') => {
-                push_utf8(self.code_point().ok_or("invalid unicode escape code")?, bytes);
+                let point = self.code_point().ok_or("invalid unicode escape code")?;
+                push_utf8(point, self.buffer);
             }
             _ => return Err("invalid escape code"),
         }
@@ -490,8 +306,28 @@ fn decimal_length(text: &[u8]) -> usize {
     length
 }
 
-fn expected(what: &str, start: usize, found: &Token) -> Refusal {
-    let place = start + 1;
-    let name = found.name();
-    format!("Expected {what} but found {name} at character {place}")
+/// The piece that a token is, or begins.
+fn value<'a>(found: Found<'a>) -> Result<Piece<'a>, String> {
+    Ok(match found.1 {
+        Token::Text(text) => Piece::Text(text),
+        Token::Buffered => Piece::Buffered,
+        Token::Number(number) => Piece::Number(number),
+        Token::Boolean(value) => Piece::Boolean(value),
+        Token::Null => Piece::Empty,
+        Token::Begin(b'{') => Piece::Map(UNTIL_CLOSE),
+        Token::Begin(_) => Piece::List(UNTIL_CLOSE),
+        _ => return Err(expected("value", found)),
+    })
+}
+
+fn key<'a>(found: Found<'a>) -> Result<Piece<'a>, String> {
+    match found.1 {
+        Token::Text(text) => Ok(Piece::Text(text)),
+        Token::Buffered => Ok(Piece::Buffered),
+        _ => Err(expected("object key string", found)),
+    }
+}
+
+fn expected(what: &str, (start, token): Found<'_>) -> String {
+    format!("Expected {what} but found {} at character {}", token.name(), start + 1)
 }

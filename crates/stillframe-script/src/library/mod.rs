@@ -18,10 +18,19 @@ type Values = mlua::Result<MultiValue>;
 /// Adds the libraries to the table of what Rust implements.
 pub(crate) fn add(lua: &Lua, rust: &Table) -> mlua::Result<()> {
     rust.raw_set("bit", bits::library(lua)?)?;
-    rust.raw_set("cjson", json::library(lua)?)?;
-    rust.raw_set("cmsgpack", msgpack::library(lua)?)?;
+    rust.raw_set("cjson", json::settings(lua)?)?;
+    rust.raw_set("cmsgpack", msgpack::names(lua)?)?;
     rust.raw_set("struct", packed::library(lua)?)?;
     rust.raw_set("math", random::library(lua)?)
+}
+
+/// The functions that are written in C, by library.
+pub(crate) fn direct(lua: &Lua) -> mlua::Result<Table> {
+    let (json, message_pack) = stillframe_lua::codecs(lua, json::next, msgpack::next)?;
+    let table = lua.create_table()?;
+    table.raw_set("cjson", json)?;
+    table.raw_set("cmsgpack", message_pack)?;
+    Ok(table)
 }
 
 /// The error of a function: a text.
@@ -44,25 +53,21 @@ fn number(lua: &Lua, value: Option<&Value>) -> Option<f64> {
     lua.coerce_number(value?.clone()).ok().flatten()
 }
 
-/// A number that is one already.
-fn plain_number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(value) => Some(*value as f64),
-        Value::Number(value) => Some(*value),
-        _ => None,
-    }
+/// The error of a wrong argument: a place, and a text. The script sees the name by which it called.
+fn wrong_argument(lua: &Lua, at: usize, text: impl AsRef<[u8]>) -> Values {
+    let text = Value::String(lua.create_string(text)?);
+    Ok(MultiValue::from_vec(vec![Value::Number(at as f64), text]))
 }
 
 /// `bad argument #1 to 'f' (number expected, got nil)`
-fn bad_argument(lua: &Lua, at: usize, name: &str, expected: &str, got: Option<&Value>) -> Values {
+fn bad_argument(lua: &Lua, at: usize, expected: &str, got: Option<&Value>) -> Values {
     let got = match got {
         None => "no value",
-        Some(Value::Error(_)) => "userdata",
-        Some(Value::LightUserData(_)) => "light userdata",
+        Some(Value::Error(_) | Value::LightUserData(_)) => "userdata",
         Some(value) => match value.type_name() {
             "integer" => "number",
             other => other,
         },
     };
-    failed(lua, format!("bad argument #{at} to '{name}' ({expected} expected, got {got})"))
+    wrong_argument(lua, at, format!("{expected} expected, got {got}"))
 }

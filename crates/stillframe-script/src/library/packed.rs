@@ -2,7 +2,8 @@
 
 use stillframe_lua::mlua::{self, Lua, MultiValue, Table, Value, Variadic};
 
-use super::{Values, bad_argument, failed, number, one, string};
+use super::{Values, bad_argument, failed, number, one, string, wrong_argument};
+use crate::reply::truncated;
 
 type Args = Variadic<Value>;
 
@@ -47,20 +48,42 @@ impl Item {
     }
 }
 
+/// What is wrong: with an argument, or, if that is 0, with a format or data.
+struct Wrong {
+    argument: usize,
+    text: String,
+}
+
+impl Wrong {
+    fn plain(text: impl Into<String>) -> Self {
+        Self { argument: 0, text: text.into() }
+    }
+
+    fn raise(self, lua: &Lua) -> Values {
+        match self.argument {
+            0 => failed(lua, self.text),
+            at => wrong_argument(lua, at, self.text),
+        }
+    }
+}
+
 /// A format, and what it said so far.
 struct Format<'a> {
     text: &'a [u8],
+    /// Unknown letters and digits stand for nothing, as in `struct.size`.
+    skips_unknown: bool,
     little: bool,
     alignment: usize,
 }
 
 impl<'a> Format<'a> {
     fn new(text: &'a [u8]) -> Self {
-        Self { text, little: cfg!(target_endian = "little"), alignment: 1 }
+        let little = cfg!(target_endian = "little");
+        Self { text, skips_unknown: false, little, alignment: 1 }
     }
 
     /// The next item, with the bytes that align it after `length` bytes.
-    fn next(&mut self, length: usize) -> Result<Option<(Item, usize)>, String> {
+    fn next(&mut self, length: usize) -> Result<Option<(Item, usize)>, Wrong> {
         loop {
             let Some((&option, rest)) = self.text.split_first() else { return Ok(None) };
             self.text = rest;
@@ -86,12 +109,16 @@ impl<'a> Format<'a> {
                     self.alignment = self.digits()?.unwrap_or(ALIGNMENT);
                     if !self.alignment.is_power_of_two() {
                         let alignment = self.alignment;
-                        return Err(format!("alignment {alignment} is not a power of 2"));
+                        return Err(Wrong::plain(format!(
+                            "alignment {alignment} is not a power of 2"
+                        )));
                     }
                     continue;
                 }
+                other if self.skips_unknown && other.is_ascii_alphanumeric() => continue,
                 other => {
-                    return Err(format!("invalid format option '{}'", char::from(other)));
+                    let text = format!("invalid format option '{}'", char::from(other));
+                    return Err(Wrong { argument: 1, text });
                 }
             };
             return Ok(Some((item, self.padding(item, length))));
@@ -100,21 +127,23 @@ impl<'a> Format<'a> {
 
     fn padding(&self, item: Item, length: usize) -> usize {
         let size = item.bytes().min(self.alignment);
-        if matches!(item, Item::Bytes(_)) || size <= 1 || !size.is_power_of_two() {
+        if matches!(item, Item::Bytes(_)) || size <= 1 {
             return 0;
         }
-        length.wrapping_neg() & (size - 1)
+        // Of sizes that are no powers of two the original library makes this, too.
+        size.wrapping_sub(length & (size - 1)) & (size - 1)
     }
 
-    fn integer_bytes(&mut self) -> Result<usize, String> {
+    fn integer_bytes(&mut self) -> Result<usize, Wrong> {
         let bytes = self.digits()?.unwrap_or(4);
         if bytes > INTEGER_MAX {
-            return Err(format!("integral size {bytes} is larger than limit of {INTEGER_MAX}"));
+            let text = format!("integral size {bytes} is larger than limit of {INTEGER_MAX}");
+            return Err(Wrong::plain(text));
         }
         Ok(bytes)
     }
 
-    fn digits(&mut self) -> Result<Option<usize>, String> {
+    fn digits(&mut self) -> Result<Option<usize>, Wrong> {
         let length = self.text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.text.split_at(length);
         self.text = rest;
@@ -122,7 +151,9 @@ impl<'a> Format<'a> {
             return Ok(None);
         }
         let value = str::from_utf8(digits).ok().and_then(|digits| digits.parse::<i32>().ok());
-        value.map(|value| Some(value as usize)).ok_or_else(|| "integral size overflow".to_owned())
+        value
+            .map(|value| Some(value as usize))
+            .ok_or_else(|| Wrong::plain("integral size overflow"))
     }
 }
 
@@ -138,7 +169,7 @@ fn text(lua: &Lua, value: Option<&Value>) -> Option<Vec<u8>> {
 
 fn pack(lua: &Lua, args: Args) -> Values {
     let Some(format) = text(lua, args.first()) else {
-        return bad_argument(lua, 1, "pack", "string", args.first());
+        return bad_argument(lua, 1, "string", args.first());
     };
     let mut format = Format::new(&format);
     let mut bytes = Vec::new();
@@ -147,7 +178,7 @@ fn pack(lua: &Lua, args: Args) -> Values {
         let (item, padding) = match format.next(bytes.len()) {
             Ok(Some(next)) => next,
             Ok(None) => return string(lua, &bytes),
-            Err(wrong) => return failed(lua, wrong),
+            Err(wrong) => return wrong.raise(lua),
         };
         bytes.resize(bytes.len() + padding, 0);
         let arg = args.get(at);
@@ -158,7 +189,7 @@ fn pack(lua: &Lua, args: Args) -> Values {
             }
             Item::Bytes(_) | Item::Terminated => {
                 let Some(value) = text(lua, arg) else {
-                    return bad_argument(lua, at + 1, "pack", "string", arg.or(Some(&Value::Nil)));
+                    return bad_argument(lua, at + 1, "string", arg.or(Some(&Value::Nil)));
                 };
                 let length = match item {
                     Item::Bytes(length) if length > 0 => length,
@@ -166,8 +197,7 @@ fn pack(lua: &Lua, args: Args) -> Values {
                 };
                 if value.len() < length {
                     let next = at + 2; // as the original library counts
-                    let text = format!("bad argument #{next} to 'pack' (string too short)");
-                    return failed(lua, text);
+                    return wrong_argument(lua, next, "string too short");
                 }
                 bytes.extend_from_slice(&value[..length]);
                 if item == Item::Terminated {
@@ -176,12 +206,25 @@ fn pack(lua: &Lua, args: Args) -> Values {
             }
             Item::Integer { .. } | Item::Float | Item::Double => {
                 let Some(value) = number(lua, arg) else {
-                    return bad_argument(lua, at + 1, "pack", "number", arg.or(Some(&Value::Nil)));
+                    return bad_argument(lua, at + 1, "number", arg.or(Some(&Value::Nil)));
                 };
                 append(item, value, format.little, &mut bytes);
             }
         }
         at += 1;
+    }
+}
+
+/// A number as a whole one of 64 bits; one too large becomes what it does on the processors on
+/// which Redis runs.
+fn bits(value: f64) -> u64 {
+    const TOP: f64 = (1u64 << 63) as f64;
+    if value >= TOP * 2.0 {
+        0
+    } else if value >= TOP {
+        value as u64
+    } else {
+        truncated(value).cast_unsigned()
     }
 }
 
@@ -192,7 +235,7 @@ fn append(item: Item, value: f64, little: bool, bytes: &mut Vec<u8>) {
         Item::Double => bytes.extend_from_slice(&value.to_le_bytes()),
         _ => {
             // Whole numbers of 64 bits, negative ones in two's complement; the rest is zero.
-            let bits = if value < 0.0 { value as i64 as u64 } else { value as u64 };
+            let bits = bits(value);
             let size = item.bytes();
             bytes.extend_from_slice(&bits.to_le_bytes()[..size.min(8)]);
             bytes.resize(start + size, 0);
@@ -205,35 +248,33 @@ fn append(item: Item, value: f64, little: bool, bytes: &mut Vec<u8>) {
 
 fn unpack(lua: &Lua, args: Args) -> Values {
     let Some(format) = text(lua, args.first()) else {
-        return bad_argument(lua, 1, "unpack", "string", args.first());
+        return bad_argument(lua, 1, "string", args.first());
     };
     let Some(data) = text(lua, args.get(1)) else {
-        return bad_argument(lua, 2, "unpack", "string", args.get(1));
+        return bad_argument(lua, 2, "string", args.get(1));
     };
     let start = match args.get(2) {
         None | Some(Value::Nil) => 1.0,
         Some(start) => match number(lua, Some(start)) {
             Some(start) => start,
-            None => return bad_argument(lua, 3, "unpack", "number", Some(start)),
+            None => return bad_argument(lua, 3, "number", Some(start)),
         },
     };
     if start < 1.0 {
-        return failed(lua, "bad argument #3 to 'unpack' (offset must be 1 or greater)");
+        return wrong_argument(lua, 3, "offset must be 1 or greater");
     }
     match read(lua, &mut Format::new(&format), &data, start as usize - 1)? {
         Ok(values) => Ok(values),
-        Err(wrong) => failed(lua, wrong),
+        Err(wrong) => wrong.raise(lua),
     }
 }
-
-const SHORT: &str = "bad argument #2 to 'unpack' (data string too short)";
 
 fn read(
     lua: &Lua,
     format: &mut Format<'_>,
     data: &[u8],
     mut at: usize,
-) -> mlua::Result<Result<MultiValue, String>> {
+) -> mlua::Result<Result<MultiValue, Wrong>> {
     let mut values = MultiValue::new();
     loop {
         let (item, padding) = match format.next(at) {
@@ -245,19 +286,19 @@ fn read(
         let mut length = item.bytes();
         if item == Item::Bytes(0) {
             let Some(value) = values.pop_back().and_then(|value| value.as_f64()) else {
-                return Ok(Err("format 'c0' needs a previous size".to_owned()));
+                return Ok(Err(Wrong::plain("format 'c0' needs a previous size")));
             };
-            length = value.max(0.0) as usize;
+            length = bits(value) as usize;
         }
         let Some(rest) = data.get(at..).filter(|rest| rest.len() >= length) else {
-            return Ok(Err(SHORT.to_owned()));
+            return Ok(Err(Wrong { argument: 2, text: "data string too short".to_owned() }));
         };
         let value = match item {
             Item::Padding => None,
             Item::Bytes(_) => Some(Value::String(lua.create_string(&rest[..length])?)),
             Item::Terminated => {
                 let Some(end) = rest.iter().position(|&byte| byte == 0) else {
-                    return Ok(Err("unfinished string in data".to_owned()));
+                    return Ok(Err(Wrong::plain("unfinished string in data")));
                 };
                 length = end + 1;
                 Some(Value::String(lua.create_string(&rest[..end])?))
@@ -299,19 +340,19 @@ fn decode(item: Item, bytes: &[u8], little: bool) -> f64 {
 
 fn size(lua: &Lua, args: Args) -> Values {
     let Some(format) = text(lua, args.first()) else {
-        return bad_argument(lua, 1, "size", "string", args.first());
+        return bad_argument(lua, 1, "string", args.first());
     };
-    let mut format = Format::new(&format);
+    let mut format = Format { skips_unknown: true, ..Format::new(&format) };
     let mut length = 0_usize;
     loop {
         match format.next(length) {
             Ok(None) => return one(Value::Number(length as f64)),
-            Err(wrong) => return failed(lua, wrong),
+            Err(wrong) => return wrong.raise(lua),
             Ok(Some((Item::Terminated, _))) => {
-                return failed(lua, "bad argument #1 to 'size' (option 's' has no fixed size)");
+                return wrong_argument(lua, 1, "option 's' has no fixed size");
             }
             Ok(Some((Item::Bytes(0), _))) => {
-                return failed(lua, "bad argument #1 to 'size' (option 'c0' has no fixed size)");
+                return wrong_argument(lua, 1, "option 'c0' has no fixed size");
             }
             Ok(Some((item, padding))) => length = length.saturating_add(item.bytes() + padding),
         }

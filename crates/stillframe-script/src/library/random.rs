@@ -2,7 +2,7 @@
 
 use stillframe_lua::mlua::{self, Lua, Table, Value, Variadic};
 
-use super::{Values, bad_argument, failed, number, one};
+use super::{Values, bad_argument, failed, number, one, wrong_argument};
 use crate::host::SCRIPT;
 
 /// State of the generator of a new interpreter. Scripts go on where the one before stopped.
@@ -32,17 +32,17 @@ fn random(lua: &Lua, args: Variadic<Value>) -> Values {
     let (low, high) = match args.len() {
         0 => return one(Value::Number(fraction)),
         1 => match whole(0) {
-            None => return bad_argument(lua, 1, "random", "number", args.first()),
+            None => return bad_argument(lua, 1, "number", args.first()),
             Some(high) if high < 1 => {
-                return failed(lua, "bad argument #1 to 'random' (interval is empty)");
+                return wrong_argument(lua, 1, "interval is empty");
             }
             Some(high) => (1, high),
         },
         2 => match (whole(0), whole(1)) {
-            (None, _) => return bad_argument(lua, 1, "random", "number", args.first()),
-            (_, None) => return bad_argument(lua, 2, "random", "number", args.get(1)),
+            (None, _) => return bad_argument(lua, 1, "number", args.first()),
+            (_, None) => return bad_argument(lua, 2, "number", args.get(1)),
             (Some(low), Some(high)) if low > high => {
-                return failed(lua, "bad argument #2 to 'random' (interval is empty)");
+                return wrong_argument(lua, 2, "interval is empty");
             }
             (Some(low), Some(high)) => (low, high),
         },
@@ -54,7 +54,7 @@ fn random(lua: &Lua, args: Variadic<Value>) -> Values {
 
 fn seed(lua: &Lua, args: Variadic<Value>) -> Values {
     let Some(seed) = number(lua, args.first()) else {
-        return bad_argument(lua, 1, "randomseed", "number", args.first());
+        return bad_argument(lua, 1, "number", args.first());
     };
     let seed = seed as i32 as u32;
     SCRIPT.with(|(running, _)| running.random = (u64::from(seed) << 16) | 0x330E);

@@ -341,7 +341,7 @@ impl Client {
             return false;
         }
         let since = *self.over_soft_limit.get_or_insert(now);
-        now.duration_since(since).as_secs() > limit.soft_seconds
+        limit.ends_patience(now.duration_since(since))
     }
 
     /// Its state as a replica, if it is one.

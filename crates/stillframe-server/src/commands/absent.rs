@@ -12,13 +12,8 @@ const NO_CLUSTER: Refusal = Refusal::new("ERR This instance has cluster support 
 /// The error for a command of Redis that is missing here; `None` for a name unknown to Redis, too.
 pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     let name = String::from_utf8_lossy(name).to_lowercase();
-    let facts = facts::of(&name).filter(|facts| facts.flags & flags::ABSENT != 0)?;
-    let what = match facts.group {
-        "stream" => "streams",
-        _ => return Some(NO_CLUSTER),
-    };
-    let name = name.to_uppercase();
-    Some(format!("ERR {name}: {what} are not supported by this server yet").into())
+    let is_absent = |facts: &&facts::Facts| facts.flags & flags::ABSENT != 0;
+    facts::of(&name).filter(is_absent).map(|_| NO_CLUSTER)
 }
 
 /// Adds the missing commands, and MODULE.

@@ -9,6 +9,7 @@ use super::{Context, Lookup, Table, permissions, wrong_arity};
 use crate::acl::{DEFAULT, Denied, RuleError};
 use crate::config::rewrite;
 use stillframe_redis::errors::NOT_AN_INTEGER;
+use stillframe_redis::text::c_string;
 use stillframe_redis::{Refusal, categories};
 
 /// Adds the commands of this module.
@@ -38,7 +39,7 @@ fn cat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         [category] => {
             let Some(bit) = categories::bit(category) else {
-                return Err([b"ERR Unknown category '", *category, b"'"].concat().into());
+                return Err([b"ERR Unknown category '", c_string(category), b"'"].concat().into());
             };
             let commands = ctx.server.users.catalog().iter();
             let members: Vec<&str> =
@@ -248,11 +249,11 @@ fn log(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 fn dryrun(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let users = &ctx.server.users;
     let Some(user) = users.find(args[2]).and_then(|number| users.get(number)) else {
-        return Err([b"ERR User '", args[2], b"' not found"].concat().into());
+        return Err([b"ERR User '", c_string(args[2]), b"' not found"].concat().into());
     };
     let request = &args[3..];
     let Lookup::Found(index) = ctx.table.lookup_for_client(request) else {
-        return Err([b"ERR Command '", args[3], b"' not found"].concat().into());
+        return Err([b"ERR Command '", c_string(args[3]), b"' not found"].concat().into());
     };
     let command = ctx.table.get(index);
     if !command.accepts(request.len()) {

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stillframe_redis::errors::SYNTAX;
-use stillframe_redis::text::glob;
+use stillframe_redis::text::{c_string, glob};
 use stillframe_redis::{Lookups, Refusal};
 use stillframe_storage::dump::{DataDirectory, enter};
 
@@ -110,7 +110,9 @@ fn asked<'a>(pairs: &[[&'a [u8]; 2]]) -> Result<Asked<'a>, Refusal> {
     let known = pairs.iter().map(|&[name, value]| {
         let setting = std::str::from_utf8(name).ok().and_then(find);
         let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-        setting.map(|it| (name, it, value)).ok_or_else(|| [unknown, name, b"'"].concat().into())
+        setting
+            .map(|it| (name, it, value))
+            .ok_or_else(|| [unknown, c_string(name), b"'"].concat().into())
     });
     known.collect::<Result<_, Refusal>>().map(Asked)
 }
@@ -149,6 +151,9 @@ fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     server.ledger.settings = config.of_commands();
     if asked.having(Effect::Password).is_some() {
         server.users.require_password(config.requirepass.as_bytes());
+    }
+    if asked.having(Effect::Bandwidth).is_some() {
+        server.storage.saves.hold_to(config.snapshot_bandwidth_bytes);
     }
     server.users.give_all_channels(config.acl_all_channels);
     keyspace.keep_expired(server.ledger.wants_expired());

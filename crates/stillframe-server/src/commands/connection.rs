@@ -8,6 +8,7 @@ use crate::acl::DEFAULT;
 use crate::client::Replies;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
+use stillframe_redis::text::c_string;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -127,7 +128,9 @@ fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 rest
             }
             _ => {
-                return Err([b"ERR Syntax error in HELLO option '", *option, b"'"].concat().into());
+                return Err([b"ERR Syntax error in HELLO option '", c_string(option), b"'"]
+                    .concat()
+                    .into());
             }
         };
     }

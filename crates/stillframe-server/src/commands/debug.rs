@@ -68,8 +68,7 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             ctx.server.clock.expire_actively(**switch != *b"0");
             ctx.out.ok();
         }
-        // There are no scripts that it could allow.
-        (b"set-disable-deny-scripts", [_]) => ctx.out.ok(),
+        (b"set-disable-deny-scripts", [switch]) => knobs::open_to_scripts(ctx, switch),
         (b"set-skip-checksum-validation", [switch]) => knobs::skip_checksums(ctx, switch),
         (b"sleep", [seconds]) => {
             let seconds = std::str::from_utf8(seconds).ok().and_then(|text| text.parse().ok());
@@ -124,7 +123,7 @@ const HELP: [&str; 42] = [
     "SET-ACTIVE-EXPIRE (0|1)",
     "    Let the clock delete expired keys, or not.",
     "SET-DISABLE-DENY-SCRIPTS (0|1)",
-    "    Do nothing: there are no scripts.",
+    "    Let scripts run commands that are not meant for them, or not any more.",
     "SET-SKIP-CHECKSUM-VALIDATION (0|1)",
     "    Let RESTORE look at no checksum, or at each again.",
     "SLEEP <seconds>",
@@ -160,8 +159,8 @@ fn object(ctx: &mut Context<'_>, key: &[u8]) -> Result<(), Refusal> {
 
 /// `DEBUG PROTOCOL type`: one reply of each type, for tests of clients.
 fn protocol(ctx: &mut Context<'_>, kind: &[u8]) -> Result<(), Refusal> {
-    let protocol = ctx.session.protocol;
     let out = &mut ctx.out;
+    let protocol = out.protocol; // a script may speak another one than its client
     match kind.to_ascii_lowercase().as_slice() {
         b"string" => out.bulk("Hello World"),
         b"integer" => out.integer(12345),

@@ -67,6 +67,8 @@ impl Host for Loading {
         false
     }
 
+    fn replies_error(&mut self, _: &[u8], _: bool) {}
+
     fn pause(&mut self) -> Verdict {
         let late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
         if late { Verdict::Late } else { Verdict::GoOn }
@@ -77,12 +79,12 @@ impl Host for Loading {
 fn functions<'a>(ctx: &'a mut Context<'_>) -> Result<&'a mut Functions, Refusal> {
     let mut host = Loading { deadline: None };
     let config = &ctx.server.config;
-    ctx.server.scripts.functions(&ctx.keyspace.libraries, config, &mut host)
+    ctx.server.scripts.functions(ctx.keyspace.libraries(), config, &mut host)
 }
 
 /// The libraries have changed: the data set gets those of the interpreter.
 fn changed(ctx: &mut Context<'_>) {
-    ctx.server.scripts.keep(&mut ctx.keyspace.libraries);
+    ctx.server.scripts.keep(ctx.keyspace);
     ctx.server.ledger.dirty += 1;
 }
 
@@ -105,9 +107,10 @@ fn call(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Refusa
     let Some(mut functions) = ctx.server.scripts.lend_functions(run) else {
         return Err("ERR a script is running".into());
     };
-    let terms = Terms { name: &name, request: args, flags: said, reads, out_of_memory };
     let given = args[3..].split_at(keys);
-    let outcome = run_in(ctx, terms, |host, out| functions.call(&name, given, host, out));
+    let (name, request, keys) = (&*name, args, given.0);
+    let terms = Terms { name, request, keys, flags: said, reads, out_of_memory };
+    let outcome = run_in(ctx, terms, |host, out| functions.call(name, given, host, out));
     ctx.server.scripts.give_functions_back(functions);
     outcome
 }
@@ -148,7 +151,7 @@ fn flush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         [_] => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
         _ => return Err(unknown(args)),
     }
-    ctx.keyspace.libraries.set(Vec::new());
+    ctx.keyspace.set_libraries(Vec::new());
     ctx.server.ledger.dirty += 1;
     ctx.out.ok();
     Ok(())
@@ -164,7 +167,7 @@ fn unknown(args: &[&[u8]]) -> Refusal {
 fn dump(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let mut encoder = Encoder::new(Vec::new());
     let write = |encoder: &mut Encoder<Vec<u8>>| -> std::io::Result<u64> {
-        for source in ctx.keyspace.libraries.sources() {
+        for source in ctx.keyspace.libraries().sources() {
             encoder.library(source)?;
         }
         encoder.finish_payload()
@@ -189,9 +192,9 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let sources = stillframe_rdb::libraries(args[2])
         .map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
     let mut host = Loading::of(ctx);
-    let before = ctx.keyspace.libraries.clone();
+    let before = ctx.keyspace.libraries().clone();
     if policy == b"flush" {
-        ctx.keyspace.libraries.set(Vec::new());
+        ctx.keyspace.set_libraries(Vec::new());
     }
     let mut restored = || -> Result<(), Refusal> {
         let functions = functions(ctx)?;
@@ -210,7 +213,7 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Ok(())
     };
     if let Err(refusal) = restored() {
-        ctx.keyspace.libraries.set(before.sources().to_vec()); // all of them or none
+        ctx.keyspace.set_libraries(before.sources().to_vec()); // all of them or none
         return Err(refusal);
     }
     changed(ctx);
@@ -268,14 +271,14 @@ fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `FUNCTION STATS`
 fn stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    let libraries = ctx.keyspace.libraries.sources().len();
+    let libraries = ctx.keyspace.libraries().sources().len();
     let busy = match ctx.server.scripts.running() {
         Some(run) if run.kind == Kind::Script => return Err(run.kind.busy().into()),
         Some(run) => Some((run.called.clone(), run.started.elapsed())),
         None => None,
     };
     let count = match &busy {
-        Some(_) => ctx.server.scripts.running().map_or(0, |run| run.functions),
+        Some(_) => ctx.server.scripts.taken_by_functions(ctx.keyspace.libraries()).count,
         None => functions(ctx)?.len(),
     };
     let out = &mut ctx.out;

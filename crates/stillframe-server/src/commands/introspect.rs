@@ -6,7 +6,7 @@ use super::{Command, Context, Lookup, Table, permissions};
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::facts::{Argument, Begin, Find, READ, Spec, WRITE, categories};
-use stillframe_redis::flags::{ABSENT, NAMES};
+use stillframe_redis::flags::{ABSENT, NAMES, NO_MANDATORY_KEYS};
 use stillframe_redis::text::glob;
 
 /// Adds the commands of this module.
@@ -254,12 +254,15 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
                 command.keys.of(request).get(1..).unwrap_or_default().to_vec()
             }
             Begin::Unknown => continue,
-            _ => spec.find(request).ok_or(INVALID)?,
+            _ => match spec.find(request) {
+                None if !command.has(NO_MANDATORY_KEYS) => return Err(INVALID),
+                found => found.unwrap_or_default(),
+            },
         };
         let flags = if spec.varies() { done(command, request) } else { spec.flags.clone() };
         keys.extend(found.into_iter().map(|key| (key, flags.clone())));
     }
-    if keys.is_empty() { Err(INVALID) } else { Ok(keys) }
+    if keys.is_empty() && !command.has(NO_MANDATORY_KEYS) { Err(INVALID) } else { Ok(keys) }
 }
 
 /// The access of a request to its key where its arguments decide.
@@ -321,12 +324,10 @@ fn describe_keys(out: &mut Out<'_>, spec: &Spec) {
     }
     out.bulk("find_keys");
     match spec.find {
-        Find::Range { last, step } => {
-            numbers(
-                out,
-                "range",
-                &[("lastkey", last.into()), ("keystep", step.into()), ("limit", 0)],
-            );
+        Find::Range { last, step, parts } => {
+            let limit = if parts > 1 { parts.into() } else { 0 };
+            let fields = [("lastkey", last.into()), ("keystep", step.into()), ("limit", limit)];
+            numbers(out, "range", &fields);
         }
         Find::Counted => {
             numbers(out, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);

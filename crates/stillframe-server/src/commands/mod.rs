@@ -290,7 +290,9 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if ctx.server.hub.is_monitored() && !command.has(flags::ADMIN | flags::SKIP_MONITOR) {
         show(ctx, args);
     }
-    if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
+    // A script remembers its own keys once it reads.
+    let reads = command.has(flags::READONLY) && !command.has(flags::SKIP_MONITOR);
+    if ctx.session.tracking.is_some() && reads && !ctx.server.scripts.is_asking() {
         ctx.server.hub.remember_read(ctx.session, &command.keys.of(args));
     }
     if ctx.session.caller.waits {

@@ -10,6 +10,7 @@ use crate::memory::{OWN_BYTES, counted_bytes, give_back, used_bytes};
 use crate::process;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
+use stillframe_redis::text::c_string;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -212,7 +213,7 @@ fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(event) =
         ctx.server.meter.latency().get(&name).filter(|event| !event.samples.is_empty())
     else {
-        let problem = [b"ERR No samples available for event '", args[2], b"'"].concat();
+        let problem = [b"ERR No samples available for event '", c_string(args[2]), b"'"].concat();
         return Err(problem.into());
     };
     let now = unix_millis() / 1000;
@@ -261,10 +262,12 @@ fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let figures = ctx.keyspace.stats();
     let (resident, peak) = process::resident_bytes();
-    let counted = counted_bytes(ctx.keyspace, &ctx.server.clients);
+    let counted = counted_bytes(ctx.keyspace, ctx.server);
     let data = ctx.keyspace.data_bytes() as u64;
     let total = used_bytes(ctx.keyspace, ctx.server);
     let waiting = ctx.server.storage.journal.figures().map_or(0, |log| log.stats.waiting_bytes);
+    let scripts = ctx.server.scripts.taken_by_scripts().lists;
+    let functions = ctx.server.scripts.taken_by_functions(ctx.keyspace.libraries()).lists;
     let numbers = [
         ("peak.allocated", peak),
         ("total.allocated", total),
@@ -274,8 +277,8 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ("clients.normal", ctx.server.clients.bytes() as u64),
         ("cluster.links", 0),
         ("aof.buffer", waiting as u64),
-        ("lua.caches", 0),
-        ("functions.caches", 0),
+        ("lua.caches", scripts as u64),
+        ("functions.caches", functions as u64),
         ("overhead.total", counted - figures.entry_bytes as u64),
         ("keys.count", figures.keys as u64),
         ("keys.bytes-per-key", data.checked_div(figures.keys as u64).unwrap_or(0)),
@@ -308,7 +311,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `MEMORY DOCTOR`
 fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let limit = ctx.server.config.maxmemory_bytes;
-    let counted = counted_bytes(ctx.keyspace, &ctx.server.clients);
+    let counted = counted_bytes(ctx.keyspace, ctx.server);
     let (resident, _) = process::resident_bytes();
     let limbo = ctx.keyspace.stats().limbo_bytes as u64;
     let text = if limit > 0 && counted > limit {

@@ -44,7 +44,7 @@ pub(super) fn may_run(
     }
     let flags = match command.has(flags::SKIP_MONITOR) {
         // as scripts, which show themselves
-        true => ctx.server.scripts.flags_of(command, args, &ctx.keyspace.libraries),
+        true => ctx.server.scripts.flags_of(command, args, ctx.keyspace.libraries()),
         false => command.flags,
     };
     let needs = ctx.session.needs(flags, command.is_exec());

@@ -186,6 +186,7 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         db: ctx.session.caller.db,
         keys: Vec::new(),
         kind: Type::String, // of no key
+        needs_keys: false,
         deadline,
         command: ctx.session.caller.last_command,
         before: Vec::new(),

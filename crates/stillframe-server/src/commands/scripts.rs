@@ -105,7 +105,7 @@ fn execute(
     let outcome = may_start(ctx, said, reads).and_then(|out_of_memory| {
         let (keys, args) = request[3..].split_at(keys);
         let call = Call { sha, keys, args };
-        let terms = Terms { name: sha.as_str(), request, flags: said, reads, out_of_memory };
+        let terms = Terms { name: sha.as_str(), request, keys, flags: said, reads, out_of_memory };
         run_in(ctx, terms, |host, out| engine.run(call, host, out))
     });
     ctx.server.scripts.give_back(engine);
@@ -116,6 +116,8 @@ fn execute(
 pub(super) struct Terms<'a> {
     pub(super) name: &'a str,
     pub(super) request: &'a [&'a [u8]],
+    /// The keys in it.
+    pub(super) keys: &'a [&'a [u8]],
     /// What it says of itself.
     pub(super) flags: Flags,
     /// The request does not let it write.
@@ -130,23 +132,27 @@ pub(super) fn run_in(
     terms: Terms<'_>,
     runs: impl FnOnce(&mut dyn Host, &mut Out<'_>) -> Result<(), RunError>,
 ) -> Result<(), Refusal> {
-    let Terms { name, request, flags, reads, out_of_memory } = terms;
+    let Terms { name, request, keys, flags, reads, out_of_memory } = terms;
     let reads = reads || flags.no_writes;
     let (place, db) = (ctx.session.caller.last_command, ctx.session.caller.db);
     let in_exec = std::mem::replace(&mut ctx.server.ledger.in_exec, true);
+    ctx.server.ledger.in_script = true;
     let silent = ctx.server.clients.silence(true); // messages wait for the script's reply
     // Its requests reply into buffers of their own.
     let mut replies = std::mem::take(ctx.out.buffer);
     let (protocol, limit) = (ctx.out.protocol, ctx.out.limit);
     let mut out = Out { buffer: &mut replies, protocol, limit };
-    let mut running = ScriptHost { ctx, flags, reads, name, request, out_of_memory };
+    let failed = false;
+    let mut running = ScriptHost { ctx, flags, reads, name, request, keys, out_of_memory, failed };
     let result = runs(&mut running, &mut out);
+    let failed = running.failed;
     *ctx.out.buffer = replies;
     ctx.server.clients.silence(silent);
-    ctx.server.ledger.in_exec = in_exec;
+    (ctx.server.ledger.in_exec, ctx.server.ledger.in_script) = (in_exec, false);
     (ctx.session.caller.last_command, ctx.session.caller.db) = (place, db);
     ctx.data().no_effect(); // its requests had their own
     match result {
+        Ok(()) if failed => ctx.server.meter.failed(place),
         Ok(()) => {}
         // The request that failed was counted, and the script's error is the same one.
         Err(error) if error.counted => {
@@ -197,17 +203,19 @@ struct ScriptHost<'a, 'c> {
     name: &'a str,
     /// The request that asked for it.
     request: &'a [&'a [u8]],
+    /// The keys in it, which its client has read once the script reads anything.
+    keys: &'a [&'a [u8]],
     /// The script started while memory was used up.
     out_of_memory: bool,
+    /// Its reply is an error, or has one in it.
+    failed: bool,
 }
 
 impl ScriptHost<'_, '_> {
     /// The command of a request, if there is one.
     fn find(&self, args: &[&[u8]]) -> Option<usize> {
         match self.ctx.table.lookup_for_client(args) {
-            Lookup::Found(index) => {
-                Some(index).filter(|index| !self.ctx.table.get(*index).has(flags::ABSENT))
-            }
+            Lookup::Found(index) => Some(index),
             Lookup::Unknown | Lookup::UnknownSubcommand => None,
         }
     }
@@ -219,7 +227,9 @@ impl ScriptHost<'_, '_> {
         if !command.accepts(args.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
-        if command.has(NOSCRIPT) {
+        // A transaction within a script would outlive it.
+        let opened = ctx.server.scripts.run_all && !command.has(flags::NOT_QUEUED);
+        if command.has(NOSCRIPT) && !opened {
             return Err("ERR This Redis command is not allowed from script".into());
         }
         if !ctx.session.caller.internal && is_stale(ctx.server) && !command.has(flags::STALE) {
@@ -244,7 +254,7 @@ impl ScriptHost<'_, '_> {
             .into());
         }
         let writes = command.has(flags::WRITE);
-        if writes && self.reads {
+        if command.has(flags::WRITE | flags::MAY_REPLICATE) && self.reads {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         let wrote = ctx.server.scripts.running().is_some_and(|run| run.wrote);
@@ -286,6 +296,9 @@ impl Host for ScriptHost<'_, '_> {
                 Some(name) => run(&mut inner, index, &[&[name.as_bytes()], &args[1..]].concat()),
                 None => run(&mut inner, index, args),
             }
+            if table.get(index).has(flags::READONLY) && inner.session.tracking.is_some() {
+                inner.server.hub.remember_read(inner.session, self.keys);
+            }
         }
     }
 
@@ -308,6 +321,13 @@ impl Host for ScriptHost<'_, '_> {
 
     fn propagate(&mut self, to: Propagation) -> bool {
         to.log && to.replicas
+    }
+
+    fn replies_error(&mut self, text: &[u8], counted: bool) {
+        self.failed = true;
+        if !counted {
+            self.ctx.server.meter.answered_error(text);
+        }
     }
 
     fn pause(&mut self) -> Verdict {

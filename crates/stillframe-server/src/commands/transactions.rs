@@ -8,8 +8,10 @@ use super::{Context, run};
 
 /// Queues a request for EXEC and replies `QUEUED`.
 pub(super) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
+    let libraries = ctx.keyspace.libraries(); // a script may say what it needs
+    let flags = ctx.server.scripts.flags_of(ctx.table.get(command), args, libraries);
     let Some(transaction) = &mut ctx.session.caller.transaction else { return };
-    transaction.requests.push(command, ctx.table.get(command).flags, args);
+    transaction.requests.push(command, flags, args);
     ctx.out.simple("QUEUED");
 }
 

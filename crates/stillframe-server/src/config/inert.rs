@@ -126,7 +126,6 @@ pub(super) static INERT: &[Setting] = &[
     inert!("sanitize-dump-payload", "no", sanitize),
     inert!("set-proc-title", "yes", yes_or_no).at_start(),
     inert!(Bytes, "stream-node-max-bytes", "4096", memory),
-    inert!("stream-node-max-entries", "100", between::<0, { i64::MAX }>),
     inert!("syslog-facility", "local0", facility).at_start(),
     inert!(Text, "syslog-ident", "redis", any).at_start(),
     inert!("tls-session-cache-size", "20480", between::<0, INT_MAX>).effects(&[Effect::Tls]),

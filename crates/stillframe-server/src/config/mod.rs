@@ -27,6 +27,7 @@ pub(crate) mod words;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use stillframe::OnFull;
 use stillframe_durability::Policy;
@@ -128,7 +129,7 @@ settings! {
         "snapshot-memory-policy": one_of([("slow", OnFull::Slow), ("cancel", OnFull::Cancel)])
         .own_at_start();
     snapshot_bandwidth_bytes: u64 = 200_000_000,
-        "snapshot-bandwidth": word(bandwidth, u64::to_string)
+        "snapshot-bandwidth": word(bandwidth, u64::to_string) .effects(&[Effect::Bandwidth])
         .help("RATE", "most bytes a second that a save writes [{snapshot-bandwidth}]");
     appendonly: bool = false,
         "appendonly": yes_or_no() .effects(&[Effect::Log])
@@ -244,6 +245,7 @@ static PLACED: &[Setting] = &[
         .older(&["zset-max-ziplist-entries"]),
     entry!("zset-max-listpack-value", usize, c, c.limits.sorted_value_bytes, bytes(0, LONG_MAX))
         .older(&["zset-max-ziplist-value"]),
+    entry!("stream-node-max-entries", usize, c, c.limits.stream_node_entries, whole(0, LONG_MAX)),
 ];
 
 /// Every setting.
@@ -328,6 +330,11 @@ impl OutputLimit {
     pub(crate) fn counted(pending_bytes: u64) -> u64 {
         let beyond = pending_bytes.saturating_sub(Self::UNCOUNTED_BYTES);
         beyond.div_ceil(Self::BLOCK_BYTES).saturating_mul(Self::BLOCK_BYTES)
+    }
+
+    /// Whether a client is closed that has been above `soft_bytes` for so long.
+    pub(crate) fn ends_patience(&self, above: Duration) -> bool {
+        above > Duration::from_secs(self.soft_seconds)
     }
 
     /// Bytes of unread replies that no client may have.
@@ -456,5 +463,18 @@ impl Config {
     pub(crate) fn plain_port(&self) -> Option<u16> {
         let otherwise = self.tls.port > 0 || !self.process.unixsocket.is_empty();
         (self.port > 0 || !otherwise).then_some(self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Not up to a second later: fractions of a second count.
+    #[test]
+    fn a_soft_limit_ends_right_behind_its_seconds() {
+        let limit = OutputLimit { hard_bytes: 0, soft_bytes: 1, soft_seconds: 4 };
+        assert!(!limit.ends_patience(Duration::from_secs(4)));
+        assert!(limit.ends_patience(Duration::from_millis(4_001)));
     }
 }

@@ -68,6 +68,8 @@ pub(crate) enum Effect {
     Tls,
     /// A log begins.
     Log,
+    /// Images under way are written at another rate.
+    Bandwidth,
     /// Listens elsewhere.
     Listen,
     /// Logs more, or less.

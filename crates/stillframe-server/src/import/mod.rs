@@ -3,6 +3,8 @@
 //!
 //! - The source is only read. The result is nothing or the whole: the dump appears by `rename` when
 //!   all was replayed.
+//! - A server's commands replay the file (EVAL in old ones, FUNCTION), which
+//!   `stillframe_storage` does not know: so this room lies here.
 //! - As in Redis, the clock stands still during the replay: a key that has expired by now may have
 //!   been changed, or persisted, before.
 //! - An unfinished command or transaction at the very end was never acknowledged: it is left out,

@@ -11,7 +11,7 @@ use stillframe_storage::dump::{
 use super::InProcess;
 
 /// An image that is being taken.
-pub struct Image(Receiver<Result<Vec<u8>, CaptureError>>);
+pub struct ImageUnderWay(Receiver<Result<Vec<u8>, CaptureError>>);
 
 /// Why there is no image, or none can be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ impl InProcess {
     ///
     /// # Errors
     /// Why there can be none, in a sentence.
-    pub fn begin_image(&mut self) -> Result<Image, ImageError> {
+    pub fn begin_image(&mut self) -> Result<ImageUnderWay, ImageError> {
         let encoder = Encoder::new(Memory::default());
         let encoder = with_header(encoder, &self.keyspace, []);
         let sink = RdbSink::new(encoder.map_err(SaveError::Head)?, Counters::new()?);
@@ -70,14 +70,17 @@ impl InProcess {
         };
         let begun = self.keyspace.snapshot(Point::declare(), sink, publish);
         begun.map_err(SaveError::Begin)?;
-        Ok(Image(receiver))
+        Ok(ImageUnderWay(receiver))
     }
 
     /// Waits until the image is taken, and gives it as an RDB file.
     ///
     /// # Errors
     /// Why it could not be taken, in a sentence.
-    pub fn take_image(&mut self, Image(receiver): Image) -> Result<Vec<u8>, ImageError> {
+    pub fn take_image(
+        &mut self,
+        ImageUnderWay(receiver): ImageUnderWay,
+    ) -> Result<Vec<u8>, ImageError> {
         self.keyspace.wait_image();
         let taken = receiver.recv().map_err(|_| SaveError::Silence)?;
         Ok(taken.map_err(SaveError::Capture)?)

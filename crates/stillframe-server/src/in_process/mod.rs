@@ -14,6 +14,8 @@ mod image;
 #[cfg(test)]
 mod refusal_tests;
 #[cfg(test)]
+mod script_tests;
+#[cfg(test)]
 mod transcript_tests;
 
 use stillframe_keyspace::{DATABASES, Keyspace};
@@ -28,7 +30,7 @@ use crate::commands::{self, Context, Lookup, Table};
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
-pub use image::Image;
+pub use image::ImageUnderWay;
 
 /// Unix time of the first request after a reset, in milliseconds.
 const START_MS: i64 = 1_700_000_000_000;

@@ -1,8 +1,9 @@
 //! `maxmemory`: what counts, which keys go, and how long a request waits for that.
 //!
 //! - The count has the live data (entries and their place in the index), clients with their buffers
-//!   but no replicas, and the server's own memory: INFO's `used_memory` less images and the stream
-//!   to replicas. docs/decisions/0022-maxmemory.md argues why images do not count.
+//!   but no replicas, sources of scripts and functions, and the server's own memory: INFO's
+//!   `used_memory` less images and the stream to replicas. docs/decisions/0022-maxmemory.md argues
+//!   why images do not count.
 //! - A request makes room before it runs, for a bounded time; later requests and turns do the rest.
 //!   A request that needs memory is refused only when no key may go.
 //! - An eviction is a DEL for log and replicas, an `evicted` event, and a change for clients that
@@ -38,7 +39,7 @@ pub(crate) enum Room {
 /// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
 pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
     let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
-    counted_bytes(keyspace, &state.clients) + (images + state.replication.stream().memory()) as u64
+    counted_bytes(keyspace, state) + (images + state.replication.stream().memory()) as u64
 }
 
 /// The library reports the newest image, even when it has ended.
@@ -47,8 +48,9 @@ pub(crate) fn arena_bytes(keyspace: &Keyspace) -> usize {
 }
 
 /// Memory that counts for `maxmemory`, in bytes.
-pub(crate) fn counted_bytes(keyspace: &Keyspace, clients: &Clients) -> u64 {
-    (keyspace.data_bytes() + clients.bytes() + OWN_BYTES) as u64
+pub(crate) fn counted_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
+    let scripts = state.scripts.list_bytes(keyspace.libraries());
+    (keyspace.data_bytes() + state.clients.bytes() + scripts + OWN_BYTES) as u64
 }
 
 /// Evicts keys until memory is below the limit, for a short while.
@@ -60,7 +62,7 @@ pub(crate) fn make_room(keyspace: &mut Keyspace, state: &mut ServerState) -> Roo
         return Room::Enough; // what goes is the primary's choice
     }
     let is_enough =
-        |keyspace: &Keyspace, state: &ServerState| counted_bytes(keyspace, &state.clients) <= limit;
+        |keyspace: &Keyspace, state: &ServerState| counted_bytes(keyspace, state) <= limit;
     if limit == 0 || state.is_loading() || is_enough(keyspace, state) {
         return Room::Enough;
     }
@@ -110,7 +112,7 @@ fn evict_batch(
         state.ledger.notify('e', "evicted", db, &key);
         state.send_events();
         state.ledger.effects.seal(); // each by itself, as in Redis: nothing has to go together
-        if counted_bytes(keyspace, &state.clients) <= limit {
+        if counted_bytes(keyspace, state) <= limit {
             break;
         }
     }

@@ -105,12 +105,16 @@ impl Stats {
         /// Codes counted apart: clients can invent error texts, but only so many are kept.
         const CODES_MAX: usize = 128;
         self.error_replies += 1;
-        let code = error.split(|byte| !byte.is_ascii_alphanumeric()).next().unwrap_or_default();
-        let code = String::from_utf8_lossy(&code[..code.len().min(64)]);
-        if let Some(count) = self.errors.get_mut(&*code) {
+        /// A text whose first word is longer has no code.
+        const CODE_BYTES_MAX: usize = 30;
+        let is_end = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n');
+        let word = error.iter().take(CODE_BYTES_MAX + 1).position(is_end);
+        let code = String::from_utf8_lossy(word.map_or(b"ERR", |end| &error[..end]));
+        let code = code.replace(['#', ':'], "_"); // they have a meaning in INFO
+        if let Some(count) = self.errors.get_mut(&code) {
             *count += 1;
         } else if self.errors.len() < CODES_MAX {
-            self.errors.insert(code.into_owned(), 1);
+            self.errors.insert(code, 1);
         }
     }
 

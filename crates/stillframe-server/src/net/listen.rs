@@ -203,9 +203,16 @@ impl Listeners {
 }
 
 impl Drop for Listeners {
-    /// Removes the file of the unix socket, unless another server has replaced it.
     fn drop(&mut self) {
-        for listener in &self.sockets {
+        self.close();
+    }
+}
+
+impl Listeners {
+    /// Accepts nobody any more. Removes the file of the unix socket, unless another server has
+    /// replaced it.
+    pub(super) fn close(&mut self) {
+        for listener in self.sockets.drain(..) {
             if let (Socket::Unix(_, own), Address::Unix(path)) =
                 (&listener.socket, &listener.address)
                 && identity(path).is_ok_and(|found| found == *own)

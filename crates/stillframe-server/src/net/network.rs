@@ -58,6 +58,11 @@ impl Network {
         self.listeners.ports()
     }
 
+    /// Accepts nobody any more.
+    pub(crate) fn close(&mut self) {
+        self.listeners.close();
+    }
+
     /// Logs where the server listens.
     pub(crate) fn announce(&self) {
         self.listeners.announce();

@@ -95,6 +95,7 @@ fn stop(
     }
     tracing::info!("ready to exit, bye bye");
     notify(state.config.process.supervised, "STOPPING=1");
+    state.net.close(); // before the end of a connection tells a client that the server is gone
     state.process.stop();
     true
 }
@@ -133,6 +134,7 @@ pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
         db: session.caller.db,
         keys: Vec::new(),
         kind: Type::String, // of no key
+        needs_keys: false,
         deadline: None,
         command: session.caller.last_command,
         before: Vec::new(),

@@ -182,7 +182,8 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
         let Some(client) = state.clients.get_mut(place) else { continue };
         let Some(replica) = client.replica_mut() else { continue };
         let old = replica.old;
-        (replica.phase, replica.cursor, replica.acked) = (phase, offset, offset);
+        // It has acknowledged nothing before it says that it has loaded the image.
+        (replica.phase, replica.cursor, replica.acked) = (phase, offset, 0);
         if !old {
             let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
             client.output.extend_from_slice(line.as_bytes());
@@ -226,7 +227,7 @@ fn empty_image(keyspace: &Keyspace, replication: &Replication) -> std::io::Resul
     for (name, value) in replication.point().iter().flat_map(StreamPoint::fields) {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;
     }
-    for source in keyspace.libraries.sources() {
+    for source in keyspace.libraries().sources() {
         encoder.library(source)?;
     }
     encoder.finish()?;

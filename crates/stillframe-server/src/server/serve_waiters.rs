@@ -15,12 +15,12 @@ impl Turn<'_> {
         let now = self.state.clock.unix_now();
         while let Some((db, key)) = self.state.ledger.waiters.next_ready() {
             let mut from = 0;
-            while let Some(entry) = self.keyspace.get(db, &key, now) {
-                let kind = entry.value().kind();
+            loop {
+                let kind = self.keyspace.get(db, &key, now).map(|entry| entry.value().kind());
                 let Some((at, id)) = self.state.ledger.waiters.first((db, &key), from, kind) else {
                     break;
                 };
-                from = at;
+                from = at + 1;
                 let Some(waiter) = self.state.ledger.waiters.leave(id) else { break };
                 let place = waiter.place;
                 let Some(mut client) = self.state.clients.take(place) else { continue };
@@ -28,7 +28,12 @@ impl Turn<'_> {
                 if !client.dead {
                     self.run_for(&mut client, &waiter, &key, now);
                 }
+                let waits_on = client.session.caller.waits;
                 self.state.clients.put_back(place, client);
+                if waits_on {
+                    self.state.ledger.waiters.put_back(id, waiter);
+                    continue;
+                }
                 self.state.clients.wake(place);
             }
         }
@@ -36,11 +41,10 @@ impl Turn<'_> {
 
     /// Runs the request of a waiter that a key has made ready.
     fn run_for(&mut self, client: &mut Client, waiter: &Waiter, key: &[u8], now: i64) {
-        let before = waiter.before.iter().map(AsRef::as_ref);
-        let after = waiter.after.iter().map(AsRef::as_ref);
-        let args: Vec<&[u8]> = before.chain([key]).chain(after).collect();
+        let args = waiter.request(key);
         let Client { session, output, .. } = client;
         let db = std::mem::replace(&mut session.caller.db, waiter.db);
+        session.caller.resumed = true;
         let mut ctx = self.context(session, output, now);
         let start = ctx.out.position();
         // MONITOR showed it when it was sent.
@@ -54,6 +58,7 @@ impl Turn<'_> {
             commands::finish_tracking(&mut ctx);
         }
         session.caller.db = db;
+        session.caller.resumed = false;
     }
 
     /// Ends the waiting of clients whose timeout is over.

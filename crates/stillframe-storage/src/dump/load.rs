@@ -280,7 +280,7 @@ pub fn next<R: Read>(
             return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));
         }
         Some(Event::Library { source }) => {
-            keyspace.libraries.add(source);
+            keyspace.add_library(source);
             return Ok(Next::Other);
         }
         Some(Event::Entry { db, key, expire_at_ms: Some(at), .. }) if at <= now => {

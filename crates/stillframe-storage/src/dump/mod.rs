@@ -53,7 +53,7 @@ pub fn with_header<O: Destination>(
     for (name, value) in fields {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;
     }
-    for source in keyspace.libraries.sources() {
+    for source in keyspace.libraries().sources() {
         encoder.library(source)?;
     }
     for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {

@@ -189,6 +189,12 @@ impl Saves {
         self.due.as_ref().map_or(Duration::ZERO, overdue)
     }
 
+    /// Images under way go on at this rate, in bytes a second; 0 is no limit.
+    pub fn hold_to(&self, bandwidth_bytes: u64) {
+        self.throttle.change(bandwidth_bytes);
+        self.sending.change(bandwidth_bytes);
+    }
+
     /// Stops the image under way at once: nothing more of it is written. The throttle is that of
     /// its writer.
     pub fn give_up(&self, keyspace: &Keyspace, throttle: &Throttle) {

@@ -4,10 +4,86 @@ use std::sync::Arc;
 
 use crate::integer::{IntText, parse_int};
 
-/// Most lists of field names that a stream keeps apart, and most bytes of each: the rest stands in
-/// the entries.
+/// Most lists of field names that entries are compared with, and most bytes of each.
 const LISTS_MAX: usize = 16;
 const LIST_BYTES_MAX: usize = 1024;
+
+/// The lists of field names that a stream keeps apart from its entries.
+///
+/// Adding an entry looks for its names among a few short lists; other names stand in the entry. A
+/// file gives names once for many entries, however long they are, and so these are kept: copied for
+/// each entry they would take far more memory and time than the file has bytes.
+#[derive(Clone, Default)]
+pub(super) struct Lists {
+    short: Arc<Vec<Box<[u8]>>>,
+    /// Those that a file gave and that are not among the others. They come with a load alone, so
+    /// their bytes are at most the file's.
+    loaded: Arc<Vec<Box<[u8]>>>,
+    /// Bytes of all.
+    bytes: usize,
+}
+
+/// The list of names of entries that are added: one that the stream keeps, or that of each entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Names {
+    /// 0: the names stand in the entry; then short lists, then loaded ones.
+    number: usize,
+}
+
+impl Lists {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The list of an entry's names. A short list that is new is kept if there is room.
+    pub(super) fn of<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
+        if let Some(at) = self.short.iter().rposition(|list| is_list(list, names.clone())) {
+            return Names { number: at + 1 };
+        }
+        if self.short.len() == LISTS_MAX {
+            return Names { number: 0 };
+        }
+        let mut list = Vec::new();
+        for name in names {
+            if list.len() + name.len() > LIST_BYTES_MAX {
+                return Names { number: 0 };
+            }
+            write_text(&mut list, name);
+        }
+        if list.len() > LIST_BYTES_MAX {
+            return Names { number: 0 };
+        }
+        self.keep(list, false)
+    }
+
+    /// As [`of`](Self::of), for names that a file gives once for many entries.
+    pub(super) fn of_many<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
+        let found = self.of(names.clone());
+        if found.number > 0 {
+            return found;
+        }
+        if self.loaded.last().is_some_and(|list| is_list(list, names.clone())) {
+            return Names { number: LISTS_MAX + self.loaded.len() };
+        }
+        let mut list = Vec::new();
+        names.for_each(|name| write_text(&mut list, name));
+        self.keep(list, true)
+    }
+
+    fn keep(&mut self, list: Vec<u8>, is_loaded: bool) -> Names {
+        self.bytes += list.len() + size_of::<Box<[u8]>>();
+        let (lists, before) =
+            if is_loaded { (&mut self.loaded, LISTS_MAX) } else { (&mut self.short, 0) };
+        Arc::make_mut(lists).push(list.into());
+        Names { number: before + lists.len() }
+    }
+
+    fn get(&self, number: usize) -> Option<&[u8]> {
+        let at = number.checked_sub(1)?;
+        let loaded = || self.loaded.get(at.checked_sub(LISTS_MAX)?);
+        self.short.get(at).or_else(loaded).map(|list| &**list)
+    }
+}
 
 /// A field's name or value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +115,8 @@ fn write_number(into: &mut Vec<u8>, number: usize) {
 }
 
 fn write_text(into: &mut Vec<u8>, text: &[u8]) {
+    #[cfg(test)]
+    work::note(text.len());
     let Some(int) = parse_int(text) else {
         write_number(into, text.len() << 1);
         into.extend_from_slice(text);
@@ -78,27 +156,32 @@ fn read_text<'a>(rest: &mut &'a [u8]) -> Option<Text<'a>> {
     Some(Text::Int(i64::from_le_bytes(int)))
 }
 
-/// Appends the body of an entry; a list of names that is new may join those of the stream.
+impl Text<'_> {
+    fn is(self, text: &[u8]) -> bool {
+        match self {
+            // Nothing else is written as an integer: see `write_text`.
+            Self::Int(int) => parse_int(text) == Some(int),
+            Self::Bytes(bytes) => bytes == text,
+        }
+    }
+}
+
+/// Whether a list is that of these names.
+fn is_list<'f>(mut list: &[u8], mut names: impl Iterator<Item = &'f [u8]>) -> bool {
+    #[cfg(test)]
+    work::note(list.len());
+    names.all(|name| read_text(&mut list).is_some_and(|text| text.is(name))) && list.is_empty()
+}
+
+/// Appends the body of an entry, whose names are those of that list.
 pub(super) fn write<'f>(
     into: &mut Vec<u8>,
-    lists: &mut Arc<Vec<Box<[u8]>>>,
-    fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
+    names: Names,
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
 ) {
-    let mut names = Vec::new();
-    for (name, _) in fields.clone() {
-        write_text(&mut names, name);
-    }
-    let known = lists.iter().rposition(|list| **list == *names);
-    let place = known.or_else(|| {
-        let has_room = lists.len() < LISTS_MAX && names.len() <= LIST_BYTES_MAX;
-        has_room.then(|| {
-            Arc::make_mut(lists).push(names.into());
-            lists.len() - 1
-        })
-    });
-    into.push(place.map_or(0, |place| place as u8 + 1));
+    write_number(into, names.number);
     for (name, value) in fields {
-        if place.is_none() {
+        if names.number == 0 {
             write_text(into, name);
         }
         write_text(into, value);
@@ -114,10 +197,10 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(body: &'a [u8], lists: &'a [Box<[u8]>]) -> Self {
-        let (&place, rest) = body.split_first().unwrap_or((&0, &[]));
-        let names = usize::from(place).checked_sub(1).and_then(|place| lists.get(place));
-        Self { names: names.map(|names| &**names), rest }
+    pub(super) fn of(body: &'a [u8], lists: Option<&'a Lists>) -> Self {
+        let mut rest = body;
+        let number = read_number(&mut rest).unwrap_or(0);
+        Self { names: lists.and_then(|lists| lists.get(number)), rest }
     }
 }
 
@@ -127,6 +210,24 @@ impl<'a> Iterator for Fields<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let name = read_text(self.names.as_mut().unwrap_or(&mut self.rest))?;
         Some((name, read_text(&mut self.rest)?))
+    }
+}
+
+/// How many bytes of names and values this thread has written or compared.
+#[cfg(test)]
+pub(super) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        static BYTES: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn note(bytes: usize) {
+        BYTES.set(BYTES.get() + bytes);
+    }
+
+    pub(in super::super) fn bytes() -> usize {
+        BYTES.get()
     }
 }
 
@@ -156,18 +257,24 @@ mod tests {
         assert!(rest.is_empty() && read_text(&mut rest).is_none());
     }
 
+    /// Adds an entry, and returns its body.
+    fn body(lists: &mut Lists, fields: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let mut body = Vec::new();
+        let names = lists.of(fields.iter().map(|(name, _)| *name));
+        write(&mut body, names, fields.iter().copied());
+        body
+    }
+
     #[test]
     fn lists_of_names_beyond_the_most_stand_in_their_entries() {
-        let mut lists = Arc::default();
+        let mut lists = Lists::default();
         for number in 0..LISTS_MAX + 3 {
             let name = format!("name:{number}").into_bytes();
             let fields = [(&name[..], &b"value"[..]), (b"7", b"-8")];
-            let (mut first, mut again) = (Vec::new(), Vec::new());
-            write(&mut first, &mut lists, fields.iter().copied());
-            write(&mut again, &mut lists, fields.iter().copied());
+            let (first, again) = (body(&mut lists, &fields), body(&mut lists, &fields));
             assert_eq!(first, again);
             assert_eq!(first[0] == 0, number >= LISTS_MAX);
-            let mut read = Fields::of(&first, &lists);
+            let mut read = Fields::of(&first, Some(&lists));
             let mut texts = [IntText::default(), IntText::default()];
             let [one, two] = &mut texts;
             let (name_read, value) = read.next().unwrap();
@@ -176,10 +283,34 @@ mod tests {
             assert_eq!((name_read.to_bytes(one), value.to_bytes(two)), fields[1]);
             assert!(read.next().is_none());
         }
-        assert_eq!(lists.len(), LISTS_MAX);
+        assert_eq!(lists.short.len(), LISTS_MAX);
         let long = vec![b'x'; LIST_BYTES_MAX];
-        let mut body = Vec::new();
-        write(&mut body, &mut Arc::default(), [(&long[..], &b""[..])].into_iter());
-        assert_eq!(body[0], 0);
+        assert_eq!(body(&mut Lists::default(), &[(&long, b"")])[0], 0);
+        let mut lists = Lists::default();
+        for names in [[&b"a"[..], b"b"], [b"a", b"bc"], [b"ab", b"c"], [b"1", b"-1"]] {
+            let fields = names.map(|name| (name, &b"v"[..]));
+            assert_eq!(usize::from(body(&mut lists, &fields)[0]), lists.short.len());
+        }
+        assert_eq!(lists.short.len(), 4, "no list is taken for another, or for its beginning");
+        assert_eq!(body(&mut lists, &[(b"a", b"v")])[0], 5);
+    }
+
+    #[test]
+    fn names_of_many_entries_are_kept_whatever_their_number_and_length() {
+        let mut lists = Lists::default();
+        for number in 0..300 {
+            let name = format!("{number}").repeat(1 + number % 3 * LIST_BYTES_MAX).into_bytes();
+            let names = lists.of_many([&name[..]].into_iter());
+            let again = lists.of_many([&name[..]].into_iter());
+            assert!(names.number > 0 && names.number == again.number);
+            let mut written = Vec::new();
+            write(&mut written, names, [(&name[..], &b"value"[..])].into_iter());
+            assert!(written.len() < 10);
+            let mut read = Fields::of(&written, Some(&lists));
+            let (read_name, value) = read.next().unwrap();
+            assert_eq!(read_name.to_bytes(&mut IntText::default()), name);
+            assert_eq!(value, Text::Bytes(b"value"));
+        }
+        assert!(lists.short.len() + lists.loaded.len() == 300);
     }
 }

@@ -1,11 +1,14 @@
 //! A stream as its writers see it.
 
 use super::groups::{ConsumerFacts, Delivery, GroupFacts, Groups};
-use super::{Parts, Stream, StreamId, body};
+use super::{Names, Parts, Stream, StreamId, body};
 use crate::collection::draft::Draft;
 use crate::collection::packed::Element;
 use crate::collection::tree::Tree;
 use crate::hash::Hasher;
+
+/// Room for the sequence number and the body of most entries.
+const BODY_BYTES: usize = 256;
 
 /// A stream under edit.
 pub struct StreamEdit<'a>(pub(crate) Draft<'a>);
@@ -31,9 +34,8 @@ impl StreamEdit<'_> {
     /// The facts of a group, if there is one, with what it takes to change it. Nothing counts as
     /// changed without the group.
     fn group(&mut self, name: &[u8]) -> Option<(GroupFacts, &mut Groups, &Hasher)> {
-        self.view().group(name)?;
+        let facts = self.view().group(name)?.facts;
         let (groups, hasher) = self.groups();
-        let facts = groups.group(hasher, name)?;
         Some((facts, groups, hasher))
     }
 
@@ -44,16 +46,51 @@ impl StreamEdit<'_> {
         id: StreamId,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])> + Clone,
     ) -> bool {
-        if id <= self.view().last_id() && self.view().get(id).is_some() {
+        if self.is_there(id) {
             return false;
         }
+        let names = self.parts().1.lists.of(fields.clone().map(|(name, _)| name));
+        self.add_new(id, names, fields);
+        true
+    }
+
+    /// Keeps the names of entries to come, which a file gives once for many of them, for
+    /// [`add_named`](Self::add_named) within this edit.
+    pub fn keep_names<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
+        self.parts().1.lists.of_many(names)
+    }
+
+    /// As [`add`](Self::add), for an entry whose names are kept: they are not looked at.
+    pub fn add_named<'f>(
+        &mut self,
+        id: StreamId,
+        names: Names,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> bool {
+        let is_new = !self.is_there(id);
+        if is_new {
+            self.add_new(id, names, fields);
+        }
+        is_new
+    }
+
+    fn is_there(&self, id: StreamId) -> bool {
+        id <= self.view().last_id() && self.view().get(id).is_some()
+    }
+
+    fn add_new<'f>(
+        &mut self,
+        id: StreamId,
+        names: Names,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) {
         let (tree, parts, hasher) = self.parts();
-        let mut key = id.seq.to_be_bytes().to_vec();
-        body::write(&mut key, &mut parts.names, fields);
-        tree.insert_ranked(hasher, Element { key: &key, value: &id.ms.to_be_bytes() });
+        let mut key = Vec::with_capacity(BODY_BYTES);
+        key.extend_from_slice(&id.seq.to_be_bytes());
+        body::write(&mut key, names, fields);
+        tree.append_ranked(hasher, Element { key: &key, value: &id.ms.to_be_bytes() });
         parts.last = parts.last.max(id);
         parts.added = parts.added.saturating_add(1);
-        true
     }
 
     /// Deletes an entry; false if it was not there. It counts among the deleted ids.
@@ -122,10 +159,13 @@ impl StreamEdit<'_> {
     /// group.
     pub fn see_consumer(&mut self, group: &[u8], name: &[u8], seen_ms: i64) -> bool {
         let Some((facts, groups, hasher)) = self.group(group) else { return false };
-        let old = groups.consumer(hasher, facts.number, name);
-        let number = old.map_or_else(|| groups.fresh_number(), |old| old.number);
-        groups.set_consumer(hasher, facts.number, name, ConsumerFacts { number, seen_ms });
-        old.is_none()
+        if let Some(number) = groups.consumer_number(hasher, facts.number, name) {
+            groups.set_seen(hasher, number, name, seen_ms);
+            return false;
+        }
+        let number = groups.fresh_number();
+        groups.add_consumer(hasher, facts.number, name, ConsumerFacts { number, seen_ms });
+        true
     }
 
     /// Removes a consumer with what is pending for it; returns how many entries that were, or
@@ -141,22 +181,41 @@ impl StreamEdit<'_> {
     /// no such consumer.
     pub fn deliver(&mut self, group: &[u8], pending: super::Pending<'_>) -> bool {
         let Some((facts, groups, hasher)) = self.group(group) else { return false };
-        let Some(consumer) = groups.consumer(hasher, facts.number, pending.consumer) else {
+        let Some(owner) = groups.consumer_number(hasher, facts.number, pending.consumer) else {
             return false;
         };
         let super::Pending { id, time_ms, count, .. } = pending;
-        let delivery = Delivery { id, owner: consumer.number, time_ms, count };
-        groups.put_delivery(hasher, facts.number, delivery);
+        groups.put_delivery(hasher, facts.number, Delivery { id, owner, time_ms, count });
+        true
+    }
+
+    /// As [`deliver`](Self::deliver), for entries that go to one consumer at one time, the first
+    /// time.
+    pub fn deliver_first(
+        &mut self,
+        group: &[u8],
+        consumer: &[u8],
+        ids: &[StreamId],
+        time_ms: i64,
+    ) -> bool {
+        let Some((facts, groups, hasher)) = self.group(group) else { return false };
+        let Some(owner) = groups.consumer_number(hasher, facts.number, consumer) else {
+            return false;
+        };
+        for &id in ids {
+            groups.put_delivery(hasher, facts.number, Delivery { id, owner, time_ms, count: 1 });
+        }
         true
     }
 
     /// An entry is pending no more; false if it was not.
     pub fn acknowledge(&mut self, group: &[u8], id: StreamId) -> bool {
-        if self.view().group(group).and_then(|group| group.pending(id)).is_none() {
-            return false;
-        }
-        let Some((facts, groups, hasher)) = self.group(group) else { return false };
-        groups.remove_delivery(hasher, facts.number, id)
+        let Some(facts) = self.view().group(group).map(|group| group.facts) else { return false };
+        let old = self.view().with_groups().and_then(|(_, it)| it.delivery(facts.number, id));
+        let Some(old) = old else { return false };
+        let (groups, hasher) = self.groups();
+        groups.remove_delivery(hasher, facts.number, old);
+        true
     }
 }
 
@@ -164,10 +223,59 @@ fn remove_consumer(groups: &mut Groups, hasher: &Hasher, group: u64, name: &[u8]
     let Some(consumer) = groups.consumer(hasher, group, name) else { return };
     let next = |groups: &Groups| {
         let mut owned = Groups::under(&groups.owned, consumer.number, &[]);
-        owned.next().map(|element| super::id_at(element.key, 0))
+        let id = owned.next().map(|element| super::id_at(element.key, 0))?;
+        groups.delivery(group, id)
     };
-    while let Some(id) = next(groups) {
-        groups.remove_delivery(hasher, group, id);
+    while let Some(old) = next(groups) {
+        groups.remove_delivery(hasher, group, old);
     }
     groups.remove_consumer(hasher, group, name);
+}
+
+#[cfg(test)]
+mod tests {
+    use stillframe::algorithms::naive::Naive;
+
+    use super::super::body::work;
+    use super::*;
+    use crate::model::sized;
+    use crate::{Keyspace, KeyspaceOptions, Value};
+
+    const KEY: &[u8] = b"key";
+
+    /// A node of a file gives long names once, and each of its entries takes a few bytes.
+    #[test]
+    fn long_names_of_many_entries_are_written_and_looked_at_once() {
+        let (name, entries) = (vec![b'n'; sized(1 << 20, 1 << 12)], sized(20_000, 50) as u64);
+        let options = KeyspaceOptions::default();
+        let mut keyspace: Keyspace<Naive> = Keyspace::create(&options).unwrap();
+        let fields = [(&name[..], &b"value"[..])];
+        let before = work::bytes();
+        let added = keyspace.edit_stream(0, KEY, |edit| {
+            let names = edit.keep_names([&name[..]].into_iter());
+            (1..=entries)
+                .all(|ms| edit.add_named(StreamId { ms, seq: 0 }, names, fields.into_iter()))
+        });
+        assert!(added.unwrap());
+        let most = 2 * name.len() + 100 * entries as usize;
+        let worked = work::bytes() - before;
+        assert!(worked < most, "{worked} bytes of texts written or compared");
+        let booked = keyspace.stats().entry_bytes;
+        assert!(booked < most, "{booked} bytes booked");
+        let Some(Value::Stream(stream)) = keyspace.get(0, KEY, 0).map(crate::Entry::value) else {
+            panic!("no stream")
+        };
+        let last = stream.at(stream.len() - 1).unwrap();
+        assert_eq!(last.id.ms, entries);
+        let is_right = |(read, value)| {
+            read == crate::Text::Bytes(&name) && value == crate::Text::Bytes(b"value")
+        };
+        assert!({ last.fields }.all(is_right) && last.fields.count() == 1);
+        // What comes by a command is not compared with long names.
+        let before = work::bytes();
+        let id = StreamId { ms: entries + 1, seq: 0 };
+        let fields = [(&b"short"[..], &b"value"[..])];
+        assert!(keyspace.edit_stream(0, KEY, |edit| edit.add(id, fields.into_iter())).unwrap());
+        assert!(work::bytes() - before < 100);
+    }
 }

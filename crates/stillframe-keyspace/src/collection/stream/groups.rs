@@ -93,7 +93,16 @@ impl Groups {
         value[..8].copy_from_slice(&facts.number.to_be_bytes());
         value[8..24].copy_from_slice(&facts.last.to_bytes());
         value[24..].copy_from_slice(&read.to_be_bytes());
+        if let Some(old) = self.groups.named_mut(hasher, name) {
+            old.copy_from_slice(&value);
+            return;
+        }
         self.groups.put_named(hasher, Element { key: name, value: &value });
+    }
+
+    pub(super) fn consumer_number(&self, hasher: &Hasher, group: u64, name: &[u8]) -> Option<u64> {
+        let number = self.consumers.find_named(hasher, &consumer_key(group, name));
+        number.map(|number| number_at(number, 0))
     }
 
     pub(super) fn consumer(
@@ -102,11 +111,12 @@ impl Groups {
         group: u64,
         name: &[u8],
     ) -> Option<ConsumerFacts> {
-        let number = number_at(self.consumers.find_named(hasher, &consumer_key(group, name))?, 0);
+        let number = self.consumer_number(hasher, group, name)?;
         Some(ConsumerFacts { number, seen_ms: self.name_of(hasher, number).1 })
     }
 
-    pub(super) fn set_consumer(
+    /// Adds a consumer, which is not there.
+    pub(super) fn add_consumer(
         &mut self,
         hasher: &Hasher,
         group: u64,
@@ -116,11 +126,23 @@ impl Groups {
         let (key, number) = (consumer_key(group, name), facts.number.to_be_bytes());
         let seen = [&facts.seen_ms.to_be_bytes()[..], name].concat();
         self.names.put_named(hasher, Element { key: &number, value: &seen });
-        if self.consumers.put_named(hasher, Element { key: &key, value: &number }) {
-            let element = [name, &number].concat();
-            let element = Element { key: &element, value: &group.to_be_bytes() };
-            self.roster.insert_ranked(hasher, element);
+        self.consumers.put_named(hasher, Element { key: &key, value: &number });
+        let element = [name, &number].concat();
+        let element = Element { key: &element, value: &group.to_be_bytes() };
+        self.roster.insert_ranked(hasher, element);
+    }
+
+    /// Sets when a consumer, which is there, was last seen.
+    pub(super) fn set_seen(&mut self, hasher: &Hasher, number: u64, name: &[u8], seen_ms: i64) {
+        let (number, seen_ms) = (number.to_be_bytes(), seen_ms.to_be_bytes());
+        if let Some((seen, _)) =
+            self.names.named_mut(hasher, &number).and_then(|value| value.split_first_chunk_mut())
+        {
+            *seen = seen_ms;
+            return;
         }
+        let value = [&seen_ms[..], name].concat();
+        self.names.put_named(hasher, Element { key: &number, value: &value });
     }
 
     pub(super) fn remove_consumer(&mut self, hasher: &Hasher, group: u64, name: &[u8]) {
@@ -157,6 +179,13 @@ impl Groups {
         walk.take_while(move |element| number_at(element.value, 0) == number)
     }
 
+    /// The last element under a number in a tree by rank.
+    pub(super) fn last_under(tree: &Tree, number: u64) -> Option<Element<'_>> {
+        let behind = tree.below(Key { head: number + 1, tail: &[] });
+        let last = Elements::from(tree, behind.checked_sub(1)?).next()?;
+        (number_at(last.value, 0) == number).then_some(last)
+    }
+
     /// How many elements are under a number in a tree by rank.
     pub(super) fn count_under(tree: &Tree, number: u64) -> usize {
         let from = |head| tree.below(Key { head, tail: &[] });
@@ -164,27 +193,29 @@ impl Groups {
     }
 
     pub(super) fn delivery(&self, group: u64, id: StreamId) -> Option<Delivery> {
-        let found = Self::under(&self.pending, group, &id.to_bytes()).next();
-        found.map(Delivery::of).filter(|delivery| delivery.id == id)
+        let found = self.pending.at_key(Key { head: group, tail: &id.to_bytes() })?;
+        let delivery = Delivery::of(found);
+        (number_at(found.value, 0) == group && delivery.id == id).then_some(delivery)
     }
 
     pub(super) fn put_delivery(&mut self, hasher: &Hasher, group: u64, delivery: Delivery) {
-        self.remove_delivery(hasher, group, delivery.id);
+        if let Some(old) = self.delivery(group, delivery.id) {
+            self.remove_delivery(hasher, group, old);
+        }
         let key = delivery.to_bytes();
         let element = Element { key: &key, value: &group.to_be_bytes() };
-        self.pending.insert_ranked(hasher, element);
+        self.pending.append_ranked(hasher, element);
         let element = Element { key: &key[..16], value: &delivery.owner.to_be_bytes() };
-        self.owned.insert_ranked(hasher, element);
+        self.owned.append_ranked(hasher, element);
     }
 
-    pub(super) fn remove_delivery(&mut self, hasher: &Hasher, group: u64, id: StreamId) -> bool {
-        let Some(old) = self.delivery(group, id) else { return false };
+    /// Removes a delivery, which is there.
+    pub(super) fn remove_delivery(&mut self, hasher: &Hasher, group: u64, old: Delivery) {
         let key = old.to_bytes();
         let element = Element { key: &key, value: &group.to_be_bytes() };
         self.pending.remove_ranked(hasher, element);
         let element = Element { key: &key[..16], value: &old.owner.to_be_bytes() };
         self.owned.remove_ranked(hasher, element);
-        true
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Group<'a> {
     trunk: &'a Trunk,
     groups: &'a Groups,
     name: &'a [u8],
-    facts: GroupFacts,
+    pub(super) facts: GroupFacts,
 }
 
 /// A consumer of a group.
@@ -128,11 +128,11 @@ impl<'a> Stream<'a> {
 
     fn entry(self, element: Element<'a>) -> StreamEntry<'a> {
         let body = element.key.get(8..).unwrap_or_default();
-        let lists = self.parts().map_or(&[][..], |(_, parts)| &parts.names[..]);
+        let lists = self.parts().map(|(_, parts)| &parts.lists);
         StreamEntry { id: id_of(element), fields: Fields::of(body, lists) }
     }
 
-    fn with_groups(self) -> Option<(&'a Trunk, &'a Groups)> {
+    pub(super) fn with_groups(self) -> Option<(&'a Trunk, &'a Groups)> {
         let (trunk, parts) = self.parts()?;
         Some((trunk, parts.groups.as_deref()?))
     }
@@ -191,6 +191,13 @@ impl<'a> Group<'a> {
     pub fn pending_from(self, id: StreamId) -> impl Iterator<Item = Pending<'a>> + 'a {
         let under = Groups::under(&self.groups.pending, self.facts.number, &id.to_bytes());
         under.map(move |element| self.shown(Delivery::of(element)))
+    }
+
+    /// What is pending with the greatest id.
+    #[must_use]
+    pub fn last_pending(self) -> Option<Pending<'a>> {
+        let last = Groups::last_under(&self.groups.pending, self.facts.number)?;
+        Some(self.shown(Delivery::of(last)))
     }
 
     /// What is pending under this id.

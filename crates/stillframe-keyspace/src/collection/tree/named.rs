@@ -2,7 +2,7 @@
 
 use super::{Key, Seek, Tree};
 use crate::collection::chunk::Chunk;
-use crate::collection::packed::{Element, score_head};
+use crate::collection::packed::{Element, Run, score_head};
 use crate::hash::Hasher;
 
 impl Tree {
@@ -10,6 +10,12 @@ impl Tree {
     pub(crate) fn find_named(&self, hasher: &Hasher, name: &[u8]) -> Option<&[u8]> {
         let (leaf, _) = self.leaf_of(Key::of_name(hasher, name));
         leaf.find_key(self.shape, name).1.map(|element| element.value)
+    }
+
+    /// The value under a name in a tree by hash, for overwriting: if it exists, and nobody else
+    /// holds a node on the path to it.
+    pub(crate) fn named_mut(&mut self, hasher: &Hasher, name: &[u8]) -> Option<&mut [u8]> {
+        self.value_mut(Key::of_name(hasher, name), name)
     }
 
     /// Sets the value under a name in a tree by hash; true if the name is new.
@@ -34,11 +40,34 @@ impl Tree {
 
     /// Puts an element, which is not there, into a tree by rank.
     pub(crate) fn insert_ranked(&mut self, hasher: &Hasher, element: Element<'_>) {
+        self.enter(hasher, element, Chunk::insert_ranked);
+    }
+
+    /// As [`insert_ranked`](Self::insert_ranked), for an element that mostly comes last.
+    pub(crate) fn append_ranked(&mut self, hasher: &Hasher, element: Element<'_>) {
+        self.enter(hasher, element, Chunk::append_ranked);
+    }
+
+    #[inline]
+    fn enter(
+        &mut self,
+        hasher: &Hasher,
+        element: Element<'_>,
+        insert: impl Fn(&mut Chunk, Element<'_>) -> usize,
+    ) {
         let key = rank_key(element);
-        if !self.step_in(key, element) {
-            let insert = &mut |leaf: &mut Chunk, _| leaf.insert_ranked(element);
-            self.edit(Seek::Key(key), hasher, insert);
+        if !self.step_in(key, element, &insert) {
+            self.edit(Seek::Key(key), hasher, &mut |leaf, _| insert(leaf, element));
         }
+    }
+
+    /// The first element of a leaf's from a key on, in a tree by rank: the element that begins with
+    /// the key, if there is one and no other.
+    pub(crate) fn at_key(&self, key: Key<'_>) -> Option<Element<'_>> {
+        let (leaf, _) = self.leaf_of(key);
+        let index = leaf.below_at_ends((&key.head.to_be_bytes(), key.tail));
+        let start = leaf.span(self.shape, index).bytes.start;
+        Run::new(leaf.bytes.get(start..)?, self.shape).next()
     }
 
     /// Removes an element, which is there, from a tree by rank.

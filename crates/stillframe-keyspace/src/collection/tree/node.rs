@@ -172,6 +172,10 @@ impl Inner {
         let equal = heads[less..].partition_point(|&head| head == key.head);
         let equal = &self.links[less + 1..=less + equal];
         let is_low = |link: &Link| link.tail.as_deref().unwrap_or_default() <= key.tail;
+        // Streams add at the end, and take from the front.
+        if equal.last().is_some_and(is_low) {
+            return less + equal.len();
+        }
         less + equal.partition_point(is_low)
     }
 

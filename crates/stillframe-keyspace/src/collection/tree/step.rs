@@ -29,12 +29,17 @@ struct Way {
 }
 
 impl Tree {
-    /// Adds a new element to a tree by rank. False, without a change, if that takes an
-    /// [edit](Self::edit).
-    pub(crate) fn step_in(&mut self, key: Key<'_>, element: Element<'_>) -> bool {
+    /// Adds a new element to a tree by rank, as `insert` does it to a leaf. False, without a
+    /// change, if that takes an [edit](Self::edit).
+    pub(crate) fn step_in(
+        &mut self,
+        key: Key<'_>,
+        element: Element<'_>,
+        insert: impl FnOnce(&mut Chunk, Element<'_>) -> usize,
+    ) -> bool {
         let step = Step::In(element.packed_len(self.shape));
         self.step(key, step, |leaf| {
-            leaf.insert_ranked(element);
+            insert(leaf, element);
         })
     }
 
@@ -51,7 +56,7 @@ impl Tree {
     pub(crate) fn step_out_exactly(&mut self, key: Key<'_>, element: Element<'_>) -> bool {
         let shape = self.shape;
         self.step(key, Step::Out, |leaf| {
-            leaf.remove_range(shape, leaf.below(element.rank_key()), 1);
+            leaf.remove_range(shape, leaf.below_at_ends(element.rank_key()), 1);
         })
     }
 

@@ -8,6 +8,7 @@ use super::sketch::{Registers, Sketch, count, is_dense};
 use super::{layout, load, sparse};
 use crate::context::Context;
 use crate::errors::Refusal;
+use crate::text::c_string;
 
 /// `PFDEBUG GETREG | DECODE | ENCODING | TODENSE key`. GETREG makes the sketch dense, as in Redis.
 pub(super) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
@@ -28,7 +29,11 @@ pub(super) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refus
             ctx.out.array(registers.values().len());
             registers.values().iter().for_each(|&value| ctx.out.integer(value.into()));
         }
-        _ => return Err([b"ERR Unknown PFDEBUG subcommand '", name, b"'"].concat().into()),
+        _ => {
+            return Err([b"ERR Unknown PFDEBUG subcommand '", c_string(name), b"'"]
+                .concat()
+                .into());
+        }
     }
     Ok(())
 }

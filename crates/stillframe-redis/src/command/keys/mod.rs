@@ -262,8 +262,10 @@ fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.effect(args);
     if a != b {
         let Context { keyspace, ledger, now, .. } = ctx;
+        // Some wait for a key that is there now, some are refused as theirs is gone.
+        let mut exists = |key: &[u8]| [a, b].iter().any(|&db| keyspace.contains(db, key, *now));
         for db in [a, b] {
-            ledger.waiters.touch_all(db, |key| keyspace.contains(db, key, *now));
+            ledger.waiters.touch_all(db, &mut exists);
         }
     }
     ctx.out.ok();
@@ -279,11 +281,12 @@ fn accepts_flush_option(options: &[&[u8]]) -> bool {
     }
 }
 
-/// Counts the keys of `db` as changed and marks clients that watch one that exists.
+/// Counts the keys of `db` as changed and marks clients that watch or need one that exists.
 fn before_flush(ctx: &mut Context<'_>, db: usize) {
     let Context { keyspace, ledger, now, .. } = ctx;
     ledger.dirty += keyspace.len(db) as u64;
     ledger.watches.touch_all(db, |key| keyspace.contains(db, key, *now));
+    ledger.waiters.touch_all(db, |key| keyspace.contains(db, key, *now));
 }
 
 /// `OBJECT ENCODING key`
@@ -325,6 +328,7 @@ pub fn encoding(value: Value<'_>) -> &'static str {
                 "skiplist"
             }
         }
+        Value::Stream(_) => "stream",
         _ => "unknown",
     }
 }

@@ -11,7 +11,7 @@ use crate::number::integers::parse_cursor;
 use crate::table::Table;
 use crate::text::glob;
 
-/// Slots a SCAN call looks at unless COUNT says otherwise.
+/// Keys a SCAN call looks at unless COUNT says otherwise.
 const SCAN_COUNT: usize = 10;
 
 /// Adds the commands of this module.

@@ -196,7 +196,14 @@ fn blocking_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<(),
         ctx.out.null_array();
         return Ok(());
     }
-    ctx.block(&Wish { keys, kind: Type::List, timeout, before: &args[..1], after: &[b"0"] });
+    ctx.block(&Wish {
+        keys,
+        kind: Type::List,
+        timeout,
+        before: &args[..1],
+        after: &[b"0"],
+        ..Wish::NONE
+    });
     Ok(())
 }
 
@@ -217,6 +224,7 @@ fn blmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         timeout,
         before: &[args[0], b"0", b"1"],
         after: &args[3 + wanted.keys.len()..],
+        ..Wish::NONE
     });
     Ok(())
 }
@@ -239,7 +247,14 @@ fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) -> Result<(), 
         move_element(ctx, source, args[2], way)?;
     } else if ctx.may_block() {
         let (before, after) = (&args[..1], &args[2..]);
-        ctx.block(&Wish { keys: &[source], kind: Type::List, timeout, before, after });
+        ctx.block(&Wish {
+            keys: &[source],
+            kind: Type::List,
+            timeout,
+            before,
+            after,
+            ..Wish::NONE
+        });
     } else {
         ctx.out.null();
     }

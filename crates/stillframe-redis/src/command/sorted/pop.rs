@@ -126,7 +126,14 @@ fn bzpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) -> Result<(), Refusal>
     match pop_first(ctx, keys, end, None)? {
         None if ctx.may_block() => {
             let kind = Type::Sorted;
-            ctx.block(&Wish { keys, kind, timeout, before: &args[..1], after: &[b"0"] });
+            ctx.block(&Wish {
+                keys,
+                kind,
+                timeout,
+                before: &args[..1],
+                after: &[b"0"],
+                ..Wish::NONE
+            });
         }
         None => ctx.out.null_array(),
         Some((key, members)) => {
@@ -163,7 +170,7 @@ fn bzmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     let MultiPop { keys, .. } = wanted;
     let (before, after) = (&[args[0], b"0", b"1"], &args[3 + keys.len()..]);
-    ctx.block(&Wish { keys, kind: Type::Sorted, timeout, before, after });
+    ctx.block(&Wish { keys, kind: Type::Sorted, timeout, before, after, ..Wish::NONE });
     Ok(())
 }
 

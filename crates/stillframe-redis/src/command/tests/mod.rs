@@ -8,6 +8,7 @@
 mod bits;
 mod changes;
 mod full;
+mod groups;
 mod lists;
 mod lookups;
 mod payloads;

@@ -11,7 +11,7 @@ use super::slices;
 use crate::harness::Harness;
 
 /// Forms of requests that [`command`] does not know; what waits for nothing is there.
-const MORE: [&str; 20] = [
+const MORE: [&str; 23] = [
     "FLUSHDB",
     "FLUSHALL ASYNC|SYNC",
     "DBSIZE",
@@ -32,6 +32,9 @@ const MORE: [&str; 20] = [
     "LMOVE $k $k LEFT|RIGHT LEFT|RIGHT",
     "SORT $k ALPHA STORE $k",
     "DUMP $k",
+    "XADD $k ?MAXLEN,~,$few * f $v*",
+    "XTRIM $k MAXLEN|MINID ~ $few ?LIMIT,$few",
+    "XREADGROUP GROUP $group $who STREAMS $k >",
 ];
 
 /// A request about a time that is near, or has just been.

@@ -8,17 +8,18 @@ use crate::errors::WRONG_TYPE;
 use crate::harness::Harness;
 
 /// A key of each type, by the letter that forms name types by.
-const KEYS: [(char, &str); 5] = [
+const KEYS: [(char, &str); 6] = [
     ('s', "SET s text"),
     ('l', "RPUSH l a b"),
     ('h', "HSET h f 1"),
     ('e', "SADD e a b"),
     ('z', "ZADD z 1 a 2 b"),
+    ('x', "XADD x 1-1 f v"),
 ];
 
 /// The types that a command takes, and a request; `@` is a key of another type. A request comes
 /// once for each place of a key.
-const FORMS: [(&str, &str); 148] = [
+const FORMS: [(&str, &str); 171] = [
     ("s", "GET @"),
     ("s", "GETDEL @"),
     ("s", "GETEX @"),
@@ -167,10 +168,33 @@ const FORMS: [(&str, &str); 148] = [
     ("lez", "SORT @ ALPHA"),
     ("lez", "SORT @ ALPHA STORE to"),
     ("lez", "SORT_RO @ ALPHA"),
+    ("x", "XADD @ * f v"),
+    ("x", "XADD @ NOMKSTREAM * f v"),
+    ("x", "XTRIM @ MAXLEN 1"),
+    ("x", "XDEL @ 1-1"),
+    ("x", "XLEN @"),
+    ("x", "XRANGE @ - +"),
+    ("x", "XREVRANGE @ + -"),
+    ("x", "XSETID @ 9-9"),
+    ("x", "XREAD STREAMS @ 0"),
+    ("x", "XREAD STREAMS x @ 0 0"),
+    ("x", "XREADGROUP GROUP g c STREAMS @ >"),
+    ("x", "XACK @ g 1-1"),
+    ("x", "XGROUP CREATE @ g 0 MKSTREAM"),
+    ("x", "XGROUP CREATECONSUMER @ g c"),
+    ("x", "XGROUP DELCONSUMER @ g c"),
+    ("x", "XGROUP DESTROY @ g"),
+    ("x", "XGROUP SETID @ g 0"),
+    ("x", "XPENDING @ g"),
+    ("x", "XCLAIM @ g c 0 1-1"),
+    ("x", "XAUTOCLAIM @ g c 0 -"),
+    ("x", "XINFO CONSUMERS @ g"),
+    ("x", "XINFO GROUPS @"),
+    ("x", "XINFO STREAM @"),
 ];
 
 /// Commands that take keys of any type, or none.
-const OF_ANY: [&str; 46] = [
+const OF_ANY: [&str; 50] = [
     "copy",
     "dbsize",
     "del",
@@ -217,6 +241,10 @@ const OF_ANY: [&str; 46] = [
     "unlink",
     "unwatch",
     "watch",
+    "xgroup",
+    "xgroup|help",
+    "xinfo",
+    "xinfo|help",
 ];
 
 #[test]
@@ -248,8 +276,9 @@ fn keys_of_the_wrong_type_are_refused_and_nothing_is_done() {
 
 #[test]
 fn every_command_on_data_is_tried_with_keys_of_the_wrong_type() {
-    let named = FORMS.iter().filter_map(|(_, form)| form.split(' ').next());
-    let named: BTreeSet<String> = named.map(str::to_lowercase).collect();
+    let words = FORMS.iter().map(|(_, form)| form.split(' ').take(2).collect::<Vec<_>>());
+    let named: BTreeSet<String> =
+        words.flat_map(|words| [words[0].to_lowercase(), words.join("|").to_lowercase()]).collect();
     let harness = Harness::new();
     let missing: Vec<&str> = harness
         .commands()

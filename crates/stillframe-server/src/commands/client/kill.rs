@@ -8,6 +8,7 @@ use crate::acl::Users;
 use crate::client::Session;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
+use stillframe_redis::text::c_string;
 
 /// The filter of clients to kill.
 #[derive(Default)]
@@ -73,12 +74,16 @@ fn kill_filter(users: &Users, options: &[&[u8]]) -> Result<Filter, Refusal> {
             b"laddr" => filter.local = Some(text(value)),
             b"type" => match Class::parse(value) {
                 Some(class) => filter.class = Some(class),
-                None => return Err([b"ERR Unknown client type '", *value, b"'"].concat().into()),
+                None => {
+                    return Err([b"ERR Unknown client type '", c_string(value), b"'"]
+                        .concat()
+                        .into());
+                }
             },
             b"user" => {
                 filter.user = users.find(value);
                 if filter.user.is_none() {
-                    return Err([b"ERR No such user '", *value, b"'"].concat().into());
+                    return Err([b"ERR No such user '", c_string(value), b"'"].concat().into());
                 }
             }
             b"skipme" => match value.to_ascii_lowercase().as_slice() {

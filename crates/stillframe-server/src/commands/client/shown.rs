@@ -13,6 +13,7 @@ use crate::replication::Replica;
 use stillframe_redis::Address;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
+use stillframe_redis::text::c_string;
 
 /// The line of the calling client.
 pub(in super::super) fn describe_own(ctx: &Context<'_>) -> String {
@@ -35,7 +36,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
         [option, kind] if option.eq_ignore_ascii_case(b"type") => match Class::parse(kind) {
             Some(class) => only = Some(class),
             None => {
-                return Err([b"ERR Unknown client type '", *kind, b"'"].concat().into());
+                return Err([b"ERR Unknown client type '", c_string(kind), b"'"].concat().into());
             }
         },
         [option, given @ ..] if option.eq_ignore_ascii_case(b"id") && !given.is_empty() => {

@@ -86,6 +86,12 @@ pub(super) fn replicate(ctx: &mut Context<'_>, words: &[&[u8]]) {
     ctx.out.ok();
 }
 
+/// `DEBUG SET-DISABLE-DENY-SCRIPTS 0|1`
+pub(super) fn open_to_scripts(ctx: &mut Context<'_>, switch: &[u8]) {
+    ctx.server.scripts.run_all = is_on(switch);
+    ctx.out.ok();
+}
+
 /// `DEBUG SET-SKIP-CHECKSUM-VALIDATION 0|1`
 pub(super) fn skip_checksums(ctx: &mut Context<'_>, switch: &[u8]) {
     ctx.server.ledger.skips_checksums = is_on(switch);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use stillframe_script::{Engine, Functions};
 use stillframe_storage::dump::{Save, whole_micros};
 
 use super::rows::{COMMANDS, DATABASES, ERRORS, LATENCIES, REPLICAS};
@@ -138,19 +137,19 @@ static MEMORY: &[Figure] = &[
     figure("total_system_memory", |_| Some(Value::Size(process::machine_memory_bytes()))),
     figure("maxmemory", |s| Some(Value::Size(s.server.config.maxmemory_bytes)))
         .gauge("redis_memory_max_bytes", "The limit of memory, or 0 (maxmemory)."),
-    always!("used_memory_lua", |s| s.scripts(Engine::memory_bytes)),
-    always!("used_memory_vm_eval", |s| s.scripts(Engine::memory_bytes)),
-    always!("used_memory_scripts_eval", |s| s.scripts(Engine::list_bytes)),
-    always!("number_of_cached_scripts", |s| s.scripts(Engine::len)),
-    always!("number_of_functions", |s| s.functions(Functions::len)),
-    always!("number_of_libraries", |s| s.keyspace.libraries.sources().len()),
-    always!("used_memory_vm_functions", |s| s.functions(Functions::memory_bytes)),
-    always!("used_memory_vm_total", |s| {
-        s.scripts(Engine::memory_bytes) + s.functions(Functions::memory_bytes)
+    figure("used_memory_lua", |s| Some(Value::Size(s.scripts().interpreter as u64))),
+    always!("used_memory_vm_eval", |s| s.scripts().interpreter),
+    always!("used_memory_scripts_eval", |s| s.scripts().lists),
+    always!("number_of_cached_scripts", |s| s.scripts().count),
+    always!("number_of_functions", |s| s.functions().count),
+    always!("number_of_libraries", |s| s.keyspace.libraries().sources().len()),
+    always!("used_memory_vm_functions", |s| s.functions().interpreter),
+    figure("used_memory_vm_total", |s| {
+        Some(Value::Size((s.scripts().interpreter + s.functions().interpreter) as u64))
     }),
-    always!("used_memory_functions", |s| s.functions(Functions::list_bytes)),
-    always!("used_memory_scripts", |s| {
-        s.scripts(Engine::list_bytes) + s.functions(Functions::list_bytes)
+    always!("used_memory_functions", |s| s.functions().lists),
+    figure("used_memory_scripts", |s| {
+        Some(Value::Size((s.scripts().lists + s.functions().lists) as u64))
     }),
     always!("maxmemory_policy", |s| s.server.config.maxmemory_policy.name()),
     always!("mem_counted_for_evict", |s| s.counted())

@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use stillframe_keyspace::{Keyspace, KeyspaceStats};
-use stillframe_script::{Engine, Functions};
 use stillframe_storage::dump::{Save, whole_micros};
 use stillframe_storage::journal::LogFigures;
 
@@ -24,6 +23,7 @@ use rows::Rows;
 use crate::memory::{counted_bytes, used_bytes};
 use crate::process;
 use crate::replication::Following;
+use crate::scripts::Taken;
 use crate::state::ServerState;
 
 /// What figures are read from.
@@ -66,21 +66,19 @@ impl<'a> Seen<'a> {
     }
 
     fn counted(&self) -> u64 {
-        counted_bytes(self.keyspace, &self.server.clients)
+        counted_bytes(self.keyspace, self.server)
     }
 
     fn dataset(&self) -> u64 {
         self.stats.entry_bytes as u64
     }
 
-    /// A figure of the interpreter of scripts, or 0 while there is none.
-    fn scripts(&self, read: fn(&Engine) -> usize) -> usize {
-        self.server.scripts.loaded().map_or(0, read)
+    fn scripts(&self) -> Taken {
+        self.server.scripts.taken_by_scripts()
     }
 
-    /// A figure of the interpreter of functions, or 0 while there is none.
-    fn functions(&self, read: fn(&Functions) -> usize) -> usize {
-        self.server.scripts.loaded_functions().map_or(0, read)
+    fn functions(&self) -> Taken {
+        self.server.scripts.taken_by_functions(self.keyspace.libraries())
     }
 
     fn running(&self) -> Option<&'a Save> {

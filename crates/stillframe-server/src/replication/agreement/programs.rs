@@ -217,7 +217,7 @@ impl Program {
             ["allkeys-lru", "allkeys-lfu", "volatile-ttl", "allkeys-random", "noeviction"];
         let policy = pick(&mut self.random, &policies);
         let server = &self.fleet.nodes[self.fleet.primary].server;
-        let bytes = counted_bytes(&server.keyspace, &server.state.clients) as usize;
+        let bytes = counted_bytes(&server.keyspace, &server.state) as usize;
         let data = server.keyspace.data_bytes();
         let limit = match self.random.below(3) {
             0 => 0,

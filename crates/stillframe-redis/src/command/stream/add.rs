@@ -1,0 +1,281 @@
+//! XADD, and trimming by it and by XTRIM.
+
+use stillframe_keyspace::{Stream, StreamEdit, StreamId};
+use stillframe_resp::{format_integer, parse_integer};
+
+use super::Word;
+use super::id::{self, Given};
+use crate::context::Context;
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, wrong_arity};
+use crate::table::Table;
+
+/// Adds the commands of this module.
+pub(super) fn register<S>(table: &mut Table<S>) {
+    table.add("xadd", xadd);
+    table.add("xtrim", xtrim);
+}
+
+/// What is to be left.
+#[derive(Debug, Clone, Copy)]
+enum Kept {
+    /// So many entries, the last ones.
+    Length(usize),
+    /// Entries from this id on.
+    From(StreamId),
+}
+
+/// How to trim.
+#[derive(Debug, Clone, Copy)]
+struct Trim {
+    kept: Kept,
+    /// Whole nodes alone.
+    approximate: bool,
+    /// Most entries to remove; `None`: any number.
+    limit: Option<usize>,
+}
+
+/// What stands before an entry's id, or behind the key of XTRIM.
+#[derive(Debug, Default)]
+struct Options {
+    trim: Option<Trim>,
+    no_mkstream: bool,
+}
+
+impl Options {
+    /// Reads options; what is not one of them is left to the caller.
+    fn parse<'r, 'a>(
+        mut rest: &'r [&'a [u8]],
+        ctx: &Context<'_>,
+        is_xadd: bool,
+    ) -> Result<(Self, &'r [&'a [u8]]), Refusal> {
+        const TWICE: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not \
+                             compatible";
+        let (mut options, mut limit) = (Self::default(), None);
+        while let [option, after @ ..] = rest {
+            if is_xadd && option.first().is_some_and(|first| !first.is_ascii_alphabetic()) {
+                break; // an id
+            }
+            match Word::of(option).as_slice() {
+                name @ (b"maxlen" | b"minid") if !after.is_empty() => {
+                    if options.trim.is_some() {
+                        return Err(TWICE.into());
+                    }
+                    let (approximate, after) = match after {
+                        [b"~", after @ ..] if !after.is_empty() => (true, after),
+                        [b"=", after @ ..] if !after.is_empty() => (false, after),
+                        after => (false, after),
+                    };
+                    let kept = Kept::parse(name, after[0])?;
+                    options.trim = Some(Trim { kept, approximate, limit: None });
+                    rest = &after[1..];
+                    continue;
+                }
+                b"limit" if !after.is_empty() => {
+                    let most = parse_integer(after[0]).ok_or(NOT_AN_INTEGER)?;
+                    let most = usize::try_from(most)
+                        .map_err(|_| Refusal::new("ERR The LIMIT argument must be >= 0."))?;
+                    limit = Some(most);
+                    rest = &after[1..];
+                    continue;
+                }
+                b"nomkstream" if is_xadd => options.no_mkstream = true,
+                _ if is_xadd => break,
+                _ => return Err(SYNTAX),
+            }
+            rest = after;
+        }
+        if is_xadd
+            && let [id, ..] = rest
+            && *id != b"*"
+        {
+            id::given(id)?; // a bad id is found before what follows
+        }
+        options.set_limit(limit, ctx, is_xadd)?;
+        Ok((options, rest))
+    }
+
+    fn set_limit(
+        &mut self,
+        limit: Option<usize>,
+        ctx: &Context<'_>,
+        is_xadd: bool,
+    ) -> Result<(), Refusal> {
+        let Some(trim) = &mut self.trim else {
+            if limit.is_some_and(|most| most > 0) {
+                return Err(
+                    "ERR syntax error, LIMIT cannot be used without specifying a trimming \
+                            strategy"
+                        .into(),
+                );
+            }
+            if !is_xadd {
+                return Err(
+                    "ERR syntax error, XTRIM must be called with a trimming strategy".into()
+                );
+            }
+            return Ok(());
+        };
+        if ctx.caller.internal {
+            return Ok(()); // an effect has the length that was left
+        }
+        trim.limit = match limit {
+            Some(_) if !trim.approximate => {
+                return Err(
+                    "ERR syntax error, LIMIT cannot be used without the special ~ option".into()
+                );
+            }
+            Some(0) => None,
+            Some(most) => Some(most),
+            None if trim.approximate => {
+                const NODES: usize = 100;
+                match ctx.keyspace.limits().stream_node_entries.saturating_mul(NODES) {
+                    0 => Some(10_000),
+                    most => Some(most.min(1_000_000)),
+                }
+            }
+            None => None,
+        };
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn parse(name: &[u8], text: &[u8]) -> Result<Self, Refusal> {
+        if name == b"minid" {
+            return id::strict(text, 0).map(Self::From);
+        }
+        let length = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
+        let length = usize::try_from(length);
+        length.map(Self::Length).map_err(|_| "ERR The MAXLEN argument must be >= 0.".into())
+    }
+}
+
+impl Trim {
+    /// How many entries go. There are no nodes here: those of Redis are imagined, all full, the
+    /// first one as far as entries that were ever added tell.
+    fn doomed(&self, stream: Stream<'_>, node: usize) -> usize {
+        let len = stream.len();
+        let exact = match self.kept {
+            Kept::Length(length) => len.saturating_sub(length),
+            Kept::From(id) => stream.below(id),
+        };
+        if !self.approximate {
+            return exact;
+        }
+        let node = if node == 0 { usize::MAX } else { node };
+        let most = self.limit.map_or(exact, |limit| exact.min(limit));
+        let before = stream.added().saturating_sub(len as u64);
+        let first = len.min(node - (before % node as u64) as usize);
+        if first > most {
+            return 0;
+        }
+        let whole = first + (most - first) / node * node;
+        let last = len - whole;
+        // The last node may have few entries.
+        if last < node && len <= most { len } else { whole }
+    }
+
+    fn run(&self, edit: &mut StreamEdit<'_>, node: usize) -> usize {
+        let doomed = self.doomed(edit.view(), node);
+        if doomed > 0 {
+            edit.trim(doomed);
+        }
+        doomed
+    }
+}
+
+/// The id of the next entry.
+fn next_id(stream: Stream<'_>, given: Option<Given>, now: i64) -> Result<StreamId, Refusal> {
+    let last = stream.last_id();
+    if last == StreamId::MAX {
+        return Err(
+            "ERR The stream has exhausted the last possible ID, unable to add more items".into()
+        );
+    }
+    let id = match given {
+        Some(Given::Whole(id)) => Some(id),
+        Some(Given::Millis(ms)) if ms == last.ms => last.next().filter(|id| id.ms == ms),
+        Some(Given::Millis(ms)) => Some(StreamId { ms, seq: 0 }),
+        None => match u64::try_from(now) {
+            Ok(ms) if ms > last.ms => Some(StreamId { ms, seq: 0 }),
+            _ => last.next(),
+        },
+    };
+    id.filter(|id| *id > last).ok_or_else(|| {
+        "ERR The ID specified in XADD is equal or smaller than the target stream top item".into()
+    })
+}
+
+/// `XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value...`
+fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let key = args[1];
+    let (options, rest) = Options::parse(&args[2..], ctx, true)?;
+    let Some((given, fields)) = rest.split_first() else { return Err(wrong_arity("xadd")) };
+    let given = (*given != b"*").then(|| id::given(given)).transpose()?;
+    let (pairs, odd) = fields.as_chunks::<2>();
+    if pairs.is_empty() || !odd.is_empty() {
+        return Err(wrong_arity("xadd"));
+    }
+    if given == Some(Given::Whole(StreamId::MIN)) {
+        return Err("ERR The ID specified in XADD must be greater than 0-0".into());
+    }
+    let (out, found) = ctx.found_to_edit::<Stream<'_>>(key)?;
+    if found.is_none() && options.no_mkstream {
+        out.null();
+        return Ok(());
+    }
+    let (db, now, node) = (ctx.caller.db, ctx.now, ctx.keyspace.limits().stream_node_entries);
+    let (id, trimmed, len) = ctx.keyspace.edit_stream(db, key, |edit| {
+        let id = next_id(edit.view(), given, now)?;
+        edit.add(id, pairs.iter().map(|&[name, value]| (name, value)));
+        let trimmed = options.trim.map_or(0, |trim| trim.run(edit, node));
+        Ok::<_, Refusal>((id, trimmed, edit.view().len()))
+    })??;
+    ctx.changed_as(key, 't', "xadd");
+    if trimmed > 0 {
+        ctx.also(key, "xtrim");
+    }
+    let text = id::text(id);
+    let is_certain = matches!(given, Some(Given::Whole(_)))
+        && !options.trim.is_some_and(|trim| trim.approximate);
+    if !is_certain && ctx.ledger.effects.wanted() {
+        let mut digits = [0; 20];
+        let mut words = vec![args[0], key];
+        if options.trim.is_some() {
+            let len = format_integer(len as i64, &mut digits);
+            words.extend([&b"MAXLEN"[..], b"=", len]);
+        }
+        words.push(text.as_ref());
+        words.extend(fields);
+        ctx.effect(&words);
+    }
+    ctx.out.bulk(text);
+    Ok(())
+}
+
+/// `XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]`
+fn xtrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let key = args[1];
+    let (Options { trim, .. }, _) = Options::parse(&args[2..], ctx, false)?;
+    let Some(trim) = trim else { return Err(SYNTAX) };
+    let (out, found) = ctx.found_to_edit::<Stream<'_>>(key)?;
+    if found.is_none() {
+        out.integer(0);
+        return Ok(());
+    }
+    let (db, node) = (ctx.caller.db, ctx.keyspace.limits().stream_node_entries);
+    let (trimmed, len) = ctx.keyspace.edit_stream(db, key, |edit| {
+        let trimmed = trim.run(edit, node);
+        (trimmed, edit.view().len())
+    })?;
+    if trimmed > 0 {
+        ctx.changed_times(key, trimmed, 't', "xtrim");
+        if trim.approximate {
+            let mut digits = [0; 20];
+            let len = format_integer(len as i64, &mut digits);
+            ctx.effect(&[args[0], key, b"MAXLEN", b"=", len]);
+        }
+    }
+    ctx.out.integer(trimmed as i64);
+    Ok(())
+}
