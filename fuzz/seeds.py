@@ -99,7 +99,25 @@ def payload():
     seeds = {name: bytes([kind]) + value for name, (kind, value) in values().items()}
     seeds["string"] = b"\x00\xc3\x04\x0a\x00a\xe0\x00"
     seeds["stream"] = b"\x13\x01\x01i\x02lp"
+    seeds |= {f"stream-{kind}": bytes([kind]) + stream(kind) for kind in (15, 19, 21)}
     return seeds
+
+
+def stream(kind):
+    """Three entries, one deleted, one with names of its own, a group with one pending entry."""
+
+    def stream_id(ms, seq):
+        return struct.pack(">QQ", ms, seq)
+
+    node = [2, 1, 1, b"f", 0, 2, 0, 0, b"v", 4, 3, 1, 0, 7, 4, 0, 2, 1, 1, b"g", b"w", 6]
+    node = listpack(*(bytes([item]) if isinstance(item, int) else b"\x81" + item for item in node))
+    numbers = b"\x02\x07\x02" + (b"\x05\x01\x06\x01\x03" if kind > 15 else b"")
+    group = b"\x01g\x05\x01" + (b"\x01" if kind > 15 else b"")
+    pending = b"\x01" + stream_id(5, 1) + struct.pack("<Q", 1000) + b"\x02"
+    times = struct.pack("<Q", 1000) * (2 if kind > 19 else 1)
+    consumers = b"\x01\x01c" + times + b"\x01" + stream_id(5, 1)
+    entries = b"\x01" + string(stream_id(5, 1)) + string(node)
+    return entries + numbers + b"\x01" + group + pending + consumers
 
 
 def rdb():
@@ -124,6 +142,7 @@ def rdb():
         b"\xe0\x00\xfc\x00\x00\x01\x00\x00\x00\x00\x00\xf9\x07\x00\x40\x01m\x80\x00\x00\x00\x01v"
     )
     seeds["sections"] = b"\xf5\x03lib\xf7\x01\x02\x01\x02\x01\x00\xfe\x03\xfd\x01\x00\x00\x00\xf8\x05\x00\x01k\xc2abcd"
+    seeds |= {f"stream-{kind}": bytes([kind]) + b"\x01k" + stream(kind) for kind in (15, 19, 21)}
     for name, (kind, text) in values().items():
         seeds[name] = bytes([kind]) + b"\x01k" + text
     seeds["whole"] = b"REDIS0004\xfe\x00\x00\x01k\x01v\xff"
@@ -155,6 +174,26 @@ def commands():
     } | {"one": b"\x01\x40\x00\x04\x00\xff\x03abc\x10\x11"}
 
 
+def scripts():
+    """The first byte: 0 a script, 1 a script in words, 2 a library, 3 a library in words."""
+    sources = {
+        "limits": b"local n = redis.call('INCR', KEYS[1]) if n > tonumber(ARGV[2]) then return 0 end return 1",
+        "replies": b"return redis.pcall('raw', '*2\\r\\n:1\\r\\n$2\\r\\nab\\r\\n')",
+        "resp3": b"redis.setresp(3) return redis.call('raw', '%1\\r\\n+a\\r\\n#t\\r\\n')",
+        "json": b"return cjson.encode(cjson.decode('{\"a\":[1,2.5,null,{\"b\":true}]}'))",
+        "msgpack": b"return {cmsgpack.unpack(cmsgpack.pack(1, -2.5, 'x', {1, {a = 2}}))}",
+        "struct": b"return {struct.unpack('>I2<i4bh', struct.pack('>I2<i4bh', 65535, -2, -1, 7))}",
+        "bits": b"return {bit.tohex(bit.bnot(5)), bit.lshift(1, 31), string.format('%5.1f%q', 1, 'x')}",
+        "endless": b"while true do pcall(function() while true do end end) end",
+        "greedy": b"local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(i) end",
+        "coroutine": b"return coroutine.wrap(function(a) return redis.call('x', a) end)('y')",
+        "global": b"rawset(_G, 'x', 1) string.len = nil getmetatable('').__index = {}",
+    }
+    library = b"redis.register_function{function_name = 'f', callback = function(k, a) return {k, a} end}"
+    seeds = {name: b"\0" + source for name, source in sources.items()}
+    return seeds | {"library": b"\2" + library, "words": b"\1" + bytes(range(60)), "call": b"\1\x09\x27\x1f\x28\x04\x22\x1b\x23\x05"}
+
+
 CORPORA = {
     "commands": commands(),
     "checkpoint": {
@@ -183,6 +222,7 @@ CORPORA = {
     "payload": payload(),
     "rdb": rdb(),
     "resp": resp(),
+    "scripts": scripts(),
     "canary": {"get": b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"},
 }
 

@@ -15,22 +15,25 @@ mod fields;
 mod log;
 mod rdb;
 mod resp;
+mod scripts;
 
 pub use checkpoint::checkpoint;
 pub use commands::commands;
 pub use log::log;
 pub use rdb::{payload, rdb};
 pub use resp::{canary, resp};
+pub use scripts::scripts;
 
 /// A target: its name, which is its corpus's, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target but the canary.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("checkpoint", checkpoint),
     ("commands", commands),
     ("log", log),
     ("payload", payload),
     ("rdb", rdb),
     ("resp", resp),
+    ("scripts", scripts),
 ];

@@ -1,0 +1,4 @@
+//! Fuzzes scripts; the body is in `stillframe-fuzz`, where tests run it, too.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| stillframe_fuzz::scripts(data));
