@@ -1,4 +1,5 @@
-//! Clients that wait for lists: the same script, step by step, beside redis-server.
+//! Clients that wait for lists, sorted sets and streams: the same script, step by step, beside
+//! redis-server.
 //!
 //! A step is taken only when INFO shows that every client that should wait does, so that no reply
 //! depends on timing.
@@ -212,6 +213,7 @@ fn waiting_ends_by_time_by_command_and_with_the_connection() {
         let mut said = Vec::new();
         for hello in ["HELLO 2", "HELLO 3"] {
             stage.ask(1, hello);
+            stage.ask(0, "XGROUP CREATE s g $ MKSTREAM");
             let start = Instant::now();
             for line in ["BLPOP k 0.05", "BLMOVE k l LEFT LEFT 0.05", "BLMPOP 0.05 1 k LEFT"] {
                 said.push(stage.ask(1, line));
@@ -219,7 +221,13 @@ fn waiting_ends_by_time_by_command_and_with_the_connection() {
             assert!(start.elapsed() >= Duration::from_millis(150), "too early");
             let id = stage.ids[1];
             for reason in ["", " TIMEOUT", " error"] {
-                for line in ["BLPOP k j 0", "BLMOVE k l LEFT LEFT 100", "BLMPOP 0 1 k LEFT"] {
+                for line in [
+                    "BLPOP k j 0",
+                    "BLMOVE k l LEFT LEFT 100",
+                    "BLMPOP 0 1 k LEFT",
+                    "XREAD BLOCK 0 STREAMS s k $ $",
+                    "XREADGROUP GROUP g c BLOCK 0 STREAMS s >",
+                ] {
                     stage.wait(1, line, 1);
                     said.push(stage.ask(0, &format!("CLIENT UNBLOCK {id}{reason}")));
                     said.push(stage.reply(1));
@@ -254,7 +262,7 @@ fn random_scripts_serve_the_same_clients() {
     for _ in 0..rounds(300, 20_000) {
         let free: Vec<usize> = (0..CLIENTS).filter(|client| !waiting.contains(client)).collect();
         let client = random.pick(&free);
-        let line = step(&mut random, free.len() > 1);
+        let line = step(&mut random, free.len() > 1, steps.len() + 1);
         steps.push(format!("{client}: {line}"));
         let [theirs, ours] = stages.each_mut().map(|stage| stage.step(client, &line, &waiting));
         assert_eq!(theirs, ours, "{:#?}", &steps[steps.len().saturating_sub(15)..]);
@@ -262,12 +270,18 @@ fn random_scripts_serve_the_same_clients() {
     }
 }
 
-fn step(random: &mut Random, may_wait: bool) -> String {
+/// A request; `id` rises from step to step.
+fn step(random: &mut Random, may_wait: bool, id: usize) -> String {
     let (a, b) = (random.pick(&["a", "b", "c"]), random.pick(&["a", "b", "c"]));
     let (side, other) = (random.pick(&["LEFT", "RIGHT"]), random.pick(&["LEFT", "RIGHT"]));
     let n = random.below(100);
     if may_wait && random.below(2) == 0 {
-        return match random.below(5) {
+        return match random.below(13) {
+            5..9 => format!("XREADGROUP GROUP g c BLOCK 0 STREAMS {a} >"),
+            9 => format!("XREADGROUP GROUP g d NOACK BLOCK 0 STREAMS {a} {b} > >"),
+            10 => format!("XREAD BLOCK 0 STREAMS {a} $"),
+            11 => format!("XREAD COUNT 1 BLOCK 0 STREAMS {a} {b} $ {id}-0"),
+            12 => format!("BZPOPMIN {a} {b} 0"),
             0 => format!("BLPOP {a} {b} 0"),
             1 => format!("BRPOP {a} 0"),
             2 => format!("BLMOVE {a} {b} {side} {other} 0"),
@@ -275,7 +289,22 @@ fn step(random: &mut Random, may_wait: bool) -> String {
             _ => format!("BLMPOP 0 2 {a} {b} {side} COUNT 2"),
         };
     }
-    match random.below(10) {
+    // Scripts that make a key and take it away, or make another of it.
+    let gone = "redis.call('XADD',KEYS[1],ARGV[1],'f','v')redis.call('DEL',KEYS[1])";
+    let other = "redis.call('DEL',KEYS[1])redis.call('RPUSH',KEYS[1],ARGV[1])";
+    match random.below(28) {
+        10..15 => format!("XADD {a} {id}-1 f {n}"),
+        15..18 => format!("XGROUP CREATE {a} g $ MKSTREAM"),
+        18 => format!("XGROUP DESTROY {a} g"),
+        19 => format!("XGROUP DELCONSUMER {a} g c"),
+        20 => format!("XINFO GROUPS {a}"),
+        21 => format!("ZADD {a} {n} m"),
+        22 => format!("EXPIRE {a} -1"),
+        23 => "SWAPDB 0 1".to_owned(),
+        24 => format!("MOVE {a} 1"),
+        25 => format!("COPY {a} {b} REPLACE"),
+        26 => format!("EVAL {} 1 {a} {id}-1", random.pick(&[gone, other])),
+        27 => random.pick(&["FLUSHALL", "FLUSHDB", "XLEN a", "ZPOPMIN a"]).to_owned(),
         0..4 => format!("RPUSH {a} {n}"),
         4 => format!("LPUSH {a} {n} {n} {n}"),
         5 => format!("LMOVE {a} {b} {side} {other}"),

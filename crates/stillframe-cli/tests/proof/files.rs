@@ -68,20 +68,55 @@ pub(crate) fn check_dump(path: &Path) {
     assert!(output.status.success() && text.contains("RDB looks OK"), "{text}");
 }
 
+/// Streams with groups, in what one server writes and the other reads.
 #[test]
-fn streams_are_refused_by_key_and_type() {
-    if !redis_is_here("streams_are_refused_by_key_and_type") {
+fn streams_go_both_ways() {
+    if !redis_is_here("streams_go_both_ways") {
         return;
     }
-    let redis = Server::start(Kind::Redis);
-    let mut client = redis.client();
-    client.ok("SET before 1");
-    client.ok("RPUSH list a b");
-    client.ok("XADD the-stream * f v");
-    client.ok("SAVE");
-    if Kind::subject("imprint") != Kind::Redis {
-        let text = refusal(&fs::read(redis.dump()).expect("a dump"));
-        assert!(text.contains("the-stream") && text.contains("is a stream"), "{text}");
+    let ours = Kind::subject("imprint");
+    let debug = ["--enable-debug-command", "yes"];
+    for (from, to) in [(Kind::Redis, ours), (ours, Kind::Redis), (ours, ours)] {
+        let writer = Setup::new(from).flags(&debug).start();
+        let mut client = writer.client();
+        let mut random = Random::new("streams_go_both_ways");
+        for number in 0..rounds(2_000, 20_000) {
+            let key = format!("stream{}", random.below(4));
+            let field = format!("field{}", random.below(3));
+            client.ok(&format!(
+                "XADD {key} {}-{} {field} {number} b v",
+                number + 1,
+                random.below(3)
+            ));
+        }
+        for key in ["stream0", "stream1", "empty"] {
+            client.ok(&format!("XGROUP CREATE {key} group 0 MKSTREAM"));
+            client.ok(&format!("XREADGROUP GROUP group one COUNT 30 STREAMS {key} >"));
+            client.ok(&format!("XREADGROUP GROUP group two NOACK STREAMS {key} >"));
+        }
+        client.ok("XDEL stream0 5-0 5-1 5-2 9-0 9-1 9-2");
+        client.ok("XTRIM stream2 MAXLEN 100");
+        client.ok("XADD last 18446744073709551615-18446744073709551615 f v");
+        client.ok("SAVE");
+        check_dump(&writer.dump());
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::copy(writer.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
+        let reader = Setup::new(to).folder(folder.path()).flags(&debug).start();
+        let mut other = reader.client();
+        for request in [
+            "DEBUG DIGEST",
+            "XINFO GROUPS stream0",
+            "XINFO GROUPS stream1",
+            "XINFO GROUPS empty",
+            "XLEN stream2",
+            "XPENDING stream0 group",
+            "XRANGE stream0 - + COUNT 7",
+            "XREVRANGE last + -",
+        ] {
+            assert_eq!(client.ask(request), other.ask(request), "{request}");
+        }
+        assert_eq!(other.save_in_background(), "ok", "{}", reader.log());
+        check_dump(&reader.dump());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Libraries of functions are data: dumps, logs and replicas have them, ours and redis-server's.
 
-use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
+use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, stillframe, wait_until};
 
 const SOURCE: &[u8] = b"#!lua name=lib\n\
     redis.register_function('put', \
@@ -103,6 +103,7 @@ fn replicas_of_both_kinds_have_the_libraries_of_their_primary() {
         let [mut first, mut second] = [&primary, &replica].map(Server::client);
         load(&mut first, SOURCE);
         load(&mut second, OTHER); // goes with the data of the replica
+        first.ok("CONFIG SET repl-diskless-sync-delay 0");
         second.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
         wait_until("the link is up", || second.info("master_link_status") == "up");
         assert_eq!(listed(&mut second), listed(&mut first));
@@ -140,4 +141,120 @@ fn payloads_go_both_ways() {
         assert_eq!(restore(b"FLUSH"), Reply::Text(b"OK".to_vec()));
         assert_eq!(listed(&mut to), listed(&mut from));
     }
+}
+
+/// Names of all libraries.
+fn names(client: &mut Client) -> Vec<String> {
+    let all = client.ask("FUNCTION LIST");
+    let mut all: Vec<String> = all.list().iter().map(|library| library.list()[1].text()).collect();
+    all.sort();
+    all
+}
+
+/// What a server says while its libraries meet transactions, users, databases, read-only calls and
+/// limits.
+fn meetings(client: &mut Client, other: &mut Client) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |client: &mut Client, line: &str| said.push(format!("{:?}", client.ask(line)));
+    client.ok("MULTI");
+    client.send(&[b"FUNCTION", b"LOAD", OTHER]);
+    client.reply();
+    for line in ["FCALL one 0", "EXEC", "SWAPDB 0 1", "FLUSHALL", "FCALL put 1 k 1"] {
+        say(client, line);
+    }
+    for line in ["FCALL_RO put 1 k 2", "FCALL_RO look 1 k", "FCALL one 1", "FCALL none 0"] {
+        say(client, line);
+    }
+    client.ok("ACL SETUSER u on nopass ~x* +fcall +get");
+    other.ok("AUTH u p");
+    for line in ["FCALL put 1 k 3", "FCALL put 1 x 3", "FCALL_RO look 1 x", "FUNCTION FLUSH"] {
+        say(other, line);
+    }
+    client.ok("CONFIG SET maxmemory 1");
+    for line in ["FCALL put 1 k 4", "FCALL look 1 k", "FCALL_RO look 1 k", "FUNCTION KILL"] {
+        say(client, line);
+    }
+    say(client, "CONFIG SET maxmemory 0");
+    said.push(names(client).join(" "));
+    said
+}
+
+/// Cuts the replica off for a moment in which the libraries of its primary change, then makes it
+/// a primary, from which the other one replicates.
+fn promoted(primary: (&Server, &mut Client), replica: (&Server, &mut Client), other: &[u8]) {
+    let ((above, first), (below, second)) = (primary, replica);
+    first.ok("CONFIG SET repl-diskless-sync-delay 0");
+    let up = |client: &mut Client| client.info("master_link_status") == "up";
+    second.ok(&format!("REPLICAOF 127.0.0.1 {}", above.port));
+    wait_until("the link is up", || up(second));
+    assert_eq!(listed(second), listed(first));
+    let resumed = first.info_int("sync_partial_ok");
+    assert_eq!(first.ask("CLIENT KILL TYPE replica"), Reply::Int(1));
+    first.ok("FUNCTION DELETE other");
+    first.call(&[b"FUNCTION", b"LOAD", other]);
+    first.ok(&format!("FCALL put 1 end:{} 1", below.port));
+    let end = format!("EXISTS end:{}", below.port);
+    wait_until("all has arrived", || second.ask(&end) == Reply::Int(1));
+    assert_eq!(listed(second), listed(first));
+    assert_eq!(first.info_int("sync_partial_ok"), resumed + 1, "the link was resumed");
+    second.ok("REPLICAOF NO ONE");
+    second.ok("FUNCTION DELETE other");
+    assert_eq!((names(second).len(), names(first).len()), (1, 2));
+    first.ok(&format!("REPLICAOF 127.0.0.1 {}", below.port));
+    wait_until("the link is up", || up(first));
+    assert_eq!(listed(second), listed(first));
+    first.ok("REPLICAOF NO ONE");
+}
+
+#[test]
+fn libraries_meet_transactions_users_limits_logs_and_promotion() {
+    if !redis_is_here("libraries_meet_transactions_users_limits_logs_and_promotion") {
+        return;
+    }
+    let flags = ["--appendonly", "yes", "--appendfsync", "always"];
+    let mut said = Vec::new();
+    for kind in [Kind::Redis, Kind::subject("imprint")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let start = || Setup::new(kind).folder(folder.path()).flags(&flags).start();
+        let mut server = start();
+        let mut client = server.client();
+        load(&mut client, SOURCE);
+        said.push(meetings(&mut client, &mut server.client()));
+        let before = listed(&mut client);
+        server.kill();
+        server = start();
+        client = server.client();
+        assert_eq!(listed(&mut client), before, "after a kill");
+        // A library that comes while there is no log is in the log that begins later.
+        client.ok("CONFIG SET appendonly no");
+        client.ok("FUNCTION DELETE lib");
+        load(&mut client, &[SOURCE, b" -- again"].concat());
+        client.ok("CONFIG SET appendonly yes");
+        wait_until("the log has begun", || {
+            ["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"]
+                .iter()
+                .all(|field| client.info(field) == "0")
+        });
+        let before = listed(&mut client);
+        server.kill();
+        server = start();
+        client = server.client();
+        assert_eq!(listed(&mut client), before, "after a log was begun");
+        for below in [Kind::Redis, Kind::subject("imprint")] {
+            let replica = Server::start(below);
+            promoted((&server, &mut client), (&replica, &mut replica.client()), OTHER);
+            load(&mut client, OTHER);
+        }
+        if kind == Kind::Redis {
+            let before = listed(&mut client);
+            server.kill();
+            let to = tempfile::tempdir().expect("a folder");
+            let [from, into] = [folder.path(), to.path()].map(|path| path.display().to_string());
+            let output = stillframe(&["import", &from, "--dir", &into]);
+            assert!(output.status.success(), "{output:?}");
+            let server = Setup::new(Kind::subject("imprint")).folder(to.path()).start();
+            assert_eq!(listed(&mut server.client()), before, "after an import");
+        }
+    }
+    assert_eq!(said[0], said[1], "redis-server's (left) and ours");
 }

@@ -38,6 +38,13 @@ fn under_always_nothing_that_a_script_acknowledged_is_lost_and_no_script_is_torn
 }
 
 #[test]
+fn under_always_no_entry_and_no_delivery_that_was_acknowledged_is_lost() {
+    let all = rounds(20, 1_000);
+    in_lanes("always", Form::Stream, all, |pairs| Pairs::counts(&pairs.acknowledged));
+    println!("{all} rounds of kill -9: no entry and no delivery lost, no transaction torn");
+}
+
+#[test]
 fn under_everysec_and_no_a_killed_server_comes_back_with_a_prefix() {
     let before_the_round = |pairs: &Pairs| Pairs::counts(&pairs.acknowledged).map(|_| 0);
     for form in [Form::Multi, Form::Script] {
@@ -79,9 +86,7 @@ fn lane(
             pairs.prefill(&mut client);
             client.ok("SAVE"); // a kill may take what was written last, but for `always`
         } else {
-            let verdict = pairs
-                .read(&mut client)
-                .and_then(|image| pairs.check(&image, low(&pairs), Pairs::counts(&pairs.sent)));
+            let verdict = pairs.judge(&mut client, low(&pairs), Pairs::counts(&pairs.sent));
             let counts = verdict.unwrap_or_else(|fault| {
                 panic!("{policy}, round {round}: {fault}; the log:\n{}", server.log())
             });

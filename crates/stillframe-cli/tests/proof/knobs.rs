@@ -199,3 +199,90 @@ fn percentiles_of_latency_are_those_that_are_asked_for() {
         assert_eq!(percentiles(&mut client), [""; 0], "nothing was counted meanwhile");
     }
 }
+
+/// A knob of Redis's lets scripts run what is not meant for them: replies of every type.
+#[test]
+fn scripts_that_may_run_more_read_replies_of_every_type_as_in_redis() {
+    const TYPES: [&str; 12] = [
+        "string", "integer", "double", "bignum", "null", "array", "attrib", "push", "verbatim",
+        "true", "false", "none",
+    ];
+    let script = |kind| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = server(kind, folder.path(), "");
+        let mut client = server.client();
+        let mut said = Vec::new();
+        let mut run = |client: &mut Client, script: &str| {
+            client.send(&[b"EVAL", script.as_bytes(), b"0"]);
+            said.push(format!("{script}: {}", client.raw().escape_ascii()));
+        };
+        run(&mut client, "return redis.call('debug', 'protocol', 'string')");
+        client.ok("DEBUG SET-DISABLE-DENY-SCRIPTS 1");
+        for (client_speaks, script_speaks) in [(2, 2), (2, 3), (3, 2), (3, 3)] {
+            client.call(&[b"HELLO", format!("{client_speaks}").as_bytes()]);
+            for name in TYPES {
+                // redis-server takes a push from its script for the end of the reply.
+                if name != "push" || script_speaks == 2 {
+                    let call = format!("redis.call('debug', 'protocol', '{name}')");
+                    run(&mut client, &format!("redis.setresp({script_speaks}) return {call}"));
+                }
+            }
+        }
+        run(&mut client, "return redis.call('blpop', 'none', 0)");
+        client.ok("DEBUG SET-DISABLE-DENY-SCRIPTS 0");
+        run(&mut client, "return redis.call('debug', 'protocol', 'string')");
+        said
+    };
+    let said = script(Kind::subject("imprint"));
+    if redis_is_here("scripts_that_may_run_more_read_replies_of_every_type_as_in_redis") {
+        assert_eq!(script(Kind::Redis), said, "redis-server's (left) and ours");
+    }
+}
+
+/// An error that a script returns counts by its code, once, and as a failed call of the script.
+#[test]
+fn errors_that_scripts_return_are_counted_as_in_redis() {
+    const SCRIPTS: [&str; 9] = [
+        "return redis.error_reply('MY_ERR_CODE custom msg')",
+        "return redis.error_reply('')",
+        "return {err = 'A_WORD_OF_MORE_THAN_THIRTY_BYTES is no code'}",
+        "return {err = 'OF:A#ROW msg'}",
+        "return {1, {redis.error_reply('DEEP msg')}, redis.error_reply('DEEP msg')}",
+        "return redis.pcall('select', 99)",
+        "return redis.call('select', 99)",
+        "redis.pcall('select', 99) return 1",
+        "local e = redis.pcall('select', 99) return {err = e.err}",
+    ];
+    let script = |kind| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = server(kind, folder.path(), "");
+        let mut client = server.client();
+        let mut said = Vec::new();
+        for script in SCRIPTS {
+            client.ok("CONFIG RESETSTAT");
+            client.call(&[b"EVAL", script.as_bytes(), b"0"]);
+            said.push(script.to_owned());
+            let info = ["errorstats", "commandstats", "stats"]
+                .map(|section| client.ask(&format!("INFO {section}")).text());
+            let counts = info.iter().flat_map(|section| section.lines()).filter_map(|line| {
+                let (name, figures) = line.split_once(':')?;
+                let failed = figures.split(',').filter(|it| it.starts_with("failed_calls"));
+                match name {
+                    "total_error_replies" => Some(line.to_owned()),
+                    "cmdstat_eval" | "cmdstat_select" => {
+                        Some(format!("{name} {}", failed.collect::<String>()))
+                    }
+                    _ => name.starts_with("errorstat_").then(|| line.to_owned()),
+                }
+            });
+            let mut counts: Vec<String> = counts.collect();
+            counts.sort(); // redis-server's order is random
+            said.extend(counts);
+        }
+        said
+    };
+    let said = script(Kind::subject("imprint"));
+    if redis_is_here("errors_that_scripts_return_are_counted_as_in_redis") {
+        assert_eq!(script(Kind::Redis), said, "redis-server's (left) and ours");
+    }
+}

@@ -73,6 +73,23 @@ fn shutdown_saves_as_its_arguments_demand() {
     });
 }
 
+/// A client that loses its connection to the end of the server connects to nobody.
+#[test]
+fn a_server_that_ends_stops_listening_before_it_leaves_its_clients() {
+    on_both("a_server_that_ends_stops_listening_before_it_leaves_its_clients", |kind| {
+        for _ in 0..10 {
+            let server = Server::start(kind);
+            let (mut client, mut other) = (server.client(), server.client());
+            client.send(&[b"SHUTDOWN", b"NOSAVE"]);
+            for connection in [&mut client, &mut other] {
+                assert_eq!(connection.try_raw(), None, "{kind:?}");
+                let again = std::net::TcpStream::connect(("127.0.0.1", server.port));
+                assert!(again.is_err(), "{kind:?} accepts a connection after its end");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_schedule_saves_once_it_is_due() {
     on_both("a_schedule_saves_once_it_is_due", |kind| {

@@ -132,7 +132,8 @@ fn ycsb_is_loaded_and_every_record_is_checked() {
         for workload in ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"] {
             server.client().ok("FLUSHALL");
             let line = ["load", "--target", &target, "--json", "-", "--workload", workload];
-            let small = ["--keys", "300", "--rate", "300", "--duration", "1s", "--threads", "2"];
+            let small =
+                ["--keys", "300", "--rate", "1200", "--duration", "250ms", "--threads", "2"];
             let rest = ["--fill", "--protocol-check", "--clients", "8", "--pipeline", "2"];
             let output = stillframe(&[&line[..], &small, &rest].concat());
             let report = report(&output);
@@ -147,7 +148,7 @@ fn ycsb_is_loaded_and_every_record_is_checked() {
             assert!(expected.contains(&inserts), "{kind:?}, {workload}: {inserts} inserts");
         }
         let line = ["load", "--target", &target, "--json", "-", "--workload", "ycsb-c"];
-        let more = ["--keys", "300", "--rate", "300", "--duration", "1s", "--protocol-check"];
+        let more = ["--keys", "300", "--rate", "1200", "--duration", "250ms", "--protocol-check"];
         let output = stillframe(&[&line[..], &more, &["--seed", "2"]].concat());
         assert_eq!(report(&output)["wrong"]["count"], 300, "{kind:?}: records of another seed");
     }

@@ -21,10 +21,12 @@ fn folder() -> (tempfile::TempDir, Vec<u8>) {
     (folder, dump)
 }
 
+/// The values are long, and not compressed: Redis looks at its clients after each kilobyte.
 fn fill(client: &mut Client) {
-    let mut bytes = Vec::new();
+    client.ok("CONFIG SET rdbcompression no");
+    let (mut bytes, long) = (Vec::new(), "loaded".repeat(50));
     for number in 0..KEYS {
-        encode(&[b"SET", format!("k{number}").as_bytes(), b"loaded"], &mut bytes);
+        encode(&[b"SET", format!("k{number}").as_bytes(), long.as_bytes()], &mut bytes);
     }
     assert!(client.send_raw(&bytes));
     (0..KEYS).for_each(|_| assert_eq!(client.reply().text(), "OK"));
@@ -46,7 +48,7 @@ fn hurry(server: &Server) {
 fn all_is_there(server: &Server) {
     let mut client = server.client();
     assert_eq!(client.ask("DBSIZE").int(), KEYS);
-    assert_eq!(client.ask("GET k0").text(), "loaded");
+    assert_eq!(client.ask("GETRANGE k0 0 5").text(), "loaded");
 }
 
 /// What a client asks, one after the other.
@@ -172,6 +174,7 @@ fn a_listener_hears_nothing_of_a_replayed_log() {
 fn a_replica_that_loads_refuses_transactions_and_saves_nothing() {
     let primary = Server::start(Kind::Ours("imprint"));
     fill(&mut primary.client());
+    primary.client().ok("CONFIG SET repl-diskless-sync-delay 0");
     let folder = tempfile::tempdir().expect("a folder");
     let setup = || Setup::new(Kind::Ours("imprint")).folder(folder.path());
     let mut replica = setup().flags(&["--save", "1 0"]).start();

@@ -37,6 +37,7 @@ mod pairs;
 mod past;
 mod payloads;
 mod permissions;
+mod programs;
 mod promises;
 mod pubsub;
 mod random;

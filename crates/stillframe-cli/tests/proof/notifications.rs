@@ -20,8 +20,12 @@ pub(crate) fn messages(listener: &mut Client) -> Vec<String> {
 }
 
 /// A command on few keys of two databases. Times are in the past or far away.
-fn command(random: &mut Random) -> String {
+fn command(random: &mut Random, round: usize) -> String {
     let (a, b) = (random.pick(&["a", "b", "c", "d"]), random.pick(&["a", "b", "c", "d"]));
+    if random.below(3) == 0 {
+        let (s, t) = (random.pick(&["s", "t", "a"]), random.pick(&["s", "t", "b"]));
+        return stream_command(random, round + 1, s, t);
+    }
     let n = random.below(20);
     let lines = [
         format!("SET {a} {n}"),
@@ -69,6 +73,41 @@ fn command(random: &mut Random) -> String {
     ];
     let at = random.below(lines.len() * 2);
     lines.get(at).cloned().unwrap_or_else(|| collection_command(random, a, b))
+}
+
+/// A command on a stream, which the key may or may not be; times do not show in its reply. `id`
+/// rises from call to call.
+fn stream_command(random: &mut Random, id: usize, a: &str, b: &str) -> String {
+    let (g, c) = (random.pick(&["g", "h"]), random.pick(&["one", "two"]));
+    let [old, older] = [(); 2].map(|()| id.saturating_sub(random.below(12)));
+    let lines = [
+        format!("XADD {a} {id}-1 f v"),
+        format!("XADD {a} {id}-* f v g w"),
+        format!("XADD {a} NOMKSTREAM MAXLEN 3 {id}-1 f v"),
+        format!("XADD {a} MINID = {old} {id}-1 f v"),
+        format!("XADD {a} MAXLEN 0 {id}-1 f v"),
+        format!("XDEL {a} {old}-1 {older}-1"),
+        format!("XTRIM {a} MAXLEN {}", random.below(4)),
+        format!("XSETID {a} {id}-5"),
+        format!("XGROUP CREATE {a} {g} $ MKSTREAM"),
+        format!("XGROUP CREATE {a} {g} {old} ENTRIESREAD 3"),
+        format!("XGROUP CREATECONSUMER {a} {g} {c}"),
+        format!("XGROUP DELCONSUMER {a} {g} {c}"),
+        format!("XGROUP SETID {a} {g} {older}"),
+        format!("XGROUP DESTROY {a} {g}"),
+        format!("XREADGROUP GROUP {g} {c} COUNT 2 STREAMS {a} >"),
+        format!("XREADGROUP GROUP {g} {c} NOACK STREAMS {a} {b} > >"),
+        format!("XREADGROUP GROUP {g} {c} STREAMS {a} 0"),
+        format!("XACK {a} {g} {old}-1 {older}-1"),
+        format!("XCLAIM {a} {g} {c} 0 {old}-1 {older}-1"),
+        format!("XCLAIM {a} {g} {c} 0 {old}-1 FORCE LASTID {older}-1"),
+        format!("XAUTOCLAIM {a} {g} {c} 0 0 COUNT 2"),
+        format!("XPENDING {a} {g}"),
+        format!("XRANGE {a} - +"),
+        format!("RENAME {a} {b}"),
+        format!("COPY {a} {b} REPLACE"),
+    ];
+    lines[random.below(lines.len())].clone()
 }
 
 /// A command on a list, a hash or a set, which the keys may or may not be.
@@ -130,7 +169,7 @@ fn notifications_are_those_of_redis() {
                 (format!("CONFIG SET notify-keyspace-events {classes}"), false)
             }
             _ => {
-                let line = command(&mut random);
+                let line = command(&mut random, round);
                 let wait = line.starts_with("PSETEX");
                 (line, wait)
             }

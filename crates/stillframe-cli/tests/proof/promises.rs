@@ -120,6 +120,7 @@ fn a_promoted_replica_acknowledges_nothing_that_a_kill_takes() {
     let mut random = Random::new("promoted");
     let primary = Server::start(Kind::Ours("imprint"));
     let mut client = primary.client();
+    client.ok("CONFIG SET repl-diskless-sync-delay 0");
     for number in 0..3_000 {
         client.call(&[b"SET", format!("k{number}").as_bytes(), &random.bytes(1_000)]);
     }
@@ -261,6 +262,7 @@ fn a_failover_to_a_server_whose_log_does_not_count_holds_writes() {
         old.call(&[b"SET", format!("k{number}").as_bytes(), &[b'x'; 1_000]]);
     }
     new.ok("CONFIG SET rdbcompression no");
+    old.ok("CONFIG SET repl-diskless-sync-delay 0");
     new.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
     wait_until("it follows", || new.info("master_link_status") == "up");
     new.ok("BGSAVE");

@@ -266,6 +266,31 @@ fn a_cancelled_save_leaves_the_old_dump_and_hinders_nobody() {
 /// At this limit a dump of a few hundred kilobytes takes days.
 const CRAWL: &str = "CONFIG SET snapshot-bandwidth 1";
 
+/// A save and an image for a replica that would take days end at once when the limit goes.
+#[test]
+fn a_new_limit_holds_for_images_under_way() {
+    for algorithm in ["imprint", "fork"] {
+        let server = Server::start(Kind::Ours(algorithm));
+        let mut client = server.client();
+        Pairs::new(20_000).prefill(&mut client);
+        client.ok("CONFIG SET repl-diskless-sync-delay 0");
+        client.ok(CRAWL);
+        client.ok("BGSAVE");
+        wait_until("the save writes", || client.info_int("current_save_bytes_processed") > 0);
+        client.ok("CONFIG SET snapshot-bandwidth 0");
+        client.wait_for_save();
+        assert_eq!(client.info("rdb_saves"), "1", "{algorithm}");
+        client.ok(CRAWL);
+        let replica = Server::start(Kind::Ours(algorithm));
+        replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", server.port));
+        wait_until("an image is under way", || client.info("rdb_bgsave_in_progress") == "1");
+        client.ok("CONFIG SET snapshot-bandwidth 0");
+        let link = || replica.client().info("master_link_status");
+        wait_until("the replica has it", || link() == "up");
+        assert_eq!(replica.client().ask("DBSIZE").int(), 40_000, "{algorithm}");
+    }
+}
+
 /// A signal to stop ends the pacing of whatever image is under way, to the disk and to replicas,
 /// and the last save knows no limit.
 #[test]

@@ -39,6 +39,13 @@ fn images_hold_whole_scripts() {
     }
 }
 
+#[test]
+fn images_hold_whole_transactions_with_streams() {
+    for algorithm in ALGORITHMS {
+        images_hold_whole_transactions(algorithm, Form::Stream, rounds(2, 20));
+    }
+}
+
 fn images_hold_whole_transactions(algorithm: &'static str, form: Form, images: usize) {
     let server = Server::start(Kind::subject(algorithm));
     let pairs = Pairs::new(PAIRS).by(form);
@@ -92,9 +99,8 @@ impl Kept {
         fs::copy(&self.path, folder.path().join("dump.rdb")).expect("a copy of the image");
         let reader = Setup::new(judge).folder(folder.path()).start();
         let mut client = reader.client();
-        assert_eq!(client.ask("DBSIZE").int(), 2 * PAIRS as i64);
-        let verdict =
-            pairs.read(&mut client).and_then(|image| pairs.check(&image, self.low, self.high));
+        assert_eq!(client.ask("DBSIZE").int(), pairs.keys() as i64);
+        let verdict = pairs.judge(&mut client, self.low, self.high);
         if let Err(fault) = verdict {
             panic!("{}: {fault}", self.path.display());
         }

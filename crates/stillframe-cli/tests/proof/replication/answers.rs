@@ -163,3 +163,26 @@ fn getset_reaches_replicas_as_set() {
         assert!(!stats.contains("cmdstat_getset"), "{stats}");
     }
 }
+
+/// A replica that has got an image may still load it, or never do: WAIT counts it from its first
+/// report on. (redis-server shows it as online from then on only.)
+#[test]
+fn wait_counts_no_replica_that_has_not_reported() {
+    let primary = Who::Ours.start("");
+    let mut client = primary.client();
+    // The first one makes the primary count what it sends.
+    let mut replicas = [1, 2].map(|count| {
+        client.ok("SET k v");
+        let mut replica = primary.client();
+        assert!(replica.send_raw(b"REPLCONF capa eof\r\nPSYNC ? -1\r\n"));
+        wait_until("it has the image", || {
+            client.ask("INFO replication").text().matches("state=online").count() == count
+        });
+        replica
+    });
+    let offset = client.info("master_repl_offset");
+    assert_ne!(offset, "0");
+    assert_eq!(client.ask("WAIT 1 50").int(), 0);
+    assert!(replicas[1].send_raw(format!("REPLCONF ACK {offset}\r\n").as_bytes()));
+    assert_eq!(client.ask("WAIT 1 0").int(), 1);
+}

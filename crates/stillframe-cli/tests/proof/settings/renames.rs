@@ -81,7 +81,7 @@ fn renamed_commands_answer_as_in_redis() {
 #[test]
 fn logs_and_replicas_know_real_names() {
     let folder = tempfile::tempdir().expect("a folder");
-    let own = "appendonly yes\nappendfsync always\n";
+    let own = "appendonly yes\nappendfsync always\nrepl-diskless-sync-delay 0\n";
     let setup = |text: &str| {
         Setup::new(Kind::Ours("imprint")).folder(folder.path()).config(&format!("{own}{text}"))
     };
