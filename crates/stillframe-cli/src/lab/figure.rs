@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use stillframe_lab::figures::plan::Size;
-use stillframe_lab::figures::plan::command;
+use stillframe_lab::figures::plan::{Scale, Size, command};
 use stillframe_lab::figures::run::{
     FULL_ROUNDS, Finished, MOST_ROUNDS, Plan, QUICK_ROUNDS, RunError,
 };
@@ -25,6 +24,7 @@ Examples:
   stillframe lab figure servers                 all of servers
   stillframe lab all --quick --out results      all of them, some 20 minutes on two cores
   stillframe lab all --quick --dry-run          what would be run, and how long it would take
+  stillframe lab figure li-14 --large           as much state as there, few points, no idle time
   stillframe lab figure li-14 --full            the paper's own parameters: gigabytes, hours
 
 Writes index.html (one page, no network needed), README.md (the verdicts), results.jsonl and one SVG
@@ -54,8 +54,11 @@ pub(crate) struct All {
 #[derive(Args)]
 struct Manner {
     /// Scaled parameters that keep the shape (the default)
-    #[arg(long, conflicts_with = "full")]
+    #[arg(long, conflicts_with_all = ["large", "full"])]
     quick: bool,
+    /// States of the papers' size; idle time and most points are cut: hours for all figures
+    #[arg(long, conflicts_with = "full")]
+    large: bool,
     /// The papers' own parameters, as far as memory allows
     #[arg(long)]
     full: bool,
@@ -63,7 +66,7 @@ struct Manner {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// Most rounds for claims that the first rounds leave undecided, in at most as much time again
-    /// (scaled, in 4 minutes)
+    /// (scaled, in 4 minutes; with --large in 20)
     #[arg(long, value_name = "COUNT", default_value_t = MOST_ROUNDS)]
     at_most: u32,
     /// Run even if the machine is busy: figures are noise then
@@ -101,9 +104,14 @@ pub(crate) fn all(arguments: &All) -> ExitCode {
 
 impl Manner {
     fn run(&self, figures: &[&'static Figure], words: &[&str]) -> ExitCode {
-        // --quick is the default and changes nothing; clap refuses both.
-        let size = Size { is_full: self.full && !self.quick, shrink: self.scale };
-        let rounds = self.repeat.unwrap_or(if size.is_full { FULL_ROUNDS } else { QUICK_ROUNDS });
+        let scale = match [self.quick, self.large, self.full] {
+            [_, true, _] => Scale::Large,
+            [_, _, true] => Scale::Full,
+            _ => Scale::Quick,
+        };
+        let size = Size { scale, shrink: self.scale };
+        let rounds = if self.full { FULL_ROUNDS } else { QUICK_ROUNDS };
+        let rounds = self.repeat.unwrap_or(rounds);
         let plan = Plan::new(figures, size, rounds).up_to(self.at_most);
         if self.dry_run {
             return print(&plan.text());

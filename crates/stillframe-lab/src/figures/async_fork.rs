@@ -51,7 +51,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |_| Vec::new(),
         columns: &[],
         direct: Some(Direct {
-            seconds: |size| size.pick(4.5, 24.0),
+            seconds: |size| size.pick(4.5, 24.0, 24.0),
             measure: direct::interruptions,
         }),
         tables: |_| Vec::new(),
@@ -64,7 +64,7 @@ pub(super) const FIGURES: &[Figure] = &[
 ];
 
 fn forks(size: Size) -> Facet {
-    let sizes: &[u64] = size.pick(&[75, 150, 300], &[1000, 2000, 4000, 8000]);
+    let sizes: &[u64] = size.pick(&[75, 150, 300], &[500, 1000, 2000], &[1000, 2000, 4000, 8000]);
     let spot = |&mb: &u64| {
         let case = Case {
             size_bytes: mb * 1_000_000,

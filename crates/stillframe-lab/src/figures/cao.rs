@@ -25,7 +25,7 @@ const RATE: &str = "updates per second";
 
 /// A workload at that many updates in a second of the paper's time.
 fn case(size: Size, mb: u64, per_second: u64) -> Case {
-    of_period(size, mb, per_second, size.pick((15, 10), (100, 40)))
+    of_period(size, mb, per_second, size.pick((15, 10), (30, 40), (100, 40)))
 }
 
 /// The same with ticks of that length, and so many of them in a period.
@@ -34,7 +34,7 @@ fn of_period(size: Size, mb: u64, per_second: u64, (tick_ms, period): (u64, u64)
         size_bytes: mb * 1_000_000,
         updates_per_tick: per_second / 10,
         tick_ms,
-        ticks: period * size.pick(2, 10) + period / 2,
+        ticks: period * size.cut(2, 10) + period / 2,
         interval_ms: period * tick_ms,
         hold_ms: period * tick_ms * 4 / 5,
         distribution: Distribution::Objects { object_words: 2000, theta: 0.5 },
@@ -47,13 +47,13 @@ fn of_period(size: Size, mb: u64, per_second: u64, (tick_ms, period): (u64, u64)
 }
 
 fn base_mb(size: Size) -> u64 {
-    size.pick(25, 200)
+    size.pick(25, 200, 200)
 }
 
 fn rates(size: Size) -> &'static [u64] {
     let full =
         &[10_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000, 2_560_000, 5_120_000];
-    size.pick(&[40_000, 320_000, 1_280_000, 5_120_000], full)
+    size.cut(&[40_000, 320_000, 1_280_000, 5_120_000], full)
 }
 
 fn by_rate(size: Size, algorithms: &[&'static str]) -> Vec<Facet> {
@@ -65,8 +65,8 @@ fn by_rate(size: Size, algorithms: &[&'static str]) -> Vec<Facet> {
 /// State of rising size, `base` updates a second at 200 MB and in proportion else; scaled, in
 /// ticks of `tick_ms`.
 fn by_size(size: Size, base: u64, tick_ms: u64) -> Vec<Facet> {
-    let sizes: &[u64] = size.pick(&[25, 50], &[100, 200, 400, 800, 1600]);
-    let period = size.pick((tick_ms, 20), (100, 40));
+    let sizes: &[u64] = size.pick(&[25, 50], &[200, 800], &[100, 200, 400, 800, 1600]);
+    let period = size.pick((tick_ms, 20), (4 * tick_ms, 40), (100, 40));
     let spot = |&mb: &u64| (mb as f64, of_period(size, mb, base * mb / 200, period));
     let spots = sizes.iter().map(spot).collect();
     vec![Facet::new("objects by Zipf 0.5", BEST, spots, &[Plot::Lines(&OVERHEAD)])]
@@ -270,7 +270,7 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "",
         facets: |_| Vec::new(),
         columns: &[],
-        direct: Some(Direct { seconds: |size| size.pick(25.0, 900.0), measure: profile::counts }),
+        direct: Some(Direct { seconds: |size| size.cut(25.0, 900.0), measure: profile::counts }),
         claims: &[
             Claim {
                 text: "IPP adds few misses to those of the raw mutator (held: 1.43x at most, which \

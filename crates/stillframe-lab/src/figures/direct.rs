@@ -32,7 +32,7 @@ const PAGES_OF_HUGE: usize = 512;
 
 /// Times of the first writes to pages after a fork, for pages of 4 KiB and 2 MiB.
 pub(super) fn first_writes(size: Size) -> Result<Vec<Panel>, String> {
-    let huge_pages = size.pick(128, 1024) / usize::try_from(size.shrink.min(32)).unwrap_or(1);
+    let huge_pages = size.pick(128, 1024, 1024) / usize::try_from(size.shrink.min(32)).unwrap_or(1);
     let small = apart(move || first_writes_of::<Fork>(huge_pages))?;
     let huge = match ForkHuge::available() {
         Ok(()) => apart(move || first_writes_of::<ForkHuge>(huge_pages)).ok(),
@@ -118,7 +118,7 @@ const IMAGE_BYTES_PER_S: f64 = 250e6;
 
 /// How often and for how long the models of page tables hold a writer up during one image.
 pub(super) fn interruptions(size: Size) -> Result<Vec<Panel>, String> {
-    let mb = size.pick(400, 4000) / usize::try_from(size.shrink).unwrap_or(1).clamp(1, 100);
+    let mb = size.pick(400, 4000, 4000) / usize::try_from(size.shrink).unwrap_or(1).clamp(1, 100);
     let words = mb.max(4) * 1_000_000 / 8;
     let models = [
         ("odf", apart(move || interruptions_of::<OnDemandFork>(words))?),
@@ -206,7 +206,8 @@ impl Sink for Paced {
 
 /// What reading memory reaches, by number of threads.
 pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>, String> {
-    let bytes = size.pick(512 << 20, 2048 << 20) / usize::try_from(size.shrink).unwrap_or(1);
+    let bytes =
+        size.pick(512 << 20, 2048 << 20, 2048 << 20) / usize::try_from(size.shrink).unwrap_or(1);
     let memory: Vec<u64> = vec![1; bytes / 8];
     let cores = allowed_cores().len().max(1);
     let counts = [1, 2, 4, 8, 16].into_iter().filter(|&threads| threads <= cores);
@@ -247,7 +248,7 @@ pub(super) fn apart<T: Send + 'static>(
 mod tests {
     use super::*;
 
-    const TINY: Size = Size { is_full: false, shrink: 100 };
+    const TINY: Size = Size { shrink: 100, ..Size::QUICK };
 
     #[test]
     fn first_writes_are_timed_for_each_kind_of_page() {

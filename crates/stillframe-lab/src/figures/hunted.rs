@@ -23,13 +23,13 @@ pub(super) const FIGURE: Figure = Figure {
     swept: "",
     facets: |_| Vec::new(),
     columns: &[],
-    direct: Some(Direct { seconds: |size| size.pick(25.0, 700.0), measure }),
+    direct: Some(Direct { seconds: |size| size.cut(25.0, 700.0), measure }),
     tables: |_| Vec::new(),
     claims: &[Claim { text: "no image of any server is wrong", judge: none_is_wrong }],
 };
 
 fn measure(size: Size) -> Result<Vec<Panel>, String> {
-    let images = (size.pick(10, 300) / size.shrink).max(2);
+    let images = (size.cut(10, 300) / size.shrink).max(2);
     let mut reports = Vec::new();
     for server in SERVERS {
         if let Some(report) = hunted(server, images, 1)? {

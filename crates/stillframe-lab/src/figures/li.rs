@@ -12,11 +12,16 @@
 //! With exponent 2, one tick touches about 700 of 250,000 pages, which hides every cost of copying;
 //! uniform updates and Zipf 0.99 over items stand beside it in each figure: with fewer points where
 //! runs are scaled, and with half the state at full speed.
+//!
+//! The paper flags pages of 4 KB. Algorithms that this project flags by words have a facet with
+//! units of pages in figures 10, 12 and 16, but for quick sets.
+
+use stillframe::Unit;
 
 use super::data::{Data, View};
 use super::judge::{At, Judgement, within};
 use super::metric::{BEGIN, IMAGE, MEAN, MEMORY, Metric, SPIKE, THROUGHPUT, WORST};
-use super::plan::{Facet, Plot, Size, shrunk};
+use super::plan::{Facet, Plot, Scale, Size, shrunk};
 use super::{Claim, Figure};
 use crate::case::{Case, Distribution, FLOOR};
 
@@ -51,9 +56,9 @@ pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
 /// The workload at a size, a rate and a distribution.
 pub(super) fn case(size: Size, mb: u64, updates_per_tick: u64, of: Distribution) -> Case {
     // Scaled, two images begin and end.
-    let (tick_ms, rate, images) = size.pick((15, 800, 1), (100, 250, 10));
+    let (tick_ms, rate, images) = size.pick((15, 800, 1), (20, 800, 1), (100, 250, 10));
     let image_ms = mb * 1000 / rate;
-    let interval_ms = size.pick(image_ms * 13 / 10 + 40, (image_ms * 13 / 10).max(10_000));
+    let interval_ms = size.cut(image_ms * 13 / 10 + 40, (image_ms * 13 / 10).max(10_000));
     let case = Case {
         size_bytes: mb * 1_000_000,
         updates_per_tick,
@@ -70,14 +75,23 @@ pub(super) fn case(size: Size, mb: u64, updates_per_tick: u64, of: Distribution)
 }
 
 pub(super) fn base_mb(size: Size) -> u64 {
-    size.pick(50, 1000)
+    size.pick(50, 1000, 1000)
 }
 
 /// The paper's distribution first, then those that do not hide what copying costs. No rule looks at
 /// the last, which scaled runs leave to `ours-1`.
 fn with_skews(size: Size, facet: impl Fn(Distribution) -> Facet) -> Vec<Facet> {
     let all = [PAPER, LINES, UNIFORM, ZIPF];
-    size.pick(&all[..3], &all[..]).iter().map(|&of| facet(of)).collect()
+    size.cut(&all[..3], &all[..]).iter().map(|&of| facet(of)).collect()
+}
+
+/// Behind them the paper's distribution with its unit, a page of 4 KiB, for all that can have it.
+/// No rule looks at that, and a quick set has no time for it.
+fn with_pages(size: Size, facet: impl Fn(Distribution) -> Facet) -> Vec<Facet> {
+    let pages = facet(PAPER).with_unit(Unit::Page);
+    let pages = Facet { title: format!("{}, unit of a page", pages.title), ..pages };
+    let pages = (size.scale != Scale::Quick).then_some(pages);
+    with_skews(size, facet).into_iter().chain(pages).collect()
 }
 
 /// The number of the facet with uniform updates among those of [`with_skews`].
@@ -86,12 +100,12 @@ const UNIFORM_FACET: usize = 2;
 fn by_frequency(size: Size, of: Distribution, plots: &[Plot]) -> Facet {
     let all: &[u64] = &[16_000, 32_000, 64_000, 128_000, 256_000];
     let spot = |&rate: &u64| (rate as f64, case(size, base_mb(size), rate, of));
-    let spots = size.pick(&[16_000, 256_000][..], all).iter().map(spot).collect();
+    let spots = size.cut(&[16_000, 256_000][..], all).iter().map(spot).collect();
     Facet::new(title(of), ALGORITHMS, spots, plots)
 }
 
 fn sizes(size: Size) -> &'static [u64] {
-    size.pick(&[12, 25, 50], &[1000, 2000, 4000, 8000])
+    size.pick(&[12, 25, 50], &[250, 500, 1000], &[1000, 2000, 4000, 8000])
 }
 
 /// The sweep of size at 256k updates a tick.
@@ -101,16 +115,20 @@ pub(super) fn by_size(
     algorithms: &[&'static str],
     plots: &[Plot],
 ) -> Facet {
-    let few = if of == PAPER { sizes(size) } else { size.pick(&[12, 50][..], sizes(size)) };
+    let few = if of == PAPER {
+        sizes(size)
+    } else {
+        size.pick(&[12, 50][..], &[250, 1000][..], sizes(size))
+    };
     let spot = |&mb: &u64| (mb as f64, case(size, mb, 256_000, of));
     Facet::new(title(of), algorithms, few.iter().map(spot).collect(), plots)
 }
 
 /// Full speed, no limit of the disk.
 pub(super) fn full_speed(size: Size, of: Distribution) -> Facet {
-    let (mb, interval_ms, ticks) = size.pick((base_mb(size), 65, 40), (8000, 10_000, 4000));
+    let (mb, interval_ms, ticks) = size.pick((50, 65, 40), (1000, 1300, 800), (8000, 10_000, 4000));
     let base = case(size, mb, 256_000, of);
-    let memory = size.is_full || of == PAPER;
+    let memory = size.is_full() || of == PAPER;
     // Nothing is read of an image until the next is near: the paper has the dump off.
     let hold_ms = interval_ms * 4 / 5;
     let case = Case { tick_ms: 0, interval_ms, hold_ms, ticks, disk_rate: None, memory, ..base };
@@ -153,7 +171,7 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "li-10",
         source: "Li et al. 2018, figure 10",
         title: "mean tick against update frequency",
-        facets: |size| with_skews(size, |of| by_frequency(size, of, &[Plot::Lines(&MEAN)])),
+        facets: |size| with_pages(size, |of| by_frequency(size, of, &[Plot::Lines(&MEAN)])),
         claims: &[
             Claim {
                 text: "NS is the lowest at the highest frequency",
@@ -212,7 +230,7 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "li-12",
         source: "Li et al. 2018, figure 12",
         title: "latency of every tick",
-        facets: |size| with_skews(size, |of| trace(size, of, ALGORITHMS)),
+        facets: |size| with_pages(size, |of| trace(size, of, ALGORITHMS)),
         columns: &[&MEAN, &WORST, &SPIKE, &BEGIN],
         claims: &[
             Claim {
@@ -292,7 +310,7 @@ pub(super) const FIGURES: &[Figure] = &[
                    the time to the next, as with the paper's dump off, the rest as fast as \
                    can be; increments merged.",
         swept: SIZE,
-        facets: |size| with_skews(size, |of| full_speed(size, of)),
+        facets: |size| with_pages(size, |of| full_speed(size, of)),
         columns: &[&THROUGHPUT, &MEAN, &WORST, &BEGIN, &MEMORY],
         claims: &[
             Claim {
@@ -393,13 +411,13 @@ fn on(data: &Data<'_>, metric: &Metric, rule: impl Fn(View<'_>) -> Judgement) ->
 
 /// The distributions of the figures on the time of an image; no rule reads uniform updates there.
 fn distributions(size: Size) -> &'static [Distribution] {
-    size.pick(&[PAPER, LINES], &[PAPER, LINES, UNIFORM])
+    size.cut(&[PAPER, LINES][..], &[PAPER, LINES, UNIFORM])
 }
 
 /// The same facet as fast as images can be read: no rate of a disk decides how long they take.
 fn unpaced(size: Size, facet: Facet) -> Facet {
     let spot = |(x, case): (f64, Case)| {
-        let (interval_ms, ticks) = size.pick((60, 15), (case.interval_ms, case.ticks));
+        let (interval_ms, ticks) = size.pick((60, 15), (700, 70), (case.interval_ms, case.ticks));
         let case = Case { disk_rate: None, interval_ms, ticks, memory: false, ..case };
         (x, shrunk(case, size))
     };
@@ -483,7 +501,32 @@ fn facets_of_table_2(size: Size) -> Vec<Facet> {
     let sizes = |of, plots: &[Plot]| by_size(size, of, ALGORITHMS, plots);
     let full_speed = full_speed(size, PAPER);
     let full_speed = Facet { title: format!("{}, full speed", full_speed.title), ..full_speed };
-    let rest = size.pick(&[UNIFORM][..], &[UNIFORM, ZIPF]);
+    let rest = size.cut(&[UNIFORM][..], &[UNIFORM, ZIPF]);
     let rest = rest.iter().map(|&of| sizes(of, &[]));
     [sizes(PAPER, &rows), full_speed].into_iter().chain(rest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paper's unit stands beside ours, behind the facets that rules read.
+    #[test]
+    fn figures_show_flags_of_pages_beside_words() {
+        for name in ["li-10", "li-12", "li-16"] {
+            let figure = FIGURES.iter().find(|figure| figure.name == name).expect("a figure");
+            for scale in [Scale::Large, Scale::Full] {
+                let facets = (figure.facets)(Size { scale, shrink: 1 });
+                let [words @ .., pages] = &facets[..] else { panic!("{name} has no facets") };
+                assert!(words.len() > UNIFORM_FACET, "{name}: rules read a facet of pages");
+                assert!(words.iter().all(|facet| facet.unit.is_none()), "{name}");
+                let flagged = ["bacou", "fork", "bazz", "npp-merge", "hourglass", "piggyback"];
+                for algorithm in flagged {
+                    assert!(pages.algorithms.contains(&algorithm), "{name}: {algorithm}");
+                    let unit = pages.case(algorithm, 0).map(|case| case.unit);
+                    assert_eq!(unit, Ok(Unit::Page), "{name}: {algorithm}");
+                }
+            }
+        }
+    }
 }

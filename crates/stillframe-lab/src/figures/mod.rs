@@ -185,7 +185,8 @@ mod tests {
         ] {
             for number in numbers {
                 let figure = find(&format!("{paper}-{number}")).expect("asked for");
-                for size in [Size::QUICK, Size::FULL] {
+                let scales = [plan::Scale::Quick, plan::Scale::Large, plan::Scale::Full];
+                for size in scales.map(|scale| Size { scale, shrink: 1 }) {
                     let facets = (figure.facets)(size);
                     assert!(!facets.is_empty() || figure.direct.is_some(), "{}", figure.name);
                     for facet in &facets {

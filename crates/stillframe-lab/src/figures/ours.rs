@@ -11,7 +11,7 @@ use super::metric::{
     BEGIN, BUDGET, HELD, HELD_RATIO, IMAGE, MEAN, MEMORY, MEMORY_RATIO, Metric, READ, READ_RATIO,
     WAITS, WORST, WORST_RATIO,
 };
-use super::plan::{Facet, Plot, Size};
+use super::plan::{Facet, Plot, Scale, Size};
 use super::{Claim, Figure};
 use crate::case::{Case, Distribution, FLOOR, is_floor};
 use crate::report::Table;
@@ -156,6 +156,11 @@ fn everyone() -> Vec<&'static str> {
     [FLOOR].into_iter().chain(ALL.iter().map(|info| info.name)).collect()
 }
 
+/// The state of the frontier: at 1 GB those that fault for each page would run for minutes.
+fn base_mb(size: Size) -> u64 {
+    size.pick(50, 200, 1000)
+}
+
 /// The load that Imprint's claims speak of, uniform.
 const FULL_SIZE: &str = "uniform, 1000 MB, ticks of 100 ms, 250 MB/s";
 
@@ -169,7 +174,7 @@ fn at_full_size(data: &Data<'_>) -> usize {
 
 /// Imprint at full size: one image.
 fn full_size(size: Size) -> Facet {
-    let case = li::case(Size { is_full: true, ..size }, 1000, 256_000, li::UNIFORM);
+    let case = li::case(Size { scale: Scale::Full, ..size }, 1000, 256_000, li::UNIFORM);
     let spots = vec![(1000.0, Case { ticks: case.ticks.min(46), ..case })];
     let few = [FLOOR, "imprint"];
     Facet::new(FULL_SIZE, &few, spots, &[Plot::Rows(&HELD), Plot::Rows(&WORST)])
@@ -177,21 +182,21 @@ fn full_size(size: Size) -> Facet {
 
 fn batches(size: Size) -> Facet {
     let full = full_size(size);
-    let spot = |(x, case): (f64, Case)| (x, Case { ahead: 16, memory: size.is_full, ..case });
+    let spot = |(x, case): (f64, Case)| (x, Case { ahead: 16, memory: size.is_full(), ..case });
     let spots = full.spots.into_iter().map(spot).collect();
-    let algorithms = if size.is_full { full.algorithms } else { vec![FLOOR, "imprint"] };
+    let algorithms = if size.is_full() { full.algorithms } else { vec![FLOOR, "imprint"] };
     Facet::new(BATCHES, &algorithms, spots, &full.plots)
 }
 
 fn frontier(size: Size) -> Vec<Facet> {
-    let mb = li::base_mb(size);
+    let mb = base_mb(size);
     let facet = |of: Distribution, plots: &[Plot]| {
         let spots = vec![(mb as f64, li::case(size, mb, 256_000, of))];
         Facet::new(li::title(of), &everyone(), spots, plots)
     };
     let rows = [Plot::Plane(&MEMORY, &HELD), Plot::Rows(&HELD), Plot::Rows(&WORST)];
     let mut facets = vec![facet(li::UNIFORM, &rows), facet(li::ZIPF, &rows[..1])];
-    if size.is_full {
+    if size.is_full() {
         let rest = [Distribution::Zipf(0.5), Distribution::Zipf(2.0)];
         facets.extend(rest.map(|of| facet(of, &rows[..1])));
     } else {
@@ -199,7 +204,7 @@ fn frontier(size: Size) -> Vec<Facet> {
     }
     facets.push(batches(size));
     facets.push(one_core(facet(li::UNIFORM, &[Plot::Rows(&HELD), Plot::Rows(&WORST)])));
-    let units = size.pick(&[Unit::Line, Unit::Page][..], Unit::ALL);
+    let units = size.cut(&[Unit::Line, Unit::Page][..], Unit::ALL);
     facets.extend(units.iter().map(|&unit| {
         let facet = facet(li::UNIFORM, &[Plot::Rows(&HELD)]).with_unit(unit);
         Facet { title: format!("uniform, unit of a {}", unit.name()), ..facet }
@@ -209,7 +214,7 @@ fn frontier(size: Size) -> Vec<Facet> {
 
 /// Budgets of an eighth of the state and less.
 fn under_budget(size: Size) -> Vec<Facet> {
-    let mb = li::base_mb(size);
+    let mb = base_mb(size);
     let case = li::case(size, mb, 256_000, li::UNIFORM);
     let spot = |part: u64| {
         let budget_bytes = case.size_bytes / part;
@@ -233,7 +238,7 @@ fn one_core(facet: Facet) -> Facet {
 
 /// The same runs as the frontier's first facet.
 fn ticks(size: Size) -> Vec<Facet> {
-    let mb = li::base_mb(size);
+    let mb = base_mb(size);
     let spots = vec![(mb as f64, li::case(size, mb, 256_000, li::UNIFORM))];
     let algorithms = [FLOOR, "imprint", "fork", "naive"];
     let title = format!("uniform updates, {mb} MB");

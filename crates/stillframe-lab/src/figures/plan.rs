@@ -8,24 +8,46 @@ use super::metric::Metric;
 use crate::case::Case;
 use crate::check;
 
+/// What is cut of the papers' parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Idle time, points and the state: minutes.
+    Quick,
+    /// Idle time and points; the state has the papers' size: hours.
+    Large,
+    /// Nothing: days.
+    Full,
+}
+
 /// How large the runs are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// The papers' own parameters, not the scaled ones.
-    pub is_full: bool,
+    /// What is cut.
+    pub scale: Scale,
     /// Divides sizes and updates; 1 but in tests.
     pub shrink: u64,
 }
 
 impl Size {
     /// Scaled so that all figures take minutes.
-    pub const QUICK: Self = Self { is_full: false, shrink: 1 };
+    pub const QUICK: Self = Self { scale: Scale::Quick, shrink: 1 };
     /// The papers' own parameters.
-    pub const FULL: Self = Self { is_full: true, shrink: 1 };
+    pub const FULL: Self = Self { scale: Scale::Full, shrink: 1 };
 
-    /// One of two, by size.
-    pub(super) fn pick<T>(self, quick: T, full: T) -> T {
-        if self.is_full { full } else { quick }
+    /// One of three, by scale.
+    pub(super) fn pick<T>(self, quick: T, large: T, full: T) -> T {
+        match self.scale {
+            Scale::Quick => quick,
+            Scale::Large => large,
+            Scale::Full => full,
+        }
+    }
+    /// One of two: what takes time is cut at both smaller scales.
+    pub(super) fn cut<T>(self, cut: T, full: T) -> T {
+        if self.is_full() { full } else { cut }
+    }
+    pub(super) fn is_full(self) -> bool {
+        self.scale == Scale::Full
     }
 }
 
@@ -192,9 +214,9 @@ const IMAGE_S_PER_BYTE: f64 = 1e-9;
 /// A command of ours as people type it.
 #[must_use]
 pub fn command(arguments: &[&str], size: Size) -> String {
-    let full = if size.is_full { " --full" } else { "" };
+    let of_scale = size.pick("", " --large", " --full");
     let scale = if size.shrink > 1 { format!(" --scale {}", size.shrink) } else { String::new() };
-    format!("stillframe lab {}{full}{scale}", arguments.join(" "))
+    format!("stillframe lab {}{of_scale}{scale}", arguments.join(" "))
 }
 
 #[cfg(test)]
@@ -234,7 +256,7 @@ mod tests {
         let case = Case::default();
         let larger = Case { size_bytes: case.size_bytes * 4, ..case.clone() };
         assert!(estimate_s(&larger) > estimate_s(&case) && estimate_s(&case) > 0.5);
-        let small = shrunk(case, Size { is_full: false, shrink: 1000 });
+        let small = shrunk(case, Size { shrink: 1000, ..Size::QUICK });
         assert!(estimate_s(&small) < 0.3);
     }
 }

@@ -55,7 +55,7 @@ fn counts_of(name: &str, size: Size) -> Result<Vec<f64>, String> {
     let updates = (UPDATES / size.shrink.max(1)).max(100);
     let run = |ticks: u64| {
         counted(&Case {
-            size_bytes: (size.pick(8_000_000, 200_000_000) / size.shrink.max(1)).max(64_000),
+            size_bytes: (size.cut(8_000_000, 200_000_000) / size.shrink.max(1)).max(64_000),
             updates_per_tick: updates,
             tick_ms: 0, // the items are drawn before the first tick
             ticks,

@@ -51,8 +51,8 @@ struct Found {
 
 /// Begin, updates and queries by number of query threads.
 pub(super) fn on_images(size: Size) -> Result<Vec<Panel>, String> {
-    let mb = size.pick(256, 2048) / usize::try_from(size.shrink).unwrap_or(1).clamp(1, 64);
-    let (images, each_ms) = size.pick((6, 50), (10, 400));
+    let mb = size.pick(256, 1024, 2048) / usize::try_from(size.shrink).unwrap_or(1).clamp(1, 64);
+    let (images, each_ms) = size.pick((6, 50), (6, 200), (10, 400));
     let each = Duration::from_millis(if size.shrink > 1 { 5 } else { each_ms });
     let extent = Extent { words: mb << 17, images, each };
     let cores = allowed_cores().len().max(2);

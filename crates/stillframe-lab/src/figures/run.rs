@@ -30,6 +30,8 @@ pub const FULL_ROUNDS: u32 = 3;
 pub const MOST_ROUNDS: u32 = 6;
 /// Longest time of those further rounds in the scaled set.
 const QUICK_FURTHER_S: f64 = 240.0;
+/// The same with states of the papers' size.
+const LARGE_FURTHER_S: f64 = 1200.0;
 
 /// The plan of a run.
 #[derive(Debug)]
@@ -87,10 +89,10 @@ impl Plan {
     pub fn up_to(self, most: u32) -> Self {
         Self { most: most.max(self.rounds), ..self }
     }
-    /// Seconds that further rounds may take if the first ones took `first_s`: as long again, scaled
-    /// not above some minutes.
+    /// Seconds that further rounds may take if the first ones took `first_s`: as long again, or
+    /// some minutes where the figures are cut down.
     fn further_s(&self, first_s: f64) -> f64 {
-        let longest_s = if self.size.is_full { f64::INFINITY } else { QUICK_FURTHER_S };
+        let longest_s = self.size.pick(QUICK_FURTHER_S, LARGE_FURTHER_S, f64::INFINITY);
         if self.most > self.rounds { first_s.min(longest_s) } else { 0.0 }
     }
     /// Seconds that it takes at most with further rounds, about.
@@ -489,7 +491,7 @@ mod tests {
     fn a_figure_that_fails_is_named_and_the_others_go_on() {
         let out = tempfile::tempdir().expect("a folder");
         let other = figures::find("async-fork-11").expect("known");
-        let plan = Plan::new(&[&BROKEN, other], Size { is_full: false, shrink: 100 }, 1).up_to(2);
+        let plan = Plan::new(&[&BROKEN, other], Size { shrink: 100, ..Size::QUICK }, 1).up_to(2);
         let finished = plan.run(out.path(), "lab all", &mut |_| ()).expect("it goes on");
         let [broken, other] = &finished.report.figures[..] else { panic!("two figures") };
         let Outcome::Untestable(why) = &broken.verdicts[0].outcome else { panic!("{broken:?}") };

@@ -404,19 +404,19 @@ fn under_redis(it: View<'_>, at: At) -> Judgement {
 }
 
 fn records(size: Size, plots: &[Plot]) -> Facet {
-    let counts: &[u64] = size.pick(&[15, 60], &[1000, 2000, 4000, 8000]);
+    let counts: &[u64] = size.pick(&[15, 60], &[250, 1000], &[1000, 2000, 4000, 8000]);
     let spot = |&thousands: &u64| (thousands as f64, ycsb(size, thousands * 1000, 1));
     Facet::new("updates 0.1", ALL, counts.iter().map(spot).collect(), plots)
 }
 
 fn shares(size: Size, plots: &[Plot]) -> Facet {
-    let tenths: &[u32] = size.pick(&[1, 5], &[1, 2, 3, 4, 5]);
-    let count = size.pick(60_000, 4_000_000);
+    let tenths: &[u32] = size.cut(&[1, 5], &[1, 2, 3, 4, 5]);
+    let count = size.pick(60_000, 1_000_000, 4_000_000);
     let spot = |&share: &u32| (f64::from(share) / 10.0, ycsb(size, count, share));
     let title = format!("{}k records", count / 1000);
     // Scaled, without valkey-server, at which no rule looks.
     let few = [FLOOR, REDIS, FORK, HG, PB, IMPRINT];
-    Facet::new(title, size.pick(&few[..], ALL), tenths.iter().map(spot).collect(), plots)
+    Facet::new(title, size.cut(&few[..], ALL), tenths.iter().map(spot).collect(), plots)
 }
 
 fn ycsb(size: Size, keys: u64, write_tenths: u32) -> Case {
@@ -431,8 +431,8 @@ fn ycsb(size: Size, keys: u64, write_tenths: u32) -> Case {
             value_size: 100,
             clients: 50,
             rate: 10_000,
-            pass_ms: size.pick(1000, 40_000),
-            every_ms: size.pick(400, 10_000),
+            pass_ms: size.pick(1000, 8000, 40_000),
+            every_ms: size.pick(400, 4000, 10_000),
             full_speed: true,
             rewrite: false,
         },
@@ -449,9 +449,9 @@ fn writes(size: Size, mb: u64) -> Service {
         keys: mb * 1000,
         value_size: 1024,
         clients: 50,
-        rate: size.pick(20_000, 50_000),
-        pass_ms: size.pick(1000, 40_000),
-        every_ms: size.pick(400, 10_000),
+        rate: size.cut(20_000, 50_000),
+        pass_ms: size.pick(1000, 8000, 40_000),
+        every_ms: size.pick(400, 4000, 10_000),
         full_speed: false,
         rewrite: false,
     }
@@ -459,11 +459,11 @@ fn writes(size: Size, mb: u64) -> Service {
 
 /// The size at which other things than size are swept: there 8 GB.
 fn fixed_mb(size: Size) -> u64 {
-    size.pick(30, 4000)
+    size.pick(30, 1000, 4000)
 }
 
 fn by_size(size: Size, title: &str, plots: &[Plot], of: impl Fn(Service) -> Service) -> Facet {
-    let sizes: &[u64] = size.pick(&[15, 60], &[500, 1000, 2000, 4000, 8000]);
+    let sizes: &[u64] = size.pick(&[15, 60], &[250, 1000], &[500, 1000, 2000, 4000, 8000]);
     let spot = |&mb: &u64| (mb as f64, case(size, of(writes(size, mb))));
     Facet::new(title, FORKS, sizes.iter().map(spot).collect(), plots)
 }
@@ -482,7 +482,7 @@ fn mixes(size: Size, plots: &[Plot]) -> Vec<Facet> {
         let service = Service { distribution, reads, ..writes(size, fixed_mb(size)) };
         (f64::from(reads), case(size, service))
     };
-    let servers = size.pick(FEW, FORKS);
+    let servers = size.cut(FEW, FORKS);
     let facet =
         |name| Facet::new(name, servers, [1, 10].map(|reads| mix(name, reads)).into(), plots);
     ["uniform", "gaussian"].map(facet).into()
@@ -492,9 +492,9 @@ fn clients(size: Size, plots: &[Plot]) -> Facet {
     let spot = |&clients: &usize| {
         (clients as f64, case(size, Service { clients, ..writes(size, fixed_mb(size)) }))
     };
-    let clients: &[usize] = size.pick(&[10, 500], &[10, 50, 100, 500]);
+    let clients: &[usize] = size.cut(&[10, 500], &[10, 50, 100, 500]);
     let spots = clients.iter().map(spot).collect();
-    Facet::new("SET", size.pick(FEW, FORKS), spots, plots)
+    Facet::new("SET", size.cut(FEW, FORKS), spots, plots)
 }
 
 /// A case of a server; in tests of function a small one.

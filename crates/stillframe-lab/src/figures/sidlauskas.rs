@@ -46,7 +46,10 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "state [MB]",
         facets: |size| vec![creation(size)],
         columns: &[&BEGIN_MS, &IMAGE],
-        direct: Some(Direct { seconds: |size| size.pick(8.0, 80.0), measure: queries::on_images }),
+        direct: Some(Direct {
+            seconds: |size| size.pick(8.0, 30.0, 80.0),
+            measure: queries::on_images,
+        }),
         tables: |_| Vec::new(),
         claims: &[
             Claim {
@@ -128,7 +131,7 @@ fn quiet(size: Size, mb: u64, threads: usize) -> Case {
 }
 
 fn sizes(size: Size) -> &'static [u64] {
-    size.pick(&[32, 128], &[32, 64, 128, 256, 512, 1024, 2048])
+    size.pick(&[32, 128], &[256, 1024], &[32, 64, 128, 256, 512, 1024, 2048])
 }
 
 fn by_threads(size: Size) -> Vec<Facet> {
@@ -158,16 +161,16 @@ fn creation(size: Size) -> Facet {
 }
 
 fn by_skew(size: Size) -> Vec<Facet> {
-    let skews: &[f64] = size.pick(&[0.0, 0.99, 2.0], &[0.0, 0.5, 0.8, 0.99, 1.2, 1.5, 2.0]);
+    let skews: &[f64] = size.cut(&[0.0, 0.99, 2.0], &[0.0, 0.5, 0.8, 0.99, 1.2, 1.5, 2.0]);
     let facet = |interval_ms: u64| {
         let spot = |&theta: &f64| {
             let uniform = theta == 0.0;
             let case = Case {
-                size_bytes: size.pick(64, 128) << 20,
+                size_bytes: size.pick(64, 128, 128) << 20,
                 item_bytes: 8,
                 updates_per_tick: 64_000,
                 tick_ms: 0,
-                ticks: size.pick(80, 4000),
+                ticks: size.pick(80, 400, 4000),
                 interval_ms,
                 distribution: if uniform {
                     Distribution::Uniform
@@ -181,7 +184,7 @@ fn by_skew(size: Size) -> Vec<Facet> {
             (theta, shrunk(case, size))
         };
         let names = ["none", "naive", "fork", "fork-huge", "imprint"];
-        let names = if size.is_full { &names[..] } else { &["naive", "fork", "imprint"] };
+        let names = if size.is_full() { &names[..] } else { &["naive", "fork", "imprint"] };
         let spots = skews.iter().map(spot).collect();
         let title = match interval_ms {
             0 => "one image after the other".to_owned(),
@@ -189,7 +192,7 @@ fn by_skew(size: Size) -> Vec<Facet> {
         };
         Facet::new(title, names, spots, &[Plot::Lines(&THROUGHPUT)])
     };
-    size.pick(&[0, 500][..], &[0, 250, 500, 1000, 2000]).iter().map(|&ms| facet(ms)).collect()
+    size.cut(&[0, 500][..], &[0, 250, 500, 1000, 2000]).iter().map(|&ms| facet(ms)).collect()
 }
 
 fn share_of_bandwidth(data: &Data<'_>) -> Judgement {

@@ -192,14 +192,14 @@ fn wait_for_save(client: &mut Client, mut look: impl FnMut()) -> Result<(), Stri
 }
 
 /// The cost of one image, and the marks that it may hold.
-struct Image {
+struct Taken {
     base_bytes: u64,
     peak_bytes: u64,
     bounds: Bounds,
 }
 
 /// One save under the load and the marks, with its memory.
-fn take_image(server: &Server, service: &Service, plan: &Plan) -> Result<Image, String> {
+fn take_image(server: &Server, service: &Service, plan: &Plan) -> Result<Taken, String> {
     let (signals, ended) = (Signals::default(), AtomicBool::new(false));
     let plan = Plan {
         duration: SAVE,
@@ -224,7 +224,7 @@ fn take_image(server: &Server, service: &Service, plan: &Plan) -> Result<Image, 
         let (base_bytes, peak_bytes, then) = watched?;
         // A log goes on after its rewrite; beside a dump a batch of marks may be on its way.
         let until = if service.rewrite { all } else { then + marks::BATCH };
-        Ok(Image { base_bytes, peak_bytes, bounds: Bounds { before, until } })
+        Ok(Taken { base_bytes, peak_bytes, bounds: Bounds { before, until } })
     })
 }
 
