@@ -1,0 +1,23 @@
+# libredis-perl: Pipelined requests, scripts, a transaction, a blocking pop and pub/sub.
+use strict;
+use warnings;
+use Redis;
+my $redis = Redis->new(server => "127.0.0.1:$ENV{REDIS_PORT}");
+my @got;
+$redis->set("k:$_", $_, sub { push @got, $_[0] }) for 1 .. 20;
+$redis->wait_all_responses;
+print scalar(@got), "\n";
+print join(",", $redis->eval("return {KEYS[1], ARGV[1], redis.call('INCR', KEYS[1])}", 1, "n", "x")), "\n";
+$redis->multi;
+$redis->rpush("l", "a", "b");
+$redis->incr("n");
+print join(",", $redis->exec), "\n";
+print join(",", $redis->blpop("l", 1)), "\n";
+my $other = Redis->new(server => "127.0.0.1:$ENV{REDIS_PORT}");
+my $heard;
+$other->subscribe("news", sub { $heard = "$_[1] $_[0]" });
+$redis->publish("news", "hello");
+$other->wait_for_messages(1) until $heard;
+print "$heard\n";
+eval { $redis->lpush("n", 1) };
+print $@ =~ /(WRONGTYPE[^,]*)/, "\n";
