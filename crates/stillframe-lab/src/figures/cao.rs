@@ -5,10 +5,12 @@
 //! exponent 0.5, 200 MB, a period of about 4 s, the writer of images turned off. What is measured
 //! is the time of the mutator above the floor, over one period. Here nothing of an image is read
 //! for four fifths of a period, so that whatever pays while an image is held pays as long as
-//! theirs did; the image is read in the last fifth. Scaled, state and period are a quarter, so
-//! that as large a share of the state is written in a period; a tick is 0.1 s of theirs, with most
-//! of the idle time cut. Against size, state and period are theirs: less state is below their
-//! range, where the copy of all of it is too cheap to be seen.
+//! theirs did. Then it is read at full speed, in some hundredth of the period: a reader that took
+//! the whole last fifth would be the paper's writer of images, which it had turned off.
+//!
+//! A tick is 0.1 s of theirs, with most of the idle time cut. `--quick` has a quarter of the state
+//! and of the period, so that as large a share of the state is written in a period; against size,
+//! the period is theirs. `--large` has the state and the period of the paper.
 
 use super::data::{Data, View};
 use super::judge::{At, Judgement, within};
@@ -47,7 +49,7 @@ fn of_period(size: Size, mb: u64, per_second: u64, (tick_ms, period): (u64, u64)
 }
 
 fn base_mb(size: Size) -> u64 {
-    size.pick(25, 200, 200)
+    size.pick(50, 200, 200)
 }
 
 fn rates(size: Size) -> &'static [u64] {
@@ -66,7 +68,7 @@ fn by_rate(size: Size, algorithms: &[&'static str]) -> Vec<Facet> {
 /// ticks of `tick_ms`.
 fn by_size(size: Size, base: u64, tick_ms: u64) -> Vec<Facet> {
     let sizes: &[u64] = size.pick(&[25, 50], &[200, 800], &[100, 200, 400, 800, 1600]);
-    let period = size.pick((tick_ms, 20), (4 * tick_ms, 40), (100, 40));
+    let period = size.pick((tick_ms, 40), (8 * tick_ms, 40), (100, 40));
     let spot = |&mb: &u64| (mb as f64, of_period(size, mb, base * mb / 200, period));
     let spots = sizes.iter().map(spot).collect();
     vec![Facet::new("objects by Zipf 0.5", BEST, spots, &[Plot::Lines(&OVERHEAD)])]
@@ -186,7 +188,7 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Cao et al. 2011, figure 6",
         title: "overhead against size, 0.08 % of the state updated a second",
         swept: "state [MB]",
-        facets: |size| by_size(size, 40_000, 10),
+        facets: |size| by_size(size, 40_000, 5),
         claims: &[Claim {
             text: "IPP has about a tenth of NS's overhead at every size (held: a fifth or less)",
             judge: |data| {
@@ -200,7 +202,7 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Cao et al. 2011, figure 7",
         title: "overhead against size, 2.56 % of the state updated a second",
         swept: "state [MB]",
-        facets: |size| by_size(size, 1_280_000, 25),
+        facets: |size| by_size(size, 1_280_000, 12),
         claims: &[
             Claim {
                 text: "NS is the best at every size",
