@@ -83,7 +83,14 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
     let program = std::env::current_exe().map_err(LabError::Spawn)?;
     // Its files are removed even if it is killed.
     let scratch = Scratch::new("round").map_err(LabError::Spawn)?;
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    if case.service.is_none() {
+        // The allocator of the binary, mimalloc, has pages as the case has them. By itself it takes
+        // pages of 2 MiB, for logs of before-images but not for the second copies of others, and
+        // in the figures of memory each thread counts as two or four megabytes.
+        command.env("MIMALLOC_ALLOW_THP", if case.huge_pages { "1" } else { "0" });
+    }
+    let mut child = command
         .args(["lab", "case"])
         .env("TMPDIR", scratch.path())
         .stdin(Stdio::piped())
