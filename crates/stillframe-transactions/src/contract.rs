@@ -70,6 +70,15 @@ pub trait Records {
     /// # Errors
     /// Ends the capture.
     fn record(&mut self, record: usize, words: Option<&[u64]>) -> Result<(), Self::Error>;
+
+    /// All records were pushed: the place to make the image last. Only an image of which this has
+    /// succeeded is kept; the next increment holds what an image that was not kept held.
+    ///
+    /// # Errors
+    /// Ends the capture.
+    fn finish(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// What is known of an algorithm.

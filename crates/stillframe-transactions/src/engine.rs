@@ -210,6 +210,12 @@ impl<A: Concurrent, J: Journal> Worker<'_, A, J> {
         unreachable!("a transaction runs again until it ends")
     }
 
+    /// Its number, which a [`Journal`] is told: below [`Settings::workers`].
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.index
+    }
+
     /// How often a transaction of this worker had to run again.
     #[must_use]
     pub fn conflicts(&self) -> u64 {
@@ -256,6 +262,7 @@ impl<A: Concurrent, J: Journal> Image<'_, A, J> {
     /// [`CaptureError`]. An increment that was not kept is part of the next one.
     pub fn capture<S: Records>(mut self, sink: &mut S) -> Result<(), CaptureError<S::Error>> {
         self.engine.core.state.capture(self.number, sink)?;
+        sink.finish()?;
         self.kept = true;
         Ok(())
     }

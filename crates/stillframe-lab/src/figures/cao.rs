@@ -12,6 +12,8 @@
 //! and of the period, so that as large a share of the state is written in a period; against size,
 //! the period is theirs. `--large` has the state and the period of the paper.
 
+use stillframe::Unit;
+
 use super::data::{Data, View};
 use super::judge::{At, Judgement, within};
 use super::metric::{BEGIN, MEAN, Metric, OVERHEAD, PEAK, SPIKE, WORST};
@@ -23,6 +25,8 @@ use crate::case::{Case, Distribution, FLOOR};
 const ZIGZAGS: &[&str] = &[FLOOR, "nzz", "izz", "pzz", "bazz"];
 const PING_PONGS: &[&str] = &[FLOOR, "npp-merge", "ipp-merge"];
 const BEST: &[&str] = &[FLOOR, "naive", "bacou", "bazz", "ipp-merge", "imprint"];
+/// Their Copy-on-Update copies lines; that of Li et al., which `bacou` stands for elsewhere, pages.
+const UNITS: &[(&str, Unit)] = &[("bacou", Unit::Line)];
 const RATE: &str = "updates per second";
 
 /// A workload at that many updates in a second of the paper's time.
@@ -48,6 +52,15 @@ fn of_period(size: Size, mb: u64, per_second: u64, (tick_ms, period): (u64, u64)
     shrunk(case, size)
 }
 
+fn facet(
+    title: &str,
+    algorithms: &[&'static str],
+    spots: Vec<(f64, Case)>,
+    plots: &[Plot],
+) -> Facet {
+    Facet::new(title, algorithms, spots, plots).with_own(UNITS)
+}
+
 fn base_mb(size: Size) -> u64 {
     size.pick(50, 200, 200)
 }
@@ -61,7 +74,7 @@ fn rates(size: Size) -> &'static [u64] {
 fn by_rate(size: Size, algorithms: &[&'static str]) -> Vec<Facet> {
     let spot = |&rate: &u64| (rate as f64, case(size, base_mb(size), rate));
     let spots = rates(size).iter().map(spot).collect();
-    vec![Facet::new("objects by Zipf 0.5", algorithms, spots, &[Plot::Lines(&OVERHEAD)])]
+    vec![facet("objects by Zipf 0.5", algorithms, spots, &[Plot::Lines(&OVERHEAD)])]
 }
 
 /// State of rising size, `base` updates a second at 200 MB and in proportion else; scaled, in
@@ -71,12 +84,12 @@ fn by_size(size: Size, base: u64, tick_ms: u64) -> Vec<Facet> {
     let period = size.pick((tick_ms, 40), (8 * tick_ms, 40), (100, 40));
     let spot = |&mb: &u64| (mb as f64, of_period(size, mb, base * mb / 200, period));
     let spots = sizes.iter().map(spot).collect();
-    vec![Facet::new("objects by Zipf 0.5", BEST, spots, &[Plot::Lines(&OVERHEAD)])]
+    vec![facet("objects by Zipf 0.5", BEST, spots, &[Plot::Lines(&OVERHEAD)])]
 }
 
 fn trace(size: Size, per_second: u64) -> Vec<Facet> {
     let spot = (per_second as f64, case(size, base_mb(size), per_second));
-    vec![Facet::new("one strip per algorithm", BEST, vec![spot], &[Plot::Strips])]
+    vec![facet("one strip per algorithm", BEST, vec![spot], &[Plot::Strips])]
 }
 
 fn by_page(size: Size) -> Vec<Facet> {
@@ -84,7 +97,7 @@ fn by_page(size: Size) -> Vec<Facet> {
         let spot =
             |rate: u64| (rate as f64, Case { huge_pages, ..case(size, base_mb(size), rate) });
         let spots = [320_000, 1_280_000].map(spot).into();
-        Facet::new(title, BEST, spots, &[Plot::Lines(&OVERHEAD)])
+        self::facet(title, BEST, spots, &[Plot::Lines(&OVERHEAD)])
     };
     [("4 KiB pages", false), ("2 MiB pages", true)].map(facet).into()
 }

@@ -267,7 +267,8 @@ const CAUSES: &[Line] = &[
         cause(
             Origin::Substitution,
             "at 12 to 50 MB a constant of some 0.5 ms is as much as the page table's share.",
-            "measured (lab figure async-fork-3 --full): 8.5 ms at 1 GB and 83.6 ms at 8 GB.",
+            "measured (lab figure li-19 --large), where it holds: 6.1, 9.8 and 17.6 ms at 250, 500 \
+             and 1000 MB.",
         ),
     ),
     ("li-23", "with fork it grows", cause(Origin::Substitution, SMALL_FORK, FORK_ALONE)),
@@ -332,6 +333,36 @@ const CAUSES: &[Line] = &[
             Origin::Substitution,
             "one lock at the first touch of a page, and flags of words, as in li-10.",
             LOCK_FREE,
+        ),
+    ),
+    (
+        "cao-4",
+        "IPP has about a sixth",
+        cause(
+            Origin::Machine,
+            "NPP misses the caches three times an update and IPP once, as there; a processor of \
+             today waits for the misses of several updates at once.",
+            "counted: cao-t2. Measured (lab figure cao-4 --large): 2.6 to 6.5 times.",
+        ),
+    ),
+    (
+        "cao-5",
+        "NS is flat",
+        cause(
+            Origin::Machine,
+            "begin, the copy itself, takes the same at each rate; what comes on top are updates \
+             that miss the caches after the copy went through them.",
+            "the column begin of this figure.",
+        ),
+    ),
+    (
+        "cao-8",
+        "peaks",
+        cause(
+            Origin::Substitution,
+            "a step writes as many updates as theirs into a quarter of the state.",
+            "measured (lab figure cao-8 --large), where it holds: NS 27 ms, BACOU 8.5, BAZZ 5.1, \
+             IPP 2.3.",
         ),
     ),
     (

@@ -62,6 +62,8 @@ pub struct Facet {
     pub spots: Vec<(f64, Case)>,
     /// The unit of all, if it is not each algorithm's own.
     pub unit: Option<Unit>,
+    /// Units of algorithms that another paper has with others than the one that published them.
+    pub own: &'static [(&'static str, Unit)],
     /// What is drawn of it.
     pub plots: Vec<Plot>,
 }
@@ -91,13 +93,18 @@ impl Facet {
         plots: &[Plot],
     ) -> Self {
         let (algorithms, plots) = (algorithms.to_vec(), plots.to_vec());
-        Self { title: title.into(), algorithms, spots, unit: None, plots }
+        Self { title: title.into(), algorithms, spots, unit: None, own: &[], plots }
     }
     /// The same with that unit for all, those left out that cannot have it. Otherwise each
     /// algorithm has the unit that it was published with, the first of its registry line.
     #[must_use]
     pub fn with_unit(self, unit: Unit) -> Self {
         Self { unit: Some(unit), ..self }
+    }
+    /// The same with these units for these algorithms.
+    #[must_use]
+    pub fn with_own(self, own: &'static [(&'static str, Unit)]) -> Self {
+        Self { own, ..self }
     }
     /// The case of an algorithm at the spot of that number.
     ///
@@ -114,7 +121,10 @@ impl Facet {
         let unit = match self.unit {
             Some(unit) if units.contains(&unit) => unit,
             Some(unit) => return Err(format!("has no unit of a {}", unit.name())),
-            None => info.map_or(Unit::Word, |info| published(info.units, case.item_bytes)),
+            None => match self.own.iter().find(|(name, _)| *name == algorithm) {
+                Some((_, unit)) => *unit,
+                None => info.map_or(Unit::Word, |info| published(info.units, case.item_bytes)),
+            },
         };
         // The floor has no units: one run is the floor of all.
         let unit = if info.is_none() { Unit::Word } else { unit };
