@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use stillframe::Algorithm;
+use stillframe::algorithms::fork::ForkHuge;
+
 use crate::case::Case;
 use crate::error::LabError;
 use crate::record::Record;
@@ -84,11 +87,11 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
     // Its files are removed even if it is killed.
     let scratch = Scratch::new("round").map_err(LabError::Spawn)?;
     let mut command = Command::new(program);
-    if case.service.is_none() {
-        // The allocator of the binary, mimalloc, has pages as the case has them. By itself it takes
-        // pages of 2 MiB, for logs of before-images but not for the second copies of others, and
-        // in the figures of memory each thread counts as two or four megabytes.
-        command.env("MIMALLOC_ALLOW_THP", if case.huge_pages { "1" } else { "0" });
+    if case.service.is_none() && !case.huge_pages && case.algorithm != ForkHuge::INFO.name {
+        // The allocator of the binary, mimalloc, takes pages of 2 MiB by itself, for logs of
+        // before-images but not for the second copies of others, and in the figures of memory
+        // each thread counts as two or four megabytes. This turns them off for the process.
+        command.env("MIMALLOC_ALLOW_THP", "0");
     }
     let mut child = command
         .args(["lab", "case"])
