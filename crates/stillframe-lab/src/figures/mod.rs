@@ -23,6 +23,7 @@ mod queries;
 pub mod run;
 mod served;
 mod sidlauskas;
+mod transactions;
 
 use data::Data;
 use judge::Judgement;
@@ -96,6 +97,7 @@ pub struct Claim {
 pub fn all() -> Vec<&'static Figure> {
     let papers = [
         li::FIGURES,
+        transactions::FIGURES,
         served::LI,
         cao::FIGURES,
         async_fork::FIGURES,
@@ -177,7 +179,7 @@ mod tests {
     fn every_figure_asked_for_is_there_and_can_be_planned() {
         for (paper, numbers) in [
             ("li", &["10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "t2"][..]),
-            ("li", &["21", "22", "23", "24", "25"]),
+            ("li", &["20", "21", "22", "23", "24", "25"]),
             ("cao", &["3", "4", "5", "6", "7", "8", "9", "14", "t2"]),
             ("async-fork", &["3", "4", "5", "11", "12", "13", "17", "19", "21"]),
             ("sidlauskas", &["1", "2", "3", "4"]),
@@ -200,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_set_ends_within_26_minutes_with_all_further_rounds() {
+    fn the_quick_set_ends_within_28_minutes_with_all_further_rounds() {
         let plan = run::Plan::new(&all(), Size::QUICK, run::QUICK_ROUNDS).up_to(run::MOST_ROUNDS);
-        assert!(plan.longest_s() < 26.0 * 60.0, "{}", plan.text());
+        assert!(plan.longest_s() < 28.0 * 60.0, "{}", plan.text());
     }
 
     #[test]
