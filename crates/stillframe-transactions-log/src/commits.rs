@@ -114,7 +114,12 @@ impl Commits {
     pub(crate) fn wait(&self, sequence: u64) -> Result<(), stillframe_durability::Error> {
         let Some(handle) = self.with_log(Log::handle) else { return Ok(()) };
         // Not under the lock: a log that failed is changed meanwhile.
-        handle.wait_durable(sequence).inspect_err(|error| self.fail(error))
+        handle.wait_durable(sequence).inspect_err(|error| {
+            // A ticket of another state says nothing of this log.
+            if !matches!(error, stillframe_durability::Error::NoSuchRecord { .. }) {
+                self.fail(error);
+            }
+        })
     }
 }
 

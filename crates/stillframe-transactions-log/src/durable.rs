@@ -246,7 +246,7 @@ impl Keeper {
         let Options { log, application, accepts_loss } = options;
         let shape = manifest.shape;
         let commits = engine.journal();
-        let mut worker = engine.worker().unwrap_or_else(|error| unreachable!("{error}"));
+        let mut worker = engine.worker()?;
         let mut put = |record: usize, words: Option<&[u64]>| {
             let done = worker.run(|tx| {
                 match words {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stillframe_transactions::{CreateError, ImageError, Shape};
+use stillframe_transactions::{CreateError, ImageError, NoWorker, Shape};
 
 /// A state could not be opened, or a checkpoint not be made. What was durable before still is.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,9 @@ pub enum Error {
     /// No memory for the state.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// An engine without workers can apply no log.
+    #[error(transparent)]
+    NoWorker(#[from] NoWorker),
     /// The directory holds something else.
     #[error("{} is not empty and holds no state of transactions; name another directory", directory.display())]
     NotOurs {

@@ -271,6 +271,57 @@ const CAUSES: &[Line] = &[
              and 1000 MB.",
         ),
     ),
+    ("li-22", "with fork it grows", cause(Origin::Substitution, SMALL_FORK, FORK_ALONE)),
+    (
+        "async-fork-4",
+        "with fork that of snapshot queries grows",
+        cause(Origin::Substitution, SMALL_FORK, FORK_ALONE),
+    ),
+    (
+        "async-fork-5",
+        "with fork the longest snapshot query grows",
+        cause(Origin::Substitution, SMALL_FORK, FORK_ALONE),
+    ),
+    ("async-fork-19", "with fork it falls", cause(Origin::Substitution, SMALL_FORK, FORK_ALONE)),
+    (
+        "li-23",
+        "with Hourglass and Piggyback it stays",
+        cause(
+            Origin::Machine,
+            "server, save and generator share two cores: the longest query of the null server, \
+             which saves nothing, varies by as much.",
+            "the row 'none' of this figure.",
+        ),
+    ),
+    (
+        "li-25",
+        "a dump is linear",
+        cause(
+            Origin::Substitution,
+            "a dump of 15,000 records takes some 50 ms, of which starting and syncing it are a \
+             constant part.",
+            "the rows of this figure; li-25 --large not yet run.",
+        ),
+    ),
+    (
+        "cao-3",
+        "BAZZ is the best",
+        cause(
+            Origin::Machine,
+            "BAZZ has the fewest misses, two flags of a byte beside both copies of a unit; a \
+             processor of today waits for several misses of other layouts at once.",
+            "counted: cao-t2; lab figure cao-3 --large not yet run.",
+        ),
+    ),
+    (
+        "cao-14",
+        "they do little",
+        cause(
+            Origin::Machine,
+            "the overhead of an image varies from round to round by more than the bound.",
+            "the spread of the rows of this figure.",
+        ),
+    ),
     ("li-23", "with fork it grows", cause(Origin::Substitution, SMALL_FORK, FORK_ALONE)),
     (
         "async-fork-17",

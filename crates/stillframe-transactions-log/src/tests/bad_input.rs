@@ -89,6 +89,22 @@ fn an_algorithm_without_images_has_a_log_alone() {
 }
 
 #[test]
+fn no_workers_and_foreign_tickets_are_told() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let said = refused(Bank::open(folder.path(), settings().workers(0), Options::default()));
+    assert!(said.contains("all 0 workers"), "{said}");
+    let [busy, idle] =
+        [(); 2].map(|()| open::<Imprint>(&SimulatedDisk::default()).expect("sound").0);
+    let mut worker = busy.worker().expect("it is alone");
+    let (_, ticket) = worker.submit(|tx| Ok::<_, Stop<()>>(tx.write(0, 0, 1)?)).expect("sound");
+    let said = idle.wait::<()>(ticket).expect_err("it has no such record").to_string();
+    assert!(said.contains("no record 1"), "{said}");
+    assert_eq!(idle.failure(), None);
+    transact(&mut idle.worker().expect("it is alone"), 0, 1).expect("nothing has failed");
+    busy.wait::<()>(ticket).expect("it is durable");
+}
+
+#[test]
 fn a_panic_harms_nobody_and_is_not_logged() {
     let disk = SimulatedDisk::default();
     let (bank, _) = open::<Imprint>(&disk).expect("sound");
