@@ -16,9 +16,18 @@ pub struct Commits {
     /// before any worker is there, so relaxed.
     base: AtomicU64,
     lanes: Box<[Mutex<Lane>]>,
-    /// Stored before `reason` is dropped, and taken back after a checkpoint was published.
+    /// Whether `failures` has a reason. Stored under its lock.
     has_failed: AtomicBool,
-    reason: Mutex<String>,
+    failures: Mutex<Failures>,
+}
+
+/// How the log has failed.
+#[derive(Debug, Default)]
+struct Failures {
+    /// Of the first one, until another log has what that one lacks.
+    reason: Option<String>,
+    /// How many calls have failed.
+    count: u64,
 }
 
 /// What one worker needs of its own.
@@ -48,7 +57,7 @@ impl Commits {
             base: AtomicU64::new(0),
             lanes: (0..workers).map(|_| Mutex::default()).collect(),
             has_failed: AtomicBool::new(false),
-            reason: Mutex::default(),
+            failures: Mutex::default(),
         }
     }
 
@@ -91,23 +100,37 @@ impl Commits {
         self.lane(worker).outcome
     }
 
-    /// No transaction runs until [`heal`](Self::heal).
-    pub(crate) fn fail(&self, error: &stillframe_durability::Error) {
-        let mut reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.has_failed.swap(true, Ordering::AcqRel) {
-            *reason = error.to_string();
-        }
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another log has what this one lacked.
-    pub(crate) fn heal(&self) {
-        self.has_failed.store(false, Ordering::Release);
+    /// No transaction runs until [`heal`](Self::heal).
+    fn fail(&self, error: &stillframe_durability::Error) {
+        let mut failures = self.failures();
+        failures.count += 1;
+        failures.reason.get_or_insert_with(|| error.to_string());
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// How many calls of a log have failed, if it is failing.
+    pub(crate) fn failed(&self) -> Option<u64> {
+        let failures = self.failures();
+        failures.reason.is_some().then_some(failures.count)
+    }
+
+    /// Another log has what that one lacked, unless more calls have failed since it was begun.
+    pub(crate) fn heal(&self, count: u64) {
+        let mut failures = self.failures();
+        if failures.count == count {
+            failures.reason = None;
+            self.has_failed.store(false, Ordering::Release);
+        }
     }
 
     /// Why no transaction runs.
     pub(crate) fn failure(&self) -> Option<String> {
         let has_failed = self.has_failed.load(Ordering::Acquire);
-        has_failed.then(|| self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        has_failed.then(|| self.failures().reason.clone()).flatten()
     }
 
     /// Waits until the records up to this one are durable.

@@ -99,6 +99,8 @@ struct Keeper {
     /// No image was published since the state was opened, so the first one is whole: all that was
     /// recovered was written since.
     is_fresh: bool,
+    /// Manifests whose publication has failed since, and that may be on the disk nevertheless.
+    in_doubt: Vec<Manifest>,
 }
 
 impl<A: Concurrent> Durable<A> {
@@ -123,9 +125,9 @@ impl<A: Concurrent> Durable<A> {
             return Err(Error::Shape { directory: directory.path().into(), found, wanted });
         }
         let engine = Engine::with_journal(settings, Commits::new(settings.workers))?;
-        let keeper = Keeper { directory, options, manifest, is_fresh: true };
+        let keeper = Keeper::new(directory, options, manifest);
         let recovery = keeper.recover(&engine, mutation)?;
-        manifest::clean(&keeper.directory, &keeper.manifest)?;
+        keeper.clean()?;
         let waits = keeper.options.log.policy == Policy::Always;
         Ok((Self { engine, waits, keeper: Mutex::new(keeper), mutation }, recovery))
     }
@@ -172,14 +174,37 @@ impl<A: Concurrent> Durable<A> {
     /// [`Error`]; the checkpoint before and the log since are as they were.
     pub fn checkpoint(&self) -> Result<Checkpoint, Error> {
         let keeper = &mut *self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let commits = self.engine.journal();
+        let mut next = keeper.manifest.clone();
+        let failed = commits.failed();
+        let taken = self.take(keeper, commits, &mut next, failed.is_some());
+        if taken.is_err() {
+            // What is half written must not fill the disk. If this fails, the next one tries again.
+            let _ = keeper.clean();
+        }
+        let number = taken?;
+        let position = next.position;
+        (keeper.manifest, keeper.is_fresh) = (next, false);
+        keeper.in_doubt.clear();
+        if let Some(count) = failed {
+            commits.heal(count);
+        }
+        Ok(Checkpoint { number, position, left: keeper.tidy().err() })
+    }
+
+    /// Writes and publishes the image that `next` is then the manifest of; returns its number.
+    fn take(
+        &self,
+        keeper: &mut Keeper,
+        commits: &Commits,
+        next: &mut Manifest,
+        failed: bool,
+    ) -> Result<u64, Error> {
         if A::INFO.image == Completeness::Nothing {
             return Err(Error::NoImages { name: A::INFO.name });
         }
-        let commits = self.engine.journal();
-        let mut next = keeper.manifest.clone();
-        let failed = commits.failure().is_some();
         if failed {
-            keeper.begin_log(commits, &mut next)?;
+            keeper.begin_log(commits, next)?;
         }
         let end = || commits.with_log(Log::last).unwrap_or_default() + 1;
         next.position = end();
@@ -188,27 +213,24 @@ impl<A: Concurrent> Durable<A> {
             next.position = end();
         }
         let number = commits.number(image.number());
-        let Keeper { directory, options, is_fresh, .. } = keeper;
+        let Keeper { directory, options, is_fresh, in_doubt, .. } = keeper;
+        if A::INFO.image == Completeness::Full || *is_fresh {
+            next.images.clear();
+        }
         let writer =
             image::Writer::create(directory, image::CAPTURED, number, &options.application)?;
-        let is_increment = A::INFO.image == Completeness::Increment && !*is_fresh;
-        let position = next.position;
-        let publish = Publish { writer: Some(writer), directory, next: &mut next, commits };
-        let mut sink = Sink { publish, is_increment, mutation: self.mutation };
+        let mutation = self.mutation;
+        let mut sink =
+            Publication { writer: Some(writer), directory, next, in_doubt, commits, mutation };
         match image.capture(&mut sink) {
             Ok(()) => {}
             Err(CaptureError::Sink(error)) => return Err(error),
             Err(_) => return Err(Error::Memory),
         }
-        let Sink { publish, .. } = sink;
-        if self.mutation.is(Mutant::KeepsUnpublished) {
-            publish.end(is_increment)?;
+        if mutation.is(Mutant::KeepsUnpublished) {
+            sink.publish()?;
         }
-        (keeper.manifest, keeper.is_fresh) = (next, false);
-        if failed {
-            commits.heal();
-        }
-        Ok(Checkpoint { number, position, left: keeper.tidy().err() })
+        Ok(number)
     }
 
     /// Why no transaction runs, if the log has failed; a [checkpoint](Self::checkpoint) ends that.
@@ -236,6 +258,10 @@ fn first(directory: &Directory, shape: Shape) -> Result<Manifest, Error> {
 }
 
 impl Keeper {
+    fn new(directory: Directory, options: Options, manifest: Manifest) -> Self {
+        Self { directory, options, manifest, is_fresh: true, in_doubt: Vec::new() }
+    }
+
     /// Reads images and log into the engine, whose commits go into the log from then on.
     fn recover<A: Concurrent>(
         &self,
@@ -318,67 +344,61 @@ impl Keeper {
         Ok(())
     }
 
-    /// Merges images if they are many, and removes what the manifest does not need.
+    /// Removes what no manifest needs that may be on the disk.
+    fn clean(&self) -> Result<(), Error> {
+        let known = || [&self.manifest].into_iter().chain(&self.in_doubt);
+        manifest::clean(&self.directory, |name| known().any(|manifest| manifest.needs(name)))
+    }
+
+    /// Merges images if they are many, and lets go of the log below the position.
     fn tidy(&mut self) -> Result<(), Error> {
-        let Self { directory, manifest, options, .. } = self;
+        let Self { directory, manifest, options, in_doubt, .. } = self;
         if manifest.images.len() > IMAGES_MAX {
             let Manifest { shape, images, .. } = manifest;
             let merged = image::merge(directory, images, *shape, &options.application)?;
             let next = Manifest { images: vec![merged], ..manifest.clone() };
-            next.publish(directory)?;
+            next.publish(directory).inspect_err(|_| in_doubt.push(next.clone()))?;
             *manifest = next;
         }
-        manifest::clean(directory, manifest)?;
+        self.clean()?;
+        let Self { directory, manifest, .. } = self;
         Ok(Log::remove_below(directory.below(&manifest.log_name())?, manifest.position)?)
     }
 }
 
-/// What ends a checkpoint.
-struct Publish<'a> {
+/// Takes the records of an image, and publishes it: only then does an increment count as kept.
+struct Publication<'a> {
     writer: Option<image::Writer>,
     directory: &'a Directory,
     next: &'a mut Manifest,
+    in_doubt: &'a mut Vec<Manifest>,
     commits: &'a Commits,
-}
-
-impl Publish<'_> {
-    fn end(mut self, is_increment: bool) -> Result<(), Error> {
-        self.run(is_increment)
-    }
-
-    fn run(&mut self, is_increment: bool) -> Result<(), Error> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
-        let part = writer.finish(self.directory)?;
-        if !is_increment {
-            self.next.images.clear();
-        }
-        self.next.images.push(part);
-        // What the log has below the position is on the disk, so that its loss would be noticed.
-        self.commits.wait(self.next.position - 1)?;
-        self.next.publish(self.directory)
-    }
-}
-
-/// Takes the records of an image, and publishes it: only then does an increment count as kept.
-struct Sink<'a> {
-    publish: Publish<'a>,
-    is_increment: bool,
     mutation: Mutation,
 }
 
-impl Records for Sink<'_> {
+impl Publication<'_> {
+    fn publish(&mut self) -> Result<(), Error> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        self.next.images.push(writer.finish(self.directory)?);
+        // What the log has below the position is on the disk, so that its loss would be noticed.
+        self.commits.wait(self.next.position - 1)?;
+        self.next.publish(self.directory).inspect_err(|_| self.in_doubt.push(self.next.clone()))
+    }
+}
+
+impl Records for Publication<'_> {
     type Error = Error;
     fn record(&mut self, record: usize, words: Option<&[u64]>) -> Result<(), Error> {
-        match &mut self.publish.writer {
+        match &mut self.writer {
             Some(writer) => writer.record(record, words),
             None => Ok(()),
         }
     }
     fn finish(&mut self) -> Result<(), Error> {
-        if self.mutation.is(Mutant::KeepsUnpublished) {
-            return Ok(());
+        match self.mutation.is(Mutant::KeepsUnpublished) {
+            true => Ok(()),
+            false => self.publish(),
         }
-        self.publish.run(self.is_increment)
     }
 }
 

@@ -117,10 +117,10 @@ impl Manifest {
 }
 
 /// Removes what an unfinished checkpoint has left, and what the last one made needless.
-pub(crate) fn clean(directory: &Directory, manifest: &Manifest) -> Result<(), Error> {
+pub(crate) fn clean(directory: &Directory, needed: impl Fn(&str) -> bool) -> Result<(), Error> {
     for name in directory.names()? {
         let is_ours = ["log-", "image-", "merged-"].iter().any(|start| name.starts_with(start));
-        if is_ours && !manifest.needs(&name) {
+        if is_ours && !needed(&name) {
             remove(directory, &name)?;
         }
     }

@@ -113,3 +113,38 @@ fn each_call_may_fail() {
     }
     for_all!(body, &mut Random::new("each call"));
 }
+
+/// What is half written goes, so that a full disk has room again; a merge that failed is tried
+/// again.
+#[test]
+fn failed_checkpoints_leave_nothing_behind() {
+    fn body<A: Concurrent>(_: &mut Random) {
+        let (disk, ledger) = (SimulatedDisk::default(), Ledger::default());
+        let (bank, _) = open::<A>(&disk).expect("the disk is sound");
+        let mut worker = bank.worker().expect("it is alone");
+        let count = || {
+            let names = disk.platter().names_in("").expect("the directory");
+            let of = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
+            (of("log-"), of("image-") + of("merged-"))
+        };
+        for n in 1..60 {
+            ledger.tried[0].store(n, Ordering::Relaxed);
+            disk.fail_at(disk.calls() + n, Fault::DISK_FULL);
+            let _ = transact(&mut worker, 0, n);
+            let _ = bank.checkpoint();
+            let (logs, images) = count();
+            assert!(logs <= 3 && images <= 11, "{n}: {logs} logs, {images} images");
+            disk.fail_at(u64::MAX, Fault::IO);
+            bank.checkpoint().expect("the disk has room again");
+        }
+        disk.fail_at(u64::MAX, Fault::IO);
+        for _ in 0..2 {
+            assert!(bank.checkpoint().expect("the disk is sound").left.is_none());
+        }
+        let (logs, images) = count();
+        assert!(logs == 1 && images <= 9, "{logs} logs, {images} images");
+        drop(worker);
+        judge(&bank, &ledger).expect("all that was tried was retried in memory");
+    }
+    for_all!(body, &mut Random::new("left"));
+}
