@@ -18,7 +18,10 @@ pub enum Error {
     #[error(transparent)]
     NoWorker(#[from] NoWorker),
     /// The directory holds something else.
-    #[error("{} is not empty and holds no state of transactions; name another directory", directory.display())]
+    #[error(
+        "{} is not empty and holds no state of transactions; name another directory",
+        directory.display()
+    )]
     NotOurs {
         /// The directory.
         directory: PathBuf,
