@@ -28,40 +28,45 @@ use crate::table::{Table, filled, words};
 const NONE: u64 = u64::MAX;
 /// Set beside an entry's record if that was present.
 const PRESENT: u64 = 1 << 63;
-/// Entries of the first chunk of an arena; each further one has twice as many.
-const FIRST: usize = if cfg!(any(feature = "loom", feature = "shuttle")) { 2 } else { 256 };
+/// Bytes of a chunk of an arena, about: a commit that needs another one waits while the chunk is
+/// cleared.
+const CHUNK_BYTES: usize =
+    if cfg!(any(feature = "loom", feature = "shuttle")) { 1 } else { 1 << 16 };
 /// Records captured between two publications of the cursor.
 const STRIDE: usize = if cfg!(any(feature = "loom", feature = "shuttle")) { 1 } else { 64 };
 
 /// The before-images of one worker: number of the image, record, words.
 #[derive(Debug)]
 struct Arena {
-    chunks: [OnceLock<Box<[AtomicU64]>>; 32],
+    /// Room for every record, in chunks of so many entries as a power of two.
+    chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    chunk_bits: u32,
     /// The image for which entries are saved, and how many: for the worker alone.
     image: AtomicU64,
     used: AtomicU32,
 }
 
 impl Arena {
-    fn new() -> Self {
-        Self {
-            chunks: [const { OnceLock::new() }; 32],
+    fn new(shape: Shape) -> Result<Self, CreateError> {
+        let entry_bytes = shape.words.saturating_add(2).saturating_mul(size_of::<u64>());
+        let chunk_bits = (CHUNK_BYTES / entry_bytes).max(2).ilog2();
+        Ok(Self {
+            chunks: filled(shape.records.div_ceil(1 << chunk_bits), OnceLock::new)?,
+            chunk_bits,
             image: AtomicU64::new(NONE),
             used: AtomicU32::new(0),
-        }
+        })
     }
 
     /// The chunk of an entry and its number there.
-    fn place(entry: u32) -> (usize, usize) {
-        let nth = entry as usize / FIRST + 1;
-        let chunk = nth.ilog2() as usize;
-        (chunk, entry as usize - ((1 << chunk) - 1) * FIRST)
+    fn place(&self, entry: u32) -> (usize, usize) {
+        ((entry >> self.chunk_bits) as usize, (entry & ((1 << self.chunk_bits) - 1)) as usize)
     }
 
     /// The words of an entry that has been saved.
     fn get(&self, entry: u32, width: usize) -> Option<&[AtomicU64]> {
-        let (chunk, nth) = Self::place(entry);
-        self.chunks[chunk].get().map(|chunk| &chunk[nth * (width + 2)..][..width + 2])
+        let (chunk, nth) = self.place(entry);
+        self.chunks.get(chunk)?.get().map(|chunk| &chunk[nth * (width + 2)..][..width + 2])
     }
 
     /// Room for one more entry for `image`; `None` if there is no memory.
@@ -71,11 +76,10 @@ impl Arena {
             self.used.store(0, Ordering::Relaxed);
         }
         let entry = self.used.load(Ordering::Relaxed);
-        let chunk = Self::place(entry).0;
-        if self.chunks[chunk].get().is_none() {
-            let entries = FIRST.checked_shl(chunk as u32)?;
-            let room = words(entries.checked_mul(width + 2)?).ok()?;
-            self.chunks[chunk].get_or_init(|| room);
+        let chunk = self.chunks.get(self.place(entry).0)?;
+        if chunk.get().is_none() {
+            let room = words((width + 2).checked_mul(1 << self.chunk_bits)?).ok()?;
+            chunk.get_or_init(|| room);
         }
         self.used.store(entry + 1, Ordering::Relaxed);
         self.get(entry, width).map(|words| (entry, words))
@@ -173,10 +177,11 @@ impl Concurrent for Imprint {
         if shape.records > most || worker_bits > 31 {
             return Err(CreateError::Records { records: shape.records, workers, most });
         }
+        let arenas: Result<_, _> = (0..workers).map(|_| Arena::new(shape).map(Line)).collect();
         Ok(Self {
             table: Table::new(shape)?,
             heads: filled(shape.records, || AtomicU32::new(0))?,
-            arenas: filled(workers, || Line(Arena::new()))?,
+            arenas: arenas?,
             entry_bits,
             imaging: Line(AtomicU64::new(NONE)),
             cursor: AtomicU64::new(0),
