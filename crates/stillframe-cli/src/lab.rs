@@ -42,6 +42,10 @@ enum Command {
     /// Run one round: JSON of a case on standard input, of its record on standard output.
     #[command(hide = true)]
     Case,
+    /// Run transactions for a figure: JSON of the run on standard input, of what came of it on
+    /// standard output.
+    #[command(hide = true)]
+    Bank,
     /// Become a program that the kernel ends when its parent, the process of that number, is gone.
     #[command(hide = true)]
     Leash {
@@ -77,6 +81,10 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Command::Case => match stillframe_lab::case_from_stdin() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(2, &format_args!("lab case: {error}")),
+        },
+        Command::Bank => match stillframe_lab::bank_from_stdin() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(2, &format_args!("lab bank: {error}")),
         },
     }
 }

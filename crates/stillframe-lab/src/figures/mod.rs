@@ -29,6 +29,7 @@ use data::Data;
 use judge::Judgement;
 use metric::Metric;
 use plan::{Facet, Size};
+pub use transactions::bank_from_stdin;
 
 use crate::check;
 use crate::report::{Panel, Table, Whose};
