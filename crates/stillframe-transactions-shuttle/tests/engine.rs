@@ -129,6 +129,7 @@ fn mistakes_are_rejected() {
         ("imprint", Mutant::ImprintSavesAfterStore),
         ("imprint", Mutant::ImprintPublishesCursorEarly),
         ("imprint", Mutant::ImprintTrustsStaleHead),
+        ("imprint", Mutant::ImprintGivesChunksBack),
     ] {
         let found = catch_unwind(AssertUnwindSafe(|| {
             with(name, Explored(Deadlock::NoWait, Some(mutant), 20_000));

@@ -160,6 +160,11 @@ impl<A: Concurrent, J: Journal> Engine<A, J> {
         Ok(Image { engine: self, number, kept: false })
     }
 
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> &A {
+        &self.core.state
+    }
+
     fn free(&self) -> impl std::ops::DerefMut<Target = Vec<usize>> {
         // A push or a pop that panicked left the list as it was.
         self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -33,6 +33,8 @@ stillframe::mutants! { pub when feature = "mutants";
     ImprintPublishesCursorEarly,
     /// Imprint: a before-image of an older image is taken for one of this image.
     ImprintTrustsStaleHead,
+    /// Imprint: a worker gives chunks back at each commit, and not at each image.
+    ImprintGivesChunksBack,
     /// Imprint: a commit of the image's own epoch saves before-images.
     ImprintSavesOfOwnEpoch,
     /// A stop of all: the copy begins while commits are being installed.

@@ -1,7 +1,7 @@
 //! Imprint for several writers (ours): before-images in place of a second copy.
 //!
 //! Idea: one table. The first commit after the point of consistency that replaces a record saves
-//! its old value in the arena of its worker, then stores the new one in place; `head` says where.
+//! its old value in a chunk of its worker, then stores the new one in place; `head` says where.
 //! The capture copies a record, then looks whether a before-image was saved; if so, that is the
 //! image's value. A commit of the image's own epoch saves nothing, whenever it is installed.
 //!
@@ -15,26 +15,26 @@
 //! word is visible only after the before-image: a Release fence before the store, an Acquire fence
 //! after the copy. Heads are never cleared: an entry names its image and its record, so one left by
 //! an older image is told by its number. The bits of a head that records and workers leave over hold
-//! the last bits of that number, so that most old heads are told without a look at their entry. An
-//! arena is written by its worker alone, which starts over when it first saves for a new image; the
-//! capture of the older one has ended by then.
+//! the last bits of that number, so that most old heads are told without a look at their entry.
+//! Before-images lie in chunks. Each chunk has one worker at most, who fills it under a lock. A
+//! begin takes all chunks back: the capture of the image before has ended, so whoever still saves
+//! for that one, into a chunk that he takes anew, saves in vain.
 
-use std::ops::Range;
-use std::sync::OnceLock;
+use std::ops::{DerefMut, Range};
+use std::sync::{OnceLock, PoisonError};
 
 use crate::contract::{CaptureError, Completeness, Concurrent, Info, Records, Writes};
 use crate::epochs::Epochs;
 use crate::mutant::{Mutant, Mutation};
 use crate::shape::{CreateError, Shape};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Line, Ordering, fence};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Line, Mutex, Ordering, fence};
 use crate::table::{Table, filled, words};
 
 /// No image is under way.
 const NONE: u64 = u64::MAX;
 /// Set beside an entry's record if that was present.
 const PRESENT: u64 = 1 << 63;
-/// Bytes of a chunk of an arena, about: a commit that needs another one waits while the chunk is
-/// cleared.
+/// Bytes of a chunk, about: a commit that needs a new one waits while it is cleared.
 const CHUNK_BYTES: usize =
     if cfg!(any(feature = "loom", feature = "shuttle")) { 1 } else { 1 << 16 };
 /// The bits of an image's number that a head may hold; one in models, whose numbers are small.
@@ -42,89 +42,108 @@ const IMAGE_BITS: u64 = if cfg!(any(feature = "loom", feature = "shuttle")) { 1 
 /// Words captured between two publications of the cursor.
 const STRIDE_WORDS: usize = if cfg!(any(feature = "loom", feature = "shuttle")) { 1 } else { 1024 };
 
-/// The before-images of one worker: number of the image, record, words.
+/// Room for before-images: number of the image, record, words.
 #[derive(Debug)]
-struct Arena {
-    /// Room for every record, in chunks of so many entries as a power of two.
+struct Chunks {
+    /// As many entries each as a power of two.
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
     chunk_bits: u32,
-    /// The image for which entries are saved, and how many: for the worker alone.
-    image: AtomicU64,
-    used: AtomicU32,
+    /// Words of an entry.
+    width: usize,
+    /// Those with room that nobody uses, and how many have ever been used.
+    free: Mutex<(Vec<u32>, u32)>,
+    mutation: Mutation,
 }
 
-impl Arena {
-    fn new(shape: Shape) -> Result<Self, CreateError> {
-        let entry_bytes = shape.words.saturating_add(2).saturating_mul(size_of::<u64>());
-        let chunk_bits = (CHUNK_BYTES / entry_bytes).max(2).ilog2();
-        Ok(Self {
-            chunks: filled(shape.records.div_ceil(1 << chunk_bits), OnceLock::new)?,
-            chunk_bits,
-            image: AtomicU64::new(NONE),
-            used: AtomicU32::new(0),
-        })
-    }
-
-    /// The chunk of an entry and its number there.
-    fn place(&self, entry: u32) -> (usize, usize) {
-        ((entry >> self.chunk_bits) as usize, (entry & ((1 << self.chunk_bits) - 1)) as usize)
+impl Chunks {
+    fn new(shape: Shape, workers: usize) -> Result<Self, CreateError> {
+        let width = shape.words.saturating_add(2);
+        let chunk_bits = (CHUNK_BYTES / width.saturating_mul(size_of::<u64>())).max(2).ilog2();
+        // An image saves each record once, and each worker leaves a chunk in part. Those who were
+        // late for the image before hold some as well.
+        let records = shape.records.div_ceil(1 << chunk_bits);
+        let count = records.saturating_add(workers).saturating_mul(2);
+        if count.saturating_mul(1 << chunk_bits) > u32::MAX as usize {
+            let most =
+                ((u32::MAX as usize / 2) >> chunk_bits).saturating_sub(workers) << chunk_bits;
+            return Err(CreateError::Records { records: shape.records, workers, most });
+        }
+        let free = Mutex::new((Vec::new(), 0));
+        let chunks = filled(count, OnceLock::new)?;
+        Ok(Self { chunks, chunk_bits, width, free, mutation: Mutation::current() })
     }
 
     /// The words of an entry that has been saved.
-    fn get(&self, entry: u32, width: usize) -> Option<&[AtomicU64]> {
-        let (chunk, nth) = self.place(entry);
-        self.chunks.get(chunk)?.get().map(|chunk| &chunk[nth * (width + 2)..][..width + 2])
+    fn get(&self, entry: u32) -> Option<&[AtomicU64]> {
+        let (chunk, nth) = (entry >> self.chunk_bits, entry & ((1 << self.chunk_bits) - 1));
+        let chunk = self.chunks.get(chunk as usize)?.get()?;
+        chunk.get(nth as usize * self.width..)?.get(..self.width)
     }
 
-    /// Room for one more entry for `image`; `None` if there is no memory.
-    fn add(&self, image: u64, width: usize) -> Option<(u32, &[AtomicU64])> {
-        if self.image.load(Ordering::Relaxed) != image {
-            self.image.store(image, Ordering::Relaxed);
-            self.used.store(0, Ordering::Relaxed);
+    fn free(&self) -> impl DerefMut<Target = (Vec<u32>, u32)> {
+        // A push or a pop that panicked left the list as it was.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A chunk for one worker alone; `None` if there is no memory.
+    fn take(&self) -> Option<u32> {
+        let mut free = self.free();
+        if let Some(chunk) = free.0.pop() {
+            return Some(chunk);
         }
-        let entry = self.used.load(Ordering::Relaxed);
-        let chunk = self.chunks.get(self.place(entry).0)?;
-        if chunk.get().is_none() {
-            let room = words((width + 2).checked_mul(1 << self.chunk_bits)?).ok()?;
-            chunk.get_or_init(|| room);
-        }
-        self.used.store(entry + 1, Ordering::Relaxed);
-        self.get(entry, width).map(|words| (entry, words))
+        let chunk = free.1;
+        let room = words(self.width.checked_mul(1 << self.chunk_bits)?).ok()?;
+        self.chunks.get(chunk as usize)?.get_or_init(|| room);
+        free.1 += 1;
+        Some(chunk)
     }
 }
 
-/// What the bits of a head say, from the lowest: one more than an entry, a worker, and the last bits
-/// of an image's number. Zero: the record was never saved.
+/// The chunks that one worker has filled, for which image.
+#[derive(Debug)]
+struct Arena {
+    image: u64,
+    chunks: Vec<u32>,
+    /// Entries of the last chunk.
+    used: u32,
+}
+
+impl Arena {
+    /// Gives the chunks back if they are not of `image`.
+    fn start(&mut self, image: u64, chunks: &Chunks) {
+        if self.image != image || chunks.mutation.is(Mutant::ImprintGivesChunksBack) {
+            chunks.free().0.append(&mut self.chunks);
+            (self.image, self.used) = (image, 0);
+        }
+    }
+
+    /// Room for one more entry; `None` if there is no memory.
+    fn add<'c>(&mut self, chunks: &'c Chunks) -> Option<(u32, &'c [AtomicU64])> {
+        if self.chunks.is_empty() || self.used >> chunks.chunk_bits != 0 {
+            self.chunks.push(chunks.take()?);
+            self.used = 0;
+        }
+        let entry = self.chunks.last()? << chunks.chunk_bits | self.used;
+        self.used += 1;
+        chunks.get(entry).map(|words| (entry, words))
+    }
+}
+
+/// What the bits of a head say, from the lowest: one more than an entry, and the last bits of an
+/// image's number. Zero: the record was never saved.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     entry_bits: u32,
-    worker_bits: u32,
 }
 
 impl Layout {
-    /// `None` if the entries of so many workers have no numbers.
-    fn new(records: usize, workers: usize) -> Option<Self> {
-        // Each record is saved once an image at most.
-        let entry_bits = usize::BITS - records.leading_zeros();
-        let worker_bits = usize::BITS - workers.saturating_sub(1).leading_zeros();
-        (entry_bits + worker_bits <= u32::BITS).then_some(Self { entry_bits, worker_bits })
+    fn head(self, image: u64, entry: u32) -> u32 {
+        ((image & IMAGE_BITS) << self.entry_bits) as u32 | (entry + 1)
     }
-    /// The most records that so many workers can have.
-    fn most(workers: usize) -> usize {
-        let worker_bits = usize::BITS - workers.saturating_sub(1).leading_zeros();
-        (1_usize << u32::BITS.saturating_sub(worker_bits)) - 1
-    }
-    fn head(self, image: u64, worker: usize, entry: u32) -> u32 {
-        let image = image & IMAGE_BITS;
-        let above = (image << self.worker_bits | worker as u64) << self.entry_bits;
-        above as u32 | (entry + 1)
-    }
-    /// Worker and entry, unless the head is surely not one of `image`.
-    fn place(self, head: u32, image: u64) -> Option<(usize, u32)> {
+    /// The entry, unless the head is surely not one of `image`.
+    fn entry(self, head: u32, image: u64) -> Option<u32> {
         let entry = (u64::from(head) & ((1 << self.entry_bits) - 1)).checked_sub(1)? as u32;
-        let above = u64::from(head) >> self.entry_bits;
-        let worker = (above & ((1 << self.worker_bits) - 1)) as usize;
-        (head == self.head(image, worker, entry)).then_some((worker, entry))
+        (head == self.head(image, entry)).then_some(entry)
     }
 }
 
@@ -135,7 +154,8 @@ pub struct Imprint {
     /// Where a record's newest before-image is.
     heads: Box<[AtomicU32]>,
     layout: Layout,
-    arenas: Box<[Line<Arena>]>,
+    chunks: Chunks,
+    arenas: Box<[Line<Mutex<Arena>>]>,
     /// The image under way.
     imaging: Line<AtomicU64>,
     /// Records below have been captured.
@@ -151,8 +171,7 @@ impl Imprint {
     /// The before-image of a record: its words after the first two.
     fn saved(&self, image: u64, record: usize) -> Option<&[AtomicU64]> {
         let head = self.heads[record].load(Ordering::Acquire);
-        let (worker, entry) = self.layout.place(head, image)?;
-        let words = self.arenas.get(worker)?.0.get(entry, self.shape.words)?;
+        let words = self.chunks.get(self.layout.entry(head, image)?)?;
         if self.mutation.is(Mutant::ImprintTrustsStaleHead) {
             return Some(words);
         }
@@ -161,12 +180,18 @@ impl Imprint {
         same.then_some(words)
     }
 
+    /// What a worker has saved.
+    fn arena(&self, worker: usize) -> impl DerefMut<Target = Arena> {
+        // Whatever panicked, the entries before hold.
+        self.arenas[worker].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Saves the value of a record, whose lock the caller holds; a fence has to follow.
-    fn save(&self, worker: usize, image: u64, record: usize) {
+    fn save(&self, arena: &mut Arena, image: u64, record: usize) {
         if self.mutation.is(Mutant::ImprintNeverSaves) || self.saved(image, record).is_some() {
             return;
         }
-        let Some((entry, words)) = self.arenas[worker].0.add(image, self.shape.words) else {
+        let Some((entry, words)) = arena.add(&self.chunks) else {
             self.lost.store(true, Ordering::Relaxed);
             return;
         };
@@ -176,7 +201,7 @@ impl Imprint {
             word.store(self.table.word(record, at), Ordering::Relaxed);
         }
         words[0].store(image, Ordering::Release);
-        let head = self.layout.head(image, worker, entry);
+        let head = self.layout.head(image, entry);
         let relaxed = self.mutation.is(Mutant::ImprintNoReleaseFence);
         let order = if relaxed { Ordering::Relaxed } else { Ordering::Release };
         self.heads[record].store(head, order);
@@ -186,8 +211,10 @@ impl Imprint {
     fn save_all(&self, worker: usize, image: u64, writes: &Writes<'_>) {
         // Looked at once: whatever is captured meanwhile is saved in vain.
         let cursor = self.cursor.load(Ordering::Acquire);
+        let mut arena = self.arena(worker);
+        arena.start(image, &self.chunks);
         for (record, _) in writes.iter().filter(|(record, _)| cursor <= *record as u64) {
-            self.save(worker, image, record);
+            self.save(&mut arena, image, record);
         }
         if !self.mutation.is(Mutant::ImprintNoReleaseFence) {
             // Whoever sees a newer word sees the before-images, or that one was lost.
@@ -237,16 +264,15 @@ impl Concurrent for Imprint {
     };
 
     fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
-        let Some(layout) = Layout::new(shape.records, workers) else {
-            let most = Layout::most(workers);
-            return Err(CreateError::Records { records: shape.records, workers, most });
-        };
-        let arenas: Result<_, _> = (0..workers).map(|_| Arena::new(shape).map(Line)).collect();
+        let chunks = Chunks::new(shape, workers)?;
+        let entries = (chunks.chunks.len() as u64) << chunks.chunk_bits;
+        let arena = || Line(Mutex::new(Arena { image: NONE, chunks: Vec::new(), used: 0 }));
         Ok(Self {
             table: Table::new(shape)?,
             heads: filled(shape.records, || AtomicU32::new(0))?,
-            arenas: arenas?,
-            layout,
+            layout: Layout { entry_bits: u64::BITS - entries.leading_zeros() },
+            chunks,
+            arenas: filled(workers, arena)?,
             imaging: Line(AtomicU64::new(NONE)),
             cursor: AtomicU64::new(0),
             lost: AtomicBool::new(false),
@@ -277,6 +303,7 @@ impl Concurrent for Imprint {
     }
     fn begin(&self) -> u64 {
         let image = self.epochs.now();
+        (0..self.arenas.len()).for_each(|worker| self.arena(worker).start(image, &self.chunks));
         self.cursor.store(0, Ordering::Relaxed);
         self.lost.store(false, Ordering::Relaxed);
         self.imaging.0.store(image, Ordering::Release);
@@ -312,5 +339,35 @@ impl Concurrent for Imprint {
     }
     fn settle(&self, _: u64, _: bool) {
         self.imaging.0.store(NONE, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(feature = "loom"), not(feature = "shuttle")))]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::{Engine, Settings, Stop};
+
+    /// Each worker in turn saves the whole state: chunks that idle ones held are used again.
+    #[test]
+    fn room_for_before_images_is_that_of_one_copy() {
+        const RECORDS: usize = 10_000;
+        let engine = Engine::<Imprint>::create(Settings::new(RECORDS, 8)).expect("small");
+        let mut workers: Vec<_> = (0..8).map(|_| engine.worker().expect("16 in all")).collect();
+        let mut write = |worker: usize, record| {
+            let done = workers[worker].run(|tx| Ok::<_, Stop<Infallible>>(tx.write(record, 0, 1)?));
+            done.unwrap_or_else(|never| match never {});
+        };
+        for turn in 0..24 {
+            let _image = engine.begin().expect("none is under way");
+            (0..RECORDS).for_each(|record| write(turn % 8, record));
+        }
+        let chunks = &engine.state().chunks;
+        let needed = RECORDS.div_ceil(1 << chunks.chunk_bits);
+        assert_eq!(chunks.free().1 as usize, needed, "chunks that were ever used");
+        let _image = engine.begin().expect("none is under way");
+        (0..RECORDS).for_each(|record| write(record % 8, record));
+        assert!(chunks.free().1 as usize <= needed + 8, "one a worker in part");
     }
 }
