@@ -3,7 +3,7 @@
 //! machine changes nothing.
 //!
 //! ```text
-//! cargo run --release -p stillframe --example one_write -- [name, page, or lock] ...
+//! cargo run --release -p stillframe --example one_write -- [name, line, page, or lock] ...
 //! ```
 //!
 //! A row is the difference of two runs, one of which stops before the counted writes. These go
@@ -11,7 +11,7 @@
 //! to a thousand items that were. The loop and its random index are about ten instructions of each
 //! row: `naive` writes in place and nothing else. Caches: 48 KiB, and 8 MiB last.
 //!
-//! `page` counts units of pages. `lock` counts each write under the lock of its page of 4 KiB,
+//! `line` counts units of lines, `page` of pages. `lock` counts each write under the lock of its page of 4 KiB,
 //! which nobody else asks for: Li et al.'s Copy-on-Update pays that at every write, ours at a first
 //! touch.
 
@@ -140,7 +140,8 @@ fn count(arguments: &[String]) -> Result<Counts> {
 /// What the rows are asked for.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
-    pages: bool,
+    /// The unit of all rows.
+    unit: Option<Unit>,
     lock: bool,
 }
 
@@ -193,16 +194,18 @@ fn table(names: &[String]) -> Result<()> {
     println!("| name | item, bytes | unit | instructions | misses | of the last cache | again |");
     println!("|---|---|---|---|---|---|---|");
     let is_asked = |word: &str| names.iter().any(|name| name == word);
-    let asked = Asked { pages: is_asked("page"), lock: is_asked("lock") };
+    let unit = [Unit::Line, Unit::Page].into_iter().find(|unit| is_asked(unit.name()));
+    let asked = Asked { unit, lock: is_asked("lock") };
     let is_named = |info: &&Info| {
-        let named: Vec<_> = names.iter().filter(|it| *it != "page" && *it != "lock").collect();
+        let is_name = |it: &&String| !["line", "page", "lock"].contains(&it.as_str());
+        let named: Vec<_> = names.iter().filter(is_name).collect();
         named.is_empty() || named.iter().any(|name| *name == info.name)
     };
     for info in ALL.iter().filter(is_named) {
         let cases = [(4, Unit::Half), (4, Unit::Word), (8, Unit::Word)];
         let mut shown = Vec::new();
         for (item_bytes, unit) in cases {
-            let unit = info.unit(if asked.pages { Unit::Page } else { unit });
+            let unit = info.unit(asked.unit.unwrap_or(unit));
             if shown.contains(&(item_bytes, unit)) {
                 continue; // there is but one
             }
