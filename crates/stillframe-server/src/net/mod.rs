@@ -1,12 +1,14 @@
 //! Sockets: listening ones, those of connections, and their events.
 
 mod listen;
+mod lookup;
 mod network;
 mod peers;
 mod poll;
 mod stream;
 
 pub(crate) use listen::Listeners;
+pub(crate) use lookup::Lookup;
 pub(crate) use network::Network;
 use peers::Peers;
 pub(crate) use peers::{Failure, Peer, Said};

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+use super::Lookup;
 
 /// The server closes a connection after so long without use.
 const KEPT_FOR: Duration = Duration::from_secs(10);
@@ -67,8 +69,8 @@ impl Peer {
     pub(crate) fn connect(host: &[u8], port: &[u8], timeout: Duration) -> io::Result<Self> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let port: u16 = text(port).parse().map_err(|_| ErrorKind::InvalidInput)?;
-        let mut addresses = (&*text(host), port).to_socket_addrs()?;
-        let address = addresses.next().ok_or(ErrorKind::NotFound)?;
+        let address = Lookup::begin(&text(host), port)?.wait(timeout);
+        let address = address.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?;
         let stream = TcpStream::connect_timeout(&address, timeout)?;
         let _ = stream.set_nodelay(true); // slower without, and right
         let (stream, used) = (BufReader::new(stream), Instant::now());

@@ -40,12 +40,14 @@ impl Follower<'_> {
             let tls = config.tls.replication.then_some(net.tls());
             let connected =
                 following.connect(&config.replication.source, tls).and_then(|mut link| {
-                    self.poller.add_primary(&mut link.stream)?;
+                    if let Some(link) = &mut link {
+                        self.poller.add_primary(&mut link.stream)?;
+                    }
                     Ok(link)
                 });
             following.last_io = now;
             match connected {
-                Ok(link) => following.link = Some(link),
+                Ok(link) => following.link = link,
                 Err(error) => following.fail(&Failure::NotConnected(error)),
             }
             return;

@@ -13,13 +13,16 @@ use super::failure::Failure;
 use super::link::{Link, Step};
 use super::reception::{Load, Reception};
 use crate::client::Session;
-use crate::net::Stream;
+use crate::net::{Lookup, Stream};
 use crate::tls::Tls;
 
 /// Pause before an ended connection is retried.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest such pause, when the primary's bytes are unusable.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long one turn waits for the address of a name: names that the machine itself knows are there.
+const LOOKUP_PATIENCE: Duration = Duration::from_millis(5);
 
 /// The primary, and the state of the link.
 pub(crate) struct Following {
@@ -42,6 +45,8 @@ pub(crate) struct Following {
     pub(crate) more: bool,
     pub(super) retry_at: Instant,
     pause: Duration,
+    /// The address of the primary's name, which is being looked up.
+    lookup: Option<Lookup>,
 }
 
 impl Following {
@@ -63,6 +68,7 @@ impl Following {
             more: false,
             retry_at: now,
             pause: PAUSE,
+            lookup: None,
         }
     }
 
@@ -160,10 +166,18 @@ impl Following {
         (self.down_since, self.lost, self.pause) = (None, false, PAUSE);
     }
 
-    /// Begins to connect, from the address `source` unless it is empty; with TLS if `tls`.
-    pub(super) fn connect(&mut self, source: &str, tls: Option<&Tls>) -> io::Result<Link> {
-        let mut addresses = (&*self.host, self.port).to_socket_addrs()?;
-        let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
+    /// Begins to connect, from the address `source` unless it is empty; with TLS if `tls`. `None`
+    /// while the primary's name is looked up.
+    pub(super) fn connect(&mut self, source: &str, tls: Option<&Tls>) -> io::Result<Option<Link>> {
+        let (lookup, patience) = match self.lookup.take() {
+            Some(lookup) => (lookup, Duration::ZERO),
+            None => (Lookup::begin(&self.host, self.port)?, LOOKUP_PATIENCE),
+        };
+        let Some(address) = lookup.wait(patience) else {
+            self.lookup = Some(lookup);
+            return Ok(None);
+        };
+        let address = address?;
         let stream = match source {
             "" => TcpStream::connect(address)?,
             source => connect_from(source, address).or_else(|error| {
@@ -181,7 +195,7 @@ impl Following {
             Some(tls) => Stream::Tls(Box::new(tls.connect(stream, &self.host)?)),
             None => Stream::Tcp(stream),
         };
-        Ok(Link::over(stream))
+        Ok(Some(Link::over(stream)))
     }
 }
 
