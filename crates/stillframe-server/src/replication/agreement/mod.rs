@@ -16,12 +16,13 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_keyspace::{DATABASES, IntText, Keyspace, Stream, StreamId, Value};
 
 use stillframe_redis::Random;
 use stillframe_redis::digest;
 
-/// All keys, with times of expiry and digests of values.
+/// All keys, with times of expiry, and digests of values or, of streams, texts; behind the databases
+/// the libraries of functions.
 type Contents = BTreeMap<(usize, String), (Option<i64>, String)>;
 
 /// What a keyspace holds, whatever the time.
@@ -30,10 +31,43 @@ fn contents(keyspace: &mut Keyspace) -> Contents {
     for db in 0..DATABASES {
         keyspace.for_each(db, i64::MIN, |entry| {
             let key = (db, entry.key().escape_ascii().to_string());
-            all.insert(key, (entry.expire_at(), digest::of_value(entry)));
+            let value = match entry.value() {
+                Value::Stream(stream) => shown(stream),
+                _ => digest::of_value(entry),
+            };
+            all.insert(key, (entry.expire_at(), value));
         });
     }
+    for source in keyspace.libraries().sources() {
+        all.insert((DATABASES, source.escape_ascii().to_string()), (None, "a library".to_owned()));
+    }
     all
+}
+
+/// All of a stream but when consumers were last seen, which replicas do not learn.
+fn shown(stream: Stream<'_>) -> String {
+    let mut text = format!("{:?} {:?} {} ", stream.last_id(), stream.deleted_id(), stream.added());
+    for entry in stream.iter_from(0) {
+        text += &format!("{:?} ", entry.id);
+        let mut parts = [IntText::default(), IntText::default()];
+        let [one, two] = &mut parts;
+        for (name, value) in entry.fields {
+            let (name, value) = (name.to_bytes(one).escape_ascii(), value.to_bytes(two));
+            text += &format!("{name}={} ", value.escape_ascii());
+        }
+    }
+    let mut groups: Vec<String> = Vec::new();
+    for group in stream.groups() {
+        let mut consumers: Vec<_> =
+            group.consumers().map(|it| it.name().escape_ascii().to_string()).collect();
+        consumers.sort();
+        let pending: Vec<_> = group.pending_from(StreamId::MIN).collect();
+        let (name, last) = (group.name().escape_ascii(), group.last_id());
+        let read = group.entries_read();
+        groups.push(format!("{name} {last:?} {read:?} {consumers:?} {pending:?}"));
+    }
+    groups.sort();
+    text + &groups.join(" ")
 }
 
 /// How two data sets differ, if they do.

@@ -5,7 +5,7 @@ use stillframe_redis::Random;
 
 /// `k` stands for a key, `v` for a small number, `t` for a short time in milliseconds, `@` for a
 /// unix time near now, `d` for a database, `!` for a payload of DUMP.
-const REQUESTS: [&str; 108] = [
+const REQUESTS: [&str; 143] = [
     "SET k v",
     "SET k v PX t",
     "SET k v PXAT @ NX",
@@ -114,10 +114,45 @@ const REQUESTS: [&str; 108] = [
     "WAIT 0 0",
     "OBJECT ENCODING k",
     "TOUCH k k",
+    "XADD k * f v",
+    "XADD k * f v",
+    "XADD k * f v g v",
+    "XADD k NOMKSTREAM * f v",
+    "XADD k MAXLEN 3 * f v",
+    "XADD k MAXLEN ~ 2 * f v",
+    "XADD k MINID ~ @ * f v",
+    "XADD k @-v f v",
+    "XTRIM k MAXLEN v",
+    "XTRIM k MINID @",
+    "XDEL k @-v @-v",
+    "XSETID k @-v",
+    "XSETID k @ ENTRIESADDED 9 MAXDELETEDID 0-v",
+    "XGROUP CREATE k g 0 MKSTREAM",
+    "XGROUP CREATE k g $ MKSTREAM",
+    "XGROUP CREATE k h @ MKSTREAM ENTRIESREAD v",
+    "XGROUP SETID k g 0",
+    "XGROUP DESTROY k g",
+    "XGROUP CREATECONSUMER k g c",
+    "XGROUP DELCONSUMER k g c",
+    "XREADGROUP GROUP g c COUNT 2 STREAMS k >",
+    "XREADGROUP GROUP g d STREAMS k k > >",
+    "XREADGROUP GROUP g d NOACK COUNT 1 STREAMS k >",
+    "XREADGROUP GROUP g c STREAMS k 0",
+    "XREAD COUNT 1 STREAMS k 0",
+    "XACK k g @-v @-v",
+    "XCLAIM k g d 0 @-v @-0",
+    "XCLAIM k g d 0 @-v FORCE JUSTID TIME @ RETRYCOUNT 3",
+    "XAUTOCLAIM k g d 0 0 COUNT 2",
+    "XAUTOCLAIM k g c 5 0 JUSTID",
+    "FUNCTION LOAD REPLACE LIBRARY",
+    "FUNCTION DELETE lib",
+    "FUNCTION FLUSH",
+    "FCALL both 2 k k v",
+    "FCALL both 2 k k v",
 ];
 
 /// Requests that may make their client wait.
-const WAITING: [&str; 9] = [
+const WAITING: [&str; 13] = [
     "BLPOP k 0",
     "BRPOP k k 0",
     "BLPOP k k k 0",
@@ -127,7 +162,32 @@ const WAITING: [&str; 9] = [
     "BZPOPMIN k 0",
     "BZPOPMAX k k 0",
     "BZMPOP 0 1 k MAX",
+    "XREAD BLOCK 0 STREAMS k $",
+    "XREADGROUP GROUP g c BLOCK 0 STREAMS k >",
+    "XREADGROUP GROUP g d BLOCK 0 COUNT 1 NOACK STREAMS k >",
+    "XREADGROUP GROUP g d BLOCK 0 STREAMS k k > >",
 ];
+
+/// Scripts of several effects, some of which end by an error behind them: what was done remains.
+const SCRIPTS: [&str; 7] = [
+    "EVAL redis.call('SET',KEYS[1],ARGV[1])return(redis.call('LPUSH',KEYS[2],ARGV[1])) 2 k k v",
+    "EVAL redis.call('DEL',KEYS[1])redis.call('XADD',KEYS[1],'*','f','1')error('x') 1 k",
+    "EVAL redis.call('SELECT',ARGV[1])redis.call('INCR',KEYS[1])redis.call('SELECT',ARGV[2])\
+     redis.call('INCR',KEYS[1])return(redis.call('NOPE')) 1 k d d",
+    "EVAL redis.call('SWAPDB',0,1)redis.call('PEXPIRE',KEYS[1],ARGV[1])\
+     return(redis.call('RENAME',KEYS[1],KEYS[2])) 2 k k t",
+    "EVAL redis.call('XADD',KEYS[1],'*','f',redis.call('TIME')[1])\
+     redis.call('XREADGROUP','GROUP','g','c','STREAMS',KEYS[1],'>') 1 k",
+    "EVAL redis.pcall('SPOP',KEYS[1])redis.pcall('LPOP',KEYS[1])redis.pcall('ZPOPMIN',KEYS[1])\
+     redis.call('RESTORE',KEYS[2],ARGV[1],ARGV[2],'REPLACE')return{} 2 k k t !",
+    "EVAL redis.call('SET',KEYS[1],ARGV[1],'PX',ARGV[2])while(1)do(redis.call)('INCRBY',KEYS[1],\
+     math.pow(2,53))end 1 k v t",
+];
+
+/// Source of a library with one function, which takes two keys and a value.
+const LIBRARY: &[u8] = b"#!lua name=lib\n\
+    redis.register_function('both', function(keys, args) \
+    redis.call('SET', keys[1], args[1]) return redis.call('RPUSH', keys[2], args[1]) end)";
 
 /// Requests that move databases or keys, which meet all others.
 const MOVING: [&str; 6] =
@@ -153,9 +213,10 @@ pub(super) fn request(random: &mut Random, now: i64, prefix: &str) -> Vec<Vec<u8
 }
 
 fn plain(random: &mut Random, now: i64, prefix: &str) -> Vec<Vec<u8>> {
-    let line = match random.below(12) {
+    let line = match random.below(13) {
         0..=2 => pick(random, &WAITING),
         3 | 4 => pick(random, &MOVING),
+        5 => pick(random, &SCRIPTS),
         _ => pick(random, &REQUESTS),
     };
     line.split(' ').map(|word| fill(random, now, prefix, word)).collect()
@@ -165,6 +226,10 @@ fn fill(random: &mut Random, now: i64, prefix: &str, word: &str) -> Vec<u8> {
     match word {
         "k" => format!("{prefix}{}", random.below(3)).into_bytes(),
         "k*" => format!("{prefix}*").into_bytes(),
+        "@-v" => format!("{}-{}", now - 5 + random.below(60) as i64, random.below(5)).into_bytes(),
+        "0-v" => format!("0-{}", random.below(5)).into_bytes(),
+        "@-0" => format!("{}-0", now - 5 + random.below(60) as i64).into_bytes(),
+        "LIBRARY" => LIBRARY.to_vec(),
         "v" => random.below(5).to_string().into_bytes(),
         "t" => (1 + random.below(40)).to_string().into_bytes(),
         "@" => (now - 5 + random.below(60) as i64).to_string().into_bytes(),
