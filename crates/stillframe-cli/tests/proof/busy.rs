@@ -2,6 +2,7 @@
 //!
 //! A step is taken only once the server says BUSY, so that no reply depends on timing.
 
+use crate::replication::{Who, assert_equal, wait_for_link};
 use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
 
 const ENDLESS: &[u8] = b"while true do end";
@@ -124,5 +125,39 @@ fn a_script_that_wrote_ends_with_the_server_and_leaves_nothing() {
         let mut client = server.client();
         assert_eq!(client.ask("GET k"), Reply::Text(b"v".to_vec()), "{policy}");
         assert_eq!(client.ask("EXISTS before list after"), Reply::Int(0), "{policy}");
+    }
+}
+
+/// A script that does not end meets a save and replicas: the save and the first image for a replica
+/// end, and all that was written is there.
+#[test]
+fn a_save_and_replicas_outlast_a_busy_script() {
+    let server = start(Kind::Ours("imprint"), &["--repl-diskless-sync-delay", "0"]);
+    let [mut first, mut other] = [(); 2].map(|()| server.client());
+    let replica = Who::Ours.follow(server.port);
+    wait_for_link(&replica);
+    for round in 0..2 {
+        let writes =
+            format!("for n = 1, 2000 do redis.call('SET', 'k' .. {round} .. n, n) end return 1");
+        assert_eq!(first.call(&[b"EVAL", writes.as_bytes(), b"0"]), Reply::Int(1));
+        other.ok("BGSAVE");
+        first.send(&[b"EVAL", ENDLESS, b"0"]);
+        await_busy(&mut other);
+        let late = Server::start(Kind::Ours("imprint"));
+        late.client().ok(&format!("REPLICAOF 127.0.0.1 {}", server.port));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        other.ok("SCRIPT KILL");
+        assert!(matches!(first.reply(), Reply::Error(_)));
+        other.wait_for_save();
+        assert_eq!(other.info("rdb_last_bgsave_status"), "ok");
+        other.ok(&format!("SET after {round}"));
+        for follower in [&replica, &late] {
+            assert_equal(&server, follower);
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::copy(server.dump(), folder.path().join("dump.rdb")).expect("the dump is there");
+        let saved = Setup::new(Kind::Ours("imprint")).folder(folder.path()).start();
+        let keys = saved.client().ask("KEYS k*").list().len();
+        assert_eq!(keys, 2_000 * (round + 1), "the state before the script that did not end");
     }
 }

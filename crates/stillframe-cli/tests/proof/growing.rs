@@ -1,12 +1,13 @@
 //! Images of large collections that are written all the while.
 //!
-//! Transaction `n` sets field `n % FIELDS` of a hash to `n` and appends `n` to a list. So an image
+//! Transaction `n` sets field `n % FIELDS` of a hash to `n`, appends `n` to a list and adds entry
+//! `n-0` to a stream, which a group then reads and of which it acknowledges every third. So an image
 //! is right if and only if it is what transactions `1..=m` leave, for one `m` between what was
 //! acknowledged before the image began and what was sent by its end: the list gives `m`, and the
-//! hash follows from it.
+//! hash and the stream follow from it.
 
 use crate::files::check_dump;
-use crate::support::{ALGORITHMS, Client, Kind, Server, Setup, Stop, rounds};
+use crate::support::{ALGORITHMS, Client, Kind, Reply, Server, Setup, Stop, rounds};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -28,14 +29,17 @@ impl Writer {
             let mut bytes = Vec::new();
             for n in first..first + DEPTH {
                 let field = n % FIELDS;
-                let line =
-                    format!("MULTI\r\nHSET hash f:{field} {n}\r\nRPUSH list {n}\r\nEXEC\r\n");
+                let line = format!(
+                    "MULTI\r\nHSET hash f:{field} {n}\r\nRPUSH list {n}\r\nXADD stream {n}-0 n {n}\r\n\
+                     XREADGROUP GROUP g c STREAMS stream >\r\nXACK stream g {}-0\r\nEXEC\r\n",
+                    n / 3 * 3
+                );
                 bytes.extend_from_slice(line.as_bytes());
             }
             self.sent.store(first + DEPTH - 1, SeqCst);
             assert!(client.send_raw(&bytes), "the server closed the connection");
             for n in first..first + DEPTH {
-                (0..4).for_each(|_| assert!(!client.raw().starts_with(b"-")));
+                (0..7).for_each(|_| assert!(!client.raw().starts_with(b"-")));
                 self.acknowledged.store(n, SeqCst);
             }
         }
@@ -59,6 +63,17 @@ fn transactions(client: &mut Client) -> u64 {
         let last = m.checked_sub((m + FIELDS - field) % FIELDS).filter(|&n| n > 0);
         assert_eq!(found, last, "field {field} after {m} transactions");
     }
+    let reply = client.ask("XRANGE stream - +");
+    let entry = |n: u64| {
+        let [id, value] = [format!("{n}-0"), n.to_string()].map(|it| Reply::Text(it.into_bytes()));
+        Reply::List(vec![id, Reply::List(vec![Reply::Text(b"n".to_vec()), value])])
+    };
+    assert!(reply.list().iter().cloned().eq((1..=m).map(entry)), "the stream after {m}");
+    let pending = client.ask("XPENDING stream g - + 1000000");
+    let ids: Vec<String> = pending.list().iter().map(|it| it.list()[0].text()).collect();
+    // Each transaction acknowledges the last multiple of three, at most its own entry.
+    let due = (1..=m).filter(|n| n % 3 != 0).map(|n| format!("{n}-0"));
+    assert!(ids.into_iter().eq(due), "what is pending after {m} transactions");
     m
 }
 
@@ -67,6 +82,7 @@ fn an_image_of_large_collections_is_what_a_prefix_of_the_writes_leaves() {
     for algorithm in ALGORITHMS {
         let server = Server::start(Kind::Ours(algorithm));
         let writer = Writer::default();
+        server.client().ok("XGROUP CREATE stream g 0 MKSTREAM");
         std::thread::scope(|scope| {
             let _guard = writer.stop.at_the_end();
             scope.spawn(|| writer.write(&mut server.client()));

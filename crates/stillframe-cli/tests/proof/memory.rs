@@ -1,7 +1,7 @@
 //! Memory returns to its floor after images that were churned under.
 
 use crate::requests::resident;
-use crate::support::{ALGORITHMS, Client, Kind, Random, Server, rounds, wait_until};
+use crate::support::{ALGORITHMS, Client, Kind, Random, Server, redis_is_here, rounds, wait_until};
 
 const KEYS: usize = 5_000;
 
@@ -97,5 +97,27 @@ fn memory_that_is_free_goes_back_to_the_system() {
             resident(&server) < floor + (80 << 20)
         });
         assert!(client.info_int("used_memory_rss") < (floor + (90 << 20)) as i64);
+    }
+}
+
+/// What an entry of ten fields takes, beside redis-server.
+#[test]
+fn an_entry_of_a_stream_takes_at_most_1_3_times_what_it_takes_in_redis() {
+    if !redis_is_here("an_entry_of_a_stream") {
+        return;
+    }
+    const ENTRIES: i64 = 30_000;
+    for value in ["v", "a value of thirty bytes, or so."] {
+        let value = value.replace(' ', "_");
+        let [ours, theirs] = [Kind::Ours("imprint"), Kind::Redis].map(|kind| {
+            let server = Server::start(kind);
+            let mut client = server.client();
+            let before = client.info_int("used_memory");
+            let fields: String = (0..10).map(|field| format!(" field{field} {value}")).collect();
+            pipeline(&mut client, (0..ENTRIES).map(|_| format!("XADD s *{fields}\r\n")));
+            assert_eq!(client.ask("XLEN s").int(), ENTRIES);
+            (client.info_int("used_memory") - before) / ENTRIES
+        });
+        assert!(ours * 10 <= theirs * 13, "{ours} bytes here, {theirs} there, of '{value}'");
     }
 }

@@ -95,6 +95,7 @@ pub(crate) fn contents(client: &mut Client) -> Contents {
                 "zset" => format!("{:?}", ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])),
                 "set" => sorted(ask(&[b"SMEMBERS", key]), 1),
                 "hash" => sorted(ask(&[b"HGETALL", key]), 2),
+                "stream" => stream(&mut ask, key),
                 "none" => continue, // it has just expired
                 other => panic!("a key of type {other}"),
             };
@@ -104,6 +105,28 @@ pub(crate) fn contents(client: &mut Client) -> Contents {
     }
     client.ok("SELECT 0");
     all
+}
+
+/// All of a stream but when consumers were last seen and which nodes it lies in.
+fn stream(ask: &mut impl FnMut(&[&[u8]]) -> Reply, key: &[u8]) -> String {
+    let mut text = format!("{:?}", ask(&[b"XRANGE", key, b"-", b"+"]));
+    let facts = ask(&[b"XINFO", b"STREAM", key]);
+    for fact in facts.list().chunks(2) {
+        if !fact[0].text().starts_with("radix") && !fact[0].text().ends_with("-entry") {
+            text += &format!(" {fact:?}");
+        }
+    }
+    let mut groups: Vec<String> = Vec::new();
+    for group in ask(&[b"XINFO", b"GROUPS", key]).list() {
+        let name = group.list()[1].text();
+        let pending = ask(&[b"XPENDING", key, name.as_bytes(), b"-", b"+", b"1000"]);
+        // Without the time since the delivery.
+        let pending: Vec<_> = pending.list().iter().map(Reply::list).collect();
+        let pending: Vec<_> = pending.iter().map(|it| (&it[0], &it[1], &it[3])).collect();
+        groups.push(format!(" {group:?} {pending:?}"));
+    }
+    groups.sort();
+    text + &groups.concat()
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! Features that meet: short lives of keys, clients that wait, databases that change places and
-//! transactions, with replicas of both kinds and a log. All end equal.
+//! Features that meet: short lives of keys, clients that wait, databases that change places,
+//! transactions, scripts, functions, streams and eviction, with replicas of both kinds and a log.
+//! All end equal.
 
 use super::{Who, assert_equal, ours, wait_for_link};
 use crate::replayed::contents;
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// `k` stands for a key of any type, `t` for a short time, `v` for a small number.
-const LINES: [&str; 40] = [
+const LINES: [&str; 67] = [
     "SET k v",
     "SET k v PX t",
     "GETDEL k",
@@ -49,15 +50,52 @@ const LINES: [&str; 40] = [
     "EXEC",
     "EXISTS k k k",
     "FLUSHDB",
+    "SETRANGE k 9000 v",
+    "XADD k * f v",
+    "XADD k * f v g v",
+    "XADD k MAXLEN 3 * f v",
+    "XADD k NOMKSTREAM MAXLEN ~ 2 * f v",
+    "XGROUP CREATE k g 0 MKSTREAM",
+    "XGROUP CREATE k g $ MKSTREAM",
+    "XGROUP DELCONSUMER k g d",
+    "XGROUP DESTROY k g",
+    "XREADGROUP GROUP g c COUNT 2 STREAMS k >",
+    "XREADGROUP GROUP g d NOACK COUNT 1 STREAMS k >",
+    "XAUTOCLAIM k g d 0 0 COUNT 2",
+    "XTRIM k MAXLEN 1",
+    "XSETID k 99999999999999-v",
+    "EVAL redis.call('SET',KEYS[1],ARGV[1])return(redis.call('LPUSH',KEYS[2],ARGV[1])) 2 k k v",
+    "EVAL redis.call('DEL',KEYS[1])redis.call('XADD',KEYS[1],'*','f','1')error('x') 1 k",
+    "EVAL redis.call('SELECT',1)redis.call('INCR',KEYS[1])redis.call('SELECT',0)\
+     redis.call('INCR',KEYS[1])return(redis.call('NOPE')) 1 k",
+    "EVAL redis.call('SWAPDB',0,1)redis.call('PEXPIRE',KEYS[1],ARGV[1])\
+     return(redis.call('RENAME',KEYS[1],KEYS[2])) 2 k k t",
+    "EVAL redis.call('XADD',KEYS[1],'*','f',redis.call('TIME')[1])\
+     redis.call('XREADGROUP','GROUP','g','c','STREAMS',KEYS[1],'>') 1 k",
+    "EVAL redis.pcall('SPOP',KEYS[1])redis.pcall('SETRANGE',KEYS[2],9000,'x')return{} 2 k k",
+    "FUNCTION LOAD REPLACE LIBRARY",
+    "FUNCTION LOAD LIBRARY",
+    "FUNCTION FLUSH",
+    "FCALL both 2 k k v",
+    "FCALL both 2 k k v",
+    "BGSAVE",
+    "BGREWRITEAOF",
 ];
 
-const WAITING: [&str; 6] = [
+/// Source of a library with one function, which takes two keys and a value.
+const LIBRARY: &str = "#!lua name=lib\n\
+    redis.register_function('both', function(keys, args) \
+    redis.call('SET', keys[1], args[1]) return redis.call('RPUSH', keys[2], args[1]) end)";
+
+const WAITING: [&str; 8] = [
     "BLPOP k k 0.05",
     "BRPOP k 0.05",
     "BLMOVE k k LEFT RIGHT 0.05",
     "BLMPOP 0.05 2 k k LEFT",
     "BZPOPMIN k k 0.05",
     "BZMPOP 0.05 1 k MAX",
+    "XREAD BLOCK 50 STREAMS k $",
+    "XREADGROUP GROUP g c BLOCK 50 STREAMS k >",
 ];
 
 fn line(random: &mut Random) -> Vec<Vec<u8>> {
@@ -66,6 +104,8 @@ fn line(random: &mut Random) -> Vec<Vec<u8>> {
         "k" => format!("k{}", random.below(4)),
         "v" => random.below(4).to_string(),
         "t" => (1 + random.below(30)).to_string(),
+        "99999999999999-v" => format!("99999999999999-{}", random.below(4)),
+        "LIBRARY" => LIBRARY.to_owned(),
         word => word.to_owned(),
     };
     line.split(' ').map(fill).map(String::into_bytes).collect()
@@ -93,11 +133,16 @@ fn start(folder: &Path) -> Server {
 fn log_and_replicas_end_equal_whatever_meets() {
     let mut random = Random::new("together");
     let redis = redis_is_here("together");
-    for active in ["0", "1"] {
+    for (active, evicts) in [("0", false), ("1", false), ("1", true)] {
         let folder = tempfile::tempdir().expect("a folder");
         let start = || start(folder.path());
         let mut primary = start();
-        primary.client().ok(&format!("DEBUG SET-ACTIVE-EXPIRE {active}"));
+        let mut client = primary.client();
+        client.ok(&format!("DEBUG SET-ACTIVE-EXPIRE {active}"));
+        if evicts {
+            let limit = client.info_int("used_memory") + (40 << 10);
+            client.ok(&format!("CONFIG SET maxmemory {limit} maxmemory-policy allkeys-random"));
+        }
         let mut replicas = vec![Who::Ours.follow(primary.port)];
         if redis {
             replicas.push(Who::Redis.follow(primary.port));
@@ -109,13 +154,19 @@ fn log_and_replicas_end_equal_whatever_meets() {
                 scope.spawn(move || play(port, random));
             }
         });
-        replicas.iter().for_each(|replica| assert_equal(&primary, replica));
         let mut client = primary.client();
+        assert_eq!(client.info_int("evicted_keys") > 0, evicts);
+        client.ok("CONFIG SET maxmemory 0");
+        replicas.iter().for_each(|replica| assert_equal(&primary, replica));
+        let libraries = |server: &Server| server.client().ask("FUNCTION LIST WITHCODE");
+        let known = libraries(&primary);
+        assert!(replicas.iter().all(|replica| libraries(replica) == known), "{known:?}");
         assert_eq!(client.info("sync_full"), replicas.len().to_string(), "{}", primary.log());
         let before = contents(&mut client);
         primary.kill();
         let again = start();
         assert_eq!(contents(&mut again.client()), before, "active expiry: {active}");
+        assert_eq!(libraries(&again), known);
     }
 }
 
