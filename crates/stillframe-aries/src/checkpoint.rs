@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, Log, LogHandle, LogOptions, Policy};
 
-use crate::manifest::{self, Manifest, directory_of};
-use crate::{Error, LOG};
+use crate::error::Error;
+use crate::manifest::{self, LOG, Manifest, directory_of};
 
 /// Words of a piece.
 const PIECE_WORDS: usize = 1 << 15;

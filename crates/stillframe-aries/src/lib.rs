@@ -1,6 +1,6 @@
-//! ARIES (Mohan et al. 1992) as Cao et al. 2011 (section 5.1) have it for a state in memory with one
-//! writer: nothing is undone, since no transaction is open at a point of consistency, and no page
-//! is brought in. What remains is a physical redo log with fuzzy checkpoints. It is here to be
+//! ARIES (Mohan et al. 1992) as Cao et al. 2011 (section 5.1) have it for a state in memory with
+//! one writer: nothing is undone, since no transaction is open at a point of consistency, and no
+//! page is brought in. What remains is a physical redo log with fuzzy checkpoints. It is here to be
 //! compared with images.
 //!
 //! ```
@@ -35,12 +35,12 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod error;
 mod manifest;
 mod redo;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,39 +48,9 @@ use stillframe_durability::disk::{Directory, Location};
 use stillframe_durability::{Application, Log, LogOptions};
 
 use checkpoint::Running;
-use manifest::Manifest;
+pub use error::Error;
+use manifest::{LOG, Manifest};
 use redo::Redo;
-
-/// What went wrong, in a sentence.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A file of the log or of a checkpoint.
-    #[error(transparent)]
-    Durability(#[from] stillframe_durability::Error),
-    /// The manifest or a checkpoint is damaged.
-    #[error("{}: {what}", path.display())]
-    Damaged {
-        /// The file or directory.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The directory has a state of another size.
-    #[error("the state there has {found} words, {asked} are asked for")]
-    Words {
-        /// Its words.
-        found: usize,
-        /// Those asked for.
-        asked: usize,
-    },
-    /// Memory for the state could not be had.
-    #[error("memory for {0} words could not be had")]
-    Memory(usize),
-    /// The thread of a checkpoint could not be started.
-    #[error("no thread for a checkpoint: {0}")]
-    Thread(std::io::Error),
-}
 
 /// What a state is opened with.
 #[derive(Debug, Clone)]
@@ -134,7 +104,6 @@ pub struct Aries {
 }
 
 const LOCK: &str = "aries.lock";
-const LOG: &str = "log";
 
 impl Aries {
     /// Opens the state in the directory at `location`, which is made if need be: that after the

@@ -3,8 +3,10 @@
 
 use stillframe_durability::disk::Directory;
 
-use crate::Error;
+use crate::error::Error;
 
+/// The directory of the redo log.
+pub(crate) const LOG: &str = "log";
 const NAME: &str = "aries";
 const TEMPORARY: &str = "aries.tmp";
 const HEAD: &str = "stillframe aries, version 1";
