@@ -42,10 +42,13 @@ enum Command {
     /// Run one round: JSON of a case on standard input, of its record on standard output.
     #[command(hide = true)]
     Case,
-    /// Run transactions for a figure: JSON of the run on standard input, of what came of it on
+    /// Measure a part of a figure: JSON of what is asked on standard input, of what came of it on
     /// standard output.
     #[command(hide = true)]
-    Bank,
+    Part {
+        /// Which kind
+        kind: String,
+    },
     /// Become a program that the kernel ends when its parent, the process of that number, is gone.
     #[command(hide = true)]
     Leash {
@@ -82,9 +85,9 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(2, &format_args!("lab case: {error}")),
         },
-        Command::Bank => match stillframe_lab::bank_from_stdin() {
+        Command::Part { kind } => match stillframe_lab::part_from_stdin(&kind) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(2, &format_args!("lab bank: {error}")),
+            Err(error) => fail(2, &format_args!("lab part: {error}")),
         },
     }
 }

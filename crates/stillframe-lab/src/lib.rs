@@ -37,7 +37,7 @@ mod workload;
 
 pub use case::{Case, Distribution, FLOOR, Service, SinkKind, Verify};
 pub use error::LabError;
-pub use figures::bank_from_stdin;
+pub use figures::part_from_stdin;
 pub use process::{case_from_stdin, run_case};
 pub use record::{BeginUs, Latency, Record};
 pub use rounds::{Progress, run_rounds};

@@ -16,14 +16,11 @@
 //!   commit, memory) is measured in a second part of each run, from which no other number comes.
 
 use std::convert::Infallible;
-use std::io::{self, Read, Write};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use stillframe_measure::draw::Rng;
@@ -33,6 +30,7 @@ use stillframe_transactions::{
     Writes,
 };
 
+use super::child;
 use super::data::Data;
 use super::judge::{Judgement, times};
 use super::plan::Size;
@@ -60,6 +58,9 @@ const MEMORY: &str = "most memory at an image [x state]";
 const LINES: (&str, usize) = ("records of 64 bytes", 8);
 const PAGES: (&str, usize) = ("records of 4 KiB", 512);
 
+/// What a process of its own is asked for.
+pub(super) const PART: &str = "bank";
+
 pub(super) const FIGURES: &[Figure] = &[Figure {
     name: "li-20",
     source: "Li et al. 2018, figure 20",
@@ -75,7 +76,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
     columns: &[],
     direct: Some(Direct {
         seconds: |size| seconds(size) * 95.0 + 30.0,
-        measure: |size| measure(size, in_child),
+        measure: |size| measure(size, |bank| child::measure(PART, bank)),
     }),
     tables: |_| Vec::new(),
     claims: &[
@@ -207,7 +208,7 @@ fn title((records, _): (&str, usize), metric: &str) -> String {
 
 /// What one run of one algorithm gave.
 #[derive(Debug, Serialize, Deserialize)]
-struct Run {
+pub(super) struct Run {
     throughput: f64,
     cpu_us: f64,
     median_us: f64,
@@ -275,53 +276,15 @@ fn series(runs: &[(&'static str, usize, Run)], of: Metric) -> Vec<Series> {
     ALL.iter().map(|info| info.name).enumerate().filter_map(of_one).collect()
 }
 
-/// Runs in a process of its own: this very program with the arguments `lab bank`.
-fn in_child(bank: &Bank) -> Result<Run, String> {
-    let run = || {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["lab", "bank"])
-            // As for the other figures: mimalloc takes pages of 2 MiB for some.
-            .env("MIMALLOC_ALLOW_THP", "0")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let input = serde_json::to_vec(bank)?;
-        if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(&input)?;
-        }
-        let output = child.wait_with_output()?;
-        match output.status.success() {
-            true => Ok(serde_json::from_slice(&output.stdout)?),
-            false => Ok(Err(format!("its process ended with {}", output.status))),
-        }
-    };
-    run().unwrap_or_else(|error: io::Error| Err(error.to_string()))
-}
-
-/// Runs transactions as JSON on standard input says, and writes what came of it to standard
-/// output: what `stillframe lab bank` does.
-///
-/// # Errors
-/// Input that is none, output that cannot be written.
-pub fn bank_from_stdin() -> io::Result<()> {
-    // The process that asked for the figures is gone, and needs none.
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    let mut input = String::new();
-    io::stdin().lock().read_to_string(&mut input)?;
-    let bank: Bank = serde_json::from_str(&input)?;
-    let mut output = io::stdout().lock();
-    serde_json::to_writer(&mut output, &in_this_process(&bank))?;
-    output.flush()
-}
-
-fn in_this_process(bank: &Bank) -> Result<Run, String> {
+/// One run, in this process.
+pub(super) fn run(bank: &Bank) -> Result<Run, String> {
     with(&bank.algorithm, bank.clone())
         .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", bank.algorithm)))
 }
 
 /// A state of money: accounts, and behind them a record a worker, which counts its commits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Bank {
+pub(super) struct Bank {
     algorithm: String,
     bytes: usize,
     /// Of a record.
@@ -622,7 +585,7 @@ mod tests {
 
     #[test]
     fn every_algorithm_commits_at_every_number_of_threads() {
-        let panels = measure(SMALL, in_this_process).expect("no image is wrong");
+        let panels = measure(SMALL, super::run).expect("no image is wrong");
         assert_eq!(panels.len(), 2 * METRICS.len());
         for panel in &panels {
             let with_images = usize::from(panel.y == IMAGE);

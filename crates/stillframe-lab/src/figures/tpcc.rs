@@ -1,0 +1,559 @@
+//! TPC-C with a log and checkpoints: Cao et al. 2011, figures 12 and 13.
+//!
+//! - One thread runs the standard mix without think time. Transactions are committed in batches of
+//!   500: while the log writes one batch, the next one runs, and waits for the log when it is
+//!   through. Checkpoints begin at the same times whoever takes them, about as often as the disk
+//!   allows the slowest: their costs would not compare otherwise (section 5.5).
+//! - With images the log has requests, which recovery runs again on the newest checkpoint. ARIES
+//!   logs what was written.
+//! - Each run ends with a recovery: the state that is found must be, word by word, the one that was
+//!   left, and keep the consistency conditions of TPC-C.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use stillframe::Algorithm;
+use stillframe::algorithms::{Visitor, dispatch};
+use stillframe_aries::Aries;
+use stillframe_durability::{LogOptions, Options, Policy, Store};
+use stillframe_measure::draw::{Rng, mix};
+use stillframe_tpcc::{Layout, Names, Outcome, Plan, Read, Request, Scale, Words, check, fill};
+
+use super::child;
+use super::data::Data;
+use super::judge::{Judgement, times};
+use super::plan::Size;
+use super::{Claim, Direct, Figure};
+use crate::case::{FLOOR, is_floor};
+use crate::record::quantile;
+use crate::report::{Kind, Panel, Point, Series};
+use crate::served::Scratch;
+
+/// Transactions that are committed together.
+const BATCH: usize = 500;
+/// Orders a second that a district must have room for, all districts together.
+const ORDERS_PER_S: f64 = 250e3;
+/// Points of a line over time.
+const POINTS: usize = 150;
+
+const ARIES: &str = "aries";
+const NAMES: [&str; 6] = [FLOOR, "ipp-copy", "ipp-merge", "naive", "imprint", ARIES];
+
+const SALES: &str = "new orders a second [thousand]";
+const LOSS: &str = "less than without checkpoints [%]";
+const CHECKPOINTS: &str = "checkpoints a second";
+const LOGGED: &str = "log of a transaction [bytes]";
+const RECOVERY: &str = "recovery [s]";
+const RESPONSES: &str = "response time of a batch [ms]";
+const WORST: &str = "slowest batch [ms]";
+
+/// What a process of its own is asked for.
+pub(super) const PART: &str = "shop";
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "cao-12",
+        source: "Cao et al. 2011, figure 12",
+        title: "TPC-C: new orders a second by warehouses",
+        workload: "The standard mix as stored procedures on one thread, a log with group commit of \
+                   500, checkpoints at the same times for all; 'none' has the log alone. Each run \
+                   ends with a recovery, whose state was the one that was left, or the figure \
+                   failed.",
+        swept: "warehouses",
+        facets: |_| Vec::new(),
+        columns: &[],
+        direct: Some(Direct {
+            seconds: |size| warehouses(size).iter().map(|&it| estimate_s(size, it)).sum(),
+            measure: |size| by_warehouses(size, |shop| child::measure(PART, shop)),
+        }),
+        tables: |_| Vec::new(),
+        claims: &[
+            Claim {
+                text: "IPP loses less throughput than NS (10 and 28 % there, at 60 warehouses)",
+                judge: |data| above(data, SALES, &["ipp-copy", "ipp-merge"], "naive"),
+            },
+            Claim {
+                text: "NS loses less than ARIES (28 and 34 % there)",
+                judge: |data| above(data, SALES, &["naive"], ARIES),
+            },
+            Claim {
+                text: "Imprint loses no more than IPP-Copy (not in the paper)",
+                judge: |data| above(data, SALES, &["imprint"], "ipp-copy"),
+            },
+        ],
+    },
+    Figure {
+        name: "cao-13",
+        source: "Cao et al. 2011, figure 13",
+        title: "TPC-C: response time of each batch",
+        workload: "As cao-12, at its most warehouses. From the start of a batch of 500 transactions \
+                   to that of the next.",
+        swept: "time [s]",
+        facets: |_| Vec::new(),
+        columns: &[],
+        direct: Some(Direct {
+            seconds: |size| estimate_s(size, most_warehouses(size)),
+            measure: |size| over_time(size, |shop| child::measure(PART, shop)),
+        }),
+        tables: |_| Vec::new(),
+        claims: &[
+            Claim {
+                text: "the largest peaks of NS, which copies at begin, are above those of IPP",
+                judge: |data| above(data, WORST, &["naive"], "ipp-copy"),
+            },
+            Claim {
+                text: "those of ARIES are larger than those of IPP, since it logs more",
+                judge: |data| above(data, WORST, &[ARIES], "ipp-copy"),
+            },
+            Claim {
+                text: "those of Imprint are at most those of IPP-Copy (not in the paper)",
+                judge: |data| above(data, WORST, &["ipp-copy"], "imprint"),
+            },
+        ],
+    },
+];
+
+fn warehouses(size: Size) -> &'static [usize] {
+    size.pick(&[1, 2], &[2, 4, 8], &[20, 40, 60])
+}
+
+fn most_warehouses(size: Size) -> usize {
+    warehouses(size).iter().copied().max().unwrap_or(1)
+}
+
+/// Seconds from one checkpoint to the next: a warehouse has some 110 MB.
+fn interval_s(size: Size, warehouses: usize) -> f64 {
+    size.pick(1.2, 2.0, 2.0) * warehouses as f64 / (size.shrink as f64).min(50.0)
+}
+
+/// Checkpoints that begin in a run, which ends in the middle of the last one.
+const CHECKPOINTS_BEGUN: f64 = 2.5;
+
+/// Seconds of all runs with so many warehouses: each is filled, and recovered.
+fn estimate_s(size: Size, warehouses: usize) -> f64 {
+    let run_s = interval_s(size, warehouses) * CHECKPOINTS_BEGUN;
+    NAMES.len() as f64 * (run_s * 1.5 + 2.0 * warehouses as f64 + 1.0)
+}
+
+/// Whether at each spot the values of some are at least that of another one.
+fn above(data: &Data<'_>, metric: &str, names: &[&str], to: &str) -> Judgement {
+    let panels = data.direct();
+    let Some(panel) = panels.iter().find(|panel| panel.y == metric) else {
+        return Judgement::untested("it was not measured");
+    };
+    let points = |name: &str| {
+        let series = panel.series.iter().find(|series| series.name == name);
+        series.map(|series| series.points.as_slice()).unwrap_or_default()
+    };
+    let ratios = names.iter().flat_map(|name| {
+        points(name).iter().filter_map(move |point| {
+            let other = points(to).iter().find(|other| other.x == point.x)?;
+            Some((point.y / other.y, format!("{name} / {to} at {}", point.x)))
+        })
+    });
+    match ratios.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((ratio, place)) => Judgement::of(ratio >= 1.0, format!("{place}: {}", times(ratio))),
+        None => Judgement::untested("it was not measured"),
+    }
+}
+
+/// What one run gave.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Sold {
+    orders_per_s: f64,
+    checkpoints_per_s: f64,
+    logged: f64,
+    recovery_s: f64,
+    /// Of each batch: when it began, and how long it took, in seconds.
+    batches: Vec<(f64, f64)>,
+}
+
+fn shop(size: Size, algorithm: &str, warehouses: usize) -> Shop {
+    let is_tiny = size.shrink > 1;
+    let interval_s = interval_s(size, warehouses);
+    let seconds = interval_s * CHECKPOINTS_BEGUN;
+    Shop { algorithm: algorithm.to_owned(), warehouses, seconds, interval_s, is_tiny }
+}
+
+fn by_warehouses(
+    size: Size,
+    run: impl Fn(&Shop) -> Result<Sold, String>,
+) -> Result<Vec<Panel>, String> {
+    let mut runs = Vec::new();
+    for &warehouses in warehouses(size) {
+        for name in NAMES {
+            let sold = run(&shop(size, name, warehouses));
+            runs.push((name, warehouses, sold.map_err(|error| format!("{name}: {error}"))?));
+        }
+    }
+    let sales = |warehouses: usize| {
+        let found = runs.iter().find(|(name, at, _)| is_floor(name) && *at == warehouses);
+        found.map_or(f64::NAN, |(_, _, sold)| sold.orders_per_s)
+    };
+    let panel = |metric: &str, of: &dyn Fn(usize, &Sold) -> f64| {
+        let of_one = |(index, name): (usize, &'static str)| {
+            let runs = runs.iter().filter(|run| run.0 == name);
+            let points = runs.map(|(_, at, sold)| Point::single(*at as f64, of(*at, sold)));
+            Series::numbered(index, name, points.collect())
+        };
+        Panel {
+            title: metric.split(" [").next().unwrap_or(metric).to_owned(),
+            kind: Kind::Lines,
+            x: "warehouses".to_owned(),
+            y: metric.to_owned(),
+            series: NAMES.into_iter().enumerate().map(of_one).collect(),
+            ..Panel::default()
+        }
+    };
+    Ok(vec![
+        panel(SALES, &|_, sold| sold.orders_per_s / 1e3),
+        panel(LOSS, &|at, sold| (1.0 - sold.orders_per_s / sales(at)) * 100.0),
+        panel(CHECKPOINTS, &|_, sold| sold.checkpoints_per_s),
+        panel(LOGGED, &|_, sold| sold.logged),
+        panel(RECOVERY, &|_, sold| sold.recovery_s),
+    ])
+}
+
+fn over_time(
+    size: Size,
+    run: impl Fn(&Shop) -> Result<Sold, String>,
+) -> Result<Vec<Panel>, String> {
+    let warehouses = most_warehouses(size);
+    let (mut lines, mut worst, mut middle) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, name) in NAMES.into_iter().enumerate() {
+        let sold =
+            run(&shop(size, name, warehouses)).map_err(|error| format!("{name}: {error}"))?;
+        let mut all: Vec<f64> = sold.batches.iter().map(|batch| batch.1 * 1e3).collect();
+        // Of batches that lie close together the slowest is drawn.
+        let together = sold.batches.len().div_ceil(POINTS).max(1);
+        let slowest = |batches: &[(f64, f64)]| {
+            let slowest = batches.iter().map(|batch| batch.1).fold(0.0, f64::max);
+            Point::single(batches[0].0, slowest * 1e3)
+        };
+        let points = sold.batches.chunks(together).map(slowest).collect();
+        lines.push(Series::numbered(index, name, points));
+        all.sort_by(f64::total_cmp);
+        let at = |part: f64| vec![Point::single(warehouses as f64, quantile(&all, part))];
+        worst.push(Series::numbered(index, name, at(1.0)));
+        middle.push(Series::numbered(index, name, at(0.5)));
+    }
+    let panel = |title: &str, kind: Kind, x: &str, y: &str, series: Vec<Series>| Panel {
+        title: title.to_owned(),
+        kind,
+        x: x.to_owned(),
+        y: y.to_owned(),
+        series,
+        ..Panel::default()
+    };
+    Ok(vec![
+        panel("response time", Kind::Lines, "time [s]", RESPONSES, lines),
+        panel("slowest batch", Kind::Rows, "", WORST, worst),
+        panel("median batch", Kind::Rows, "", "median batch [ms]", middle),
+    ])
+}
+
+/// A shop that runs TPC-C.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Shop {
+    algorithm: String,
+    warehouses: usize,
+    /// Of the part that is timed.
+    seconds: f64,
+    /// From one checkpoint to the next, at least.
+    interval_s: f64,
+    /// A hundredth of the tables.
+    is_tiny: bool,
+}
+
+/// One run, in this process.
+pub(super) fn run(shop: &Shop) -> Result<Sold, String> {
+    let scratch = Scratch::new(&format!("shop-{}", shop.algorithm)).map_err(|it| it.to_string())?;
+    match &*shop.algorithm {
+        ARIES => sell::<Redo>(shop, scratch.path()),
+        // Without checkpoints it does not matter whose they would be.
+        name if is_floor(name) => {
+            sell::<Logged<stillframe::algorithms::naive::Naive>>(shop, scratch.path())
+        }
+        name => dispatch(name, Selling { shop, place: scratch.path() })
+            .unwrap_or_else(|| Err(format!("there is no algorithm '{name}'"))),
+    }
+}
+
+struct Selling<'a> {
+    shop: &'a Shop,
+    place: &'a Path,
+}
+
+impl Visitor for Selling<'_> {
+    type Output = Result<Sold, String>;
+
+    fn visit<A: Algorithm>(self) -> Self::Output {
+        sell::<Logged<A>>(self.shop, self.place)
+    }
+}
+
+/// A durable state that runs transactions.
+trait Till: Words + Sized {
+    fn open(place: &Path, layout: &Layout) -> Result<Self, String>;
+    /// Runs a transaction, which will be durable, and gives its number in the log.
+    fn serve(
+        &mut self,
+        layout: &Layout,
+        names: &Names,
+        request: &Request,
+    ) -> Result<(Outcome, u64), String>;
+    /// Makes what was filled durable, and takes a checkpoint of it.
+    fn begin(&mut self) -> Result<(), String>;
+    fn wait_durable(&self, number: u64) -> Result<(), String>;
+    /// Begins a checkpoint, unless one is under way.
+    fn checkpoint(&mut self) -> Result<(), String>;
+    fn checkpoints(&self) -> u64;
+    /// Bytes of the log since it was opened.
+    fn logged(&self) -> u64;
+}
+
+/// A state with images, and a log of requests.
+struct Logged<A: Algorithm> {
+    store: Store<A>,
+    bytes: Vec<u8>,
+    logged: u64,
+}
+
+/// A store while it is opened, as words.
+struct Opening<'s, A: Algorithm>(&'s mut Store<A>);
+
+impl<A: Algorithm> Read for Opening<'_, A> {
+    fn read(&self, word: usize) -> u64 {
+        self.0.read(word)
+    }
+}
+
+impl<A: Algorithm> Words for Opening<'_, A> {
+    fn write(&mut self, word: usize, value: u64) {
+        self.0.write(word, value);
+    }
+}
+
+impl<A: Algorithm> Read for Logged<A> {
+    fn read(&self, word: usize) -> u64 {
+        self.store.read(word)
+    }
+}
+
+impl<A: Algorithm> Words for Logged<A> {
+    fn write(&mut self, word: usize, value: u64) {
+        self.store.write(word, value);
+    }
+}
+
+fn log_options() -> LogOptions {
+    LogOptions::policy(Policy::Always).batch(BATCH, Duration::from_millis(5))
+}
+
+impl<A: Algorithm> Till for Logged<A> {
+    fn open(place: &Path, layout: &Layout) -> Result<Self, String> {
+        let options = Options::words(layout.words()).log(log_options());
+        let mut names = None;
+        let store = Store::open_logged(place, options, |store, action| {
+            let names = names.get_or_insert_with(|| Names::read(layout, &Opening(store)));
+            let request = Request::decode(layout, action.bytes)?;
+            stillframe_tpcc::run(layout, names, &mut Opening(store), &request);
+            Ok(())
+        });
+        let store = store.map_err(|error| error.to_string())?;
+        Ok(Self { store, bytes: Vec::new(), logged: 0 })
+    }
+
+    fn serve(
+        &mut self,
+        layout: &Layout,
+        names: &Names,
+        request: &Request,
+    ) -> Result<(Outcome, u64), String> {
+        self.bytes.clear();
+        request.encode(&mut self.bytes);
+        self.logged += self.bytes.len() as u64;
+        let number = self.store.log(&self.bytes).map_err(|error| error.to_string())?;
+        let outcome = stillframe_tpcc::run(layout, names, &mut Opening(&mut self.store), request);
+        self.store.point();
+        Ok((outcome, number))
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        self.store.checkpoint_and_wait().map(drop).map_err(|error| error.to_string())
+    }
+
+    fn wait_durable(&self, number: u64) -> Result<(), String> {
+        self.store.wait_durable(number).map_err(|error| error.to_string())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), String> {
+        self.store.checkpoint();
+        Ok(())
+    }
+
+    fn checkpoints(&self) -> u64 {
+        self.store.stats().checkpoints
+    }
+
+    fn logged(&self) -> u64 {
+        self.logged
+    }
+}
+
+/// A state with a log of what was written.
+struct Redo {
+    state: Aries,
+    logged: u64,
+}
+
+impl Read for Redo {
+    fn read(&self, word: usize) -> u64 {
+        self.state.read(word)
+    }
+}
+
+impl Words for Redo {
+    fn write(&mut self, word: usize, value: u64) {
+        self.state.write(word, value);
+    }
+}
+
+impl Till for Redo {
+    fn open(place: &Path, layout: &Layout) -> Result<Self, String> {
+        let options = stillframe_aries::Options::words(layout.words()).log(log_options());
+        let (state, _) = Aries::open(place, options).map_err(|error| error.to_string())?;
+        Ok(Self { state, logged: 0 })
+    }
+
+    fn serve(
+        &mut self,
+        layout: &Layout,
+        names: &Names,
+        request: &Request,
+    ) -> Result<(Outcome, u64), String> {
+        let outcome = stillframe_tpcc::run(layout, names, self, request);
+        self.logged += self.state.written_bytes() as u64;
+        let number = self.state.commit().map_err(|error| error.to_string())?;
+        Ok((outcome, number))
+    }
+
+    fn begin(&mut self) -> Result<(), String> {
+        let begun = self.state.commit().and_then(|_| self.state.checkpoint());
+        begun.and_then(|_| self.state.wait_checkpoint()).map_err(|error| error.to_string())
+    }
+
+    fn wait_durable(&self, number: u64) -> Result<(), String> {
+        self.state.wait_durable(number).map_err(|error| error.to_string())
+    }
+
+    fn checkpoint(&mut self) -> Result<(), String> {
+        self.state.checkpoint().map(drop).map_err(|error| error.to_string())
+    }
+
+    fn checkpoints(&self) -> u64 {
+        self.state.checkpoints()
+    }
+
+    fn logged(&self) -> u64 {
+        self.logged
+    }
+}
+
+fn sell<T: Till>(shop: &Shop, place: &Path) -> Result<Sold, String> {
+    let scale = match shop.is_tiny {
+        true => Scale::tiny(shop.warehouses),
+        false => Scale::full(shop.warehouses),
+    };
+    let room = ORDERS_PER_S * shop.seconds / (scale.warehouses * scale.districts) as f64;
+    let orders_room = scale.customers + room as usize + 100;
+    let layout = Layout::new(Scale { orders_room, ..scale }).map_err(|error| error.to_string())?;
+    let mut till = T::open(place, &layout)?;
+    fill(&layout, &mut till, 1);
+    let names = Names::read(&layout, &till);
+    till.begin()?;
+    let (plan, mut random, mut now) = (Plan::new(7), Rng(7), 1);
+    let (before, logged) = (till.checkpoints(), till.logged());
+    let (mut orders, mut transactions, mut last) = (0_u64, 0_u64, 0);
+    let mut batches = Vec::new();
+    let mut requests = Vec::with_capacity(BATCH);
+    let mut checkpoints = 0_u32;
+    let (started, mut spent) = (Instant::now(), Duration::ZERO);
+    while started.elapsed().as_secs_f64() < shop.seconds {
+        // The trace lies in memory: drawing it is not timed.
+        let drawing = Instant::now();
+        requests.clear();
+        for _ in 0..BATCH {
+            now += 1;
+            requests.push(plan.draw(&layout, &mut random, now));
+        }
+        spent += drawing.elapsed();
+        let (begun, before) = (Instant::now(), last);
+        let due_s = f64::from(checkpoints) * shop.interval_s;
+        if !is_floor(&shop.algorithm) && started.elapsed().as_secs_f64() >= due_s {
+            till.checkpoint()?;
+            checkpoints += 1;
+        }
+        for request in &requests {
+            let (outcome, number) = till.serve(&layout, &names, request)?;
+            match outcome {
+                Outcome::Ordered { .. } => orders += 1,
+                Outcome::Full => return Err("a district is full: the run is too long".to_owned()),
+                _ => {}
+            }
+            last = number;
+        }
+        transactions += BATCH as u64;
+        till.wait_durable(before)?;
+        batches.push(((begun - started).as_secs_f64(), begun.elapsed().as_secs_f64()));
+    }
+    let elapsed_s = (started.elapsed() - spent).as_secs_f64();
+    till.wait_durable(last)?;
+    let (taken, logged) = (till.checkpoints() - before, till.logged() - logged);
+    let left = sum(&layout, &till);
+    check(&layout, &till).map_err(|broken| broken.to_string())?;
+    drop(till); // as a crash would leave it, but for what the disk has not
+
+    let opening = Instant::now();
+    let till = T::open(place, &layout)?;
+    let recovery_s = opening.elapsed().as_secs_f64();
+    if sum(&layout, &till) != left {
+        return Err("the state that was recovered is not the one that was left".to_owned());
+    }
+    check(&layout, &till).map_err(|broken| format!("after recovery: {broken}"))?;
+    Ok(Sold {
+        orders_per_s: orders as f64 / elapsed_s,
+        checkpoints_per_s: taken as f64 / elapsed_s,
+        logged: logged as f64 / transactions as f64,
+        recovery_s,
+        batches,
+    })
+}
+
+/// A sum over all words and their places.
+fn sum(layout: &Layout, state: &impl Read) -> u64 {
+    let of_one = |sum: u64, word: usize| mix(sum ^ state.read(word)).wrapping_add(word as u64);
+    (0..layout.words()).fold(0, of_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Size = Size { shrink: 1000, ..Size::QUICK };
+
+    #[test]
+    fn every_way_to_checkpoint_sells_and_recovers() {
+        let panels = by_warehouses(SMALL, super::run).expect("every state is recovered");
+        assert_eq!(panels.len(), 5);
+        for panel in &panels {
+            assert_eq!(panel.series.len(), NAMES.len(), "{}", panel.title);
+            assert!(panel.series.iter().all(|it| it.points.len() == warehouses(SMALL).len()));
+        }
+        let sales = &panels[0];
+        assert!(sales.series.iter().flat_map(|it| &it.points).all(|point| point.y > 0.0));
+        let panels = over_time(SMALL, super::run).expect("every state is recovered");
+        assert!(panels[0].series.iter().all(|series| !series.points.is_empty()));
+    }
+}
