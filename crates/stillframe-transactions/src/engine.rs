@@ -160,7 +160,7 @@ impl<A: Concurrent, J: Journal> Engine<A, J> {
         Ok(Image { engine: self, number, kept: false })
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "loom"), not(feature = "shuttle")))]
     pub(crate) fn state(&self) -> &A {
         &self.core.state
     }

@@ -7,18 +7,18 @@
 //!
 //! - Memory: 1 copy, 4 bytes a record, and the before-images of what is replaced before its
 //!   capture. Begin: O(1), waits for installs. Read: nothing. Write: one look between images.
-//! - A commit saves all its before-images, then stores all new values: the loads of the heads do not
-//!   depend on one another and miss the caches at the same time, and one fence serves all.
+//! - A commit saves all its before-images, then stores all new values: the loads of the heads do
+//!   not depend on one another and miss the caches at the same time, and one fence serves all.
 //!
 //! Invariants: a before-image holds the value of the image: a record's lock orders its commits, and
 //! epochs rise along that order, so the commit that saves is the first one after the point. A new
 //! word is visible only after the before-image: a Release fence before the store, an Acquire fence
 //! after the copy. Heads are never cleared: an entry names its image and its record, so one left by
-//! an older image is told by its number. The bits of a head that records and workers leave over hold
-//! the last bits of that number, so that most old heads are told without a look at their entry.
-//! Before-images lie in chunks. Each chunk has one worker at most, who fills it under a lock. A
-//! begin takes all chunks back: the capture of the image before has ended, so whoever still saves
-//! for that one, into a chunk that he takes anew, saves in vain.
+//! an older image is told by its number. The bits of a head that records and workers leave over
+//! hold the last bits of that number, so that most old heads are told without a look at their
+//! entry. Before-images lie in chunks. Each chunk has one worker at most, who fills it under a
+//! lock. A begin takes all chunks back: the capture of the image before has ended, so whoever still
+//! saves for that one, into a chunk that he takes anew, saves in vain.
 
 use std::ops::{DerefMut, Range};
 use std::sync::{OnceLock, PoisonError};
