@@ -11,9 +11,9 @@
 //! to a thousand items that were. The loop and its random index are about ten instructions of each
 //! row: `naive` writes in place and nothing else. Caches: 48 KiB, and 8 MiB last.
 //!
-//! `line` counts units of lines, `page` of pages. `lock` counts each write under the lock of its page of 4 KiB,
-//! which nobody else asks for: Li et al.'s Copy-on-Update pays that at every write, ours at a first
-//! touch.
+//! `line` counts units of lines, `page` of pages. `lock` counts each write under the lock of its
+//! page of 4 KiB, which nobody else asks for: Li et al.'s Copy-on-Update pays that at every write,
+//! ours at a first touch.
 
 use std::hint::black_box;
 use std::mem::ManuallyDrop;

@@ -1,10 +1,10 @@
 //! Images of large collections that are written all the while.
 //!
 //! Transaction `n` sets field `n % FIELDS` of a hash to `n`, appends `n` to a list and adds entry
-//! `n-0` to a stream, which a group then reads and of which it acknowledges every third. So an image
-//! is right if and only if it is what transactions `1..=m` leave, for one `m` between what was
-//! acknowledged before the image began and what was sent by its end: the list gives `m`, and the
-//! hash and the stream follow from it.
+//! `n-0` to a stream, which a group then reads and of which it acknowledges every third. So an
+//! image is right if and only if it is what transactions `1..=m` leave, for one `m` between what
+//! was acknowledged before the image began and what was sent by its end: the list gives `m`, and
+//! the hash and the stream follow from it.
 
 use crate::files::check_dump;
 use crate::support::{ALGORITHMS, Client, Kind, Reply, Server, Setup, Stop, rounds};

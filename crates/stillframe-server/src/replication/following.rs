@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Longest such pause, when the primary's bytes are unusable.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How long one turn waits for the address of a name: names that the machine itself knows are there.
+/// How long one turn waits for the address of a name: one that the machine itself knows is there.
 const LOOKUP_PATIENCE: Duration = Duration::from_millis(5);
 
 /// The primary, and the state of the link.

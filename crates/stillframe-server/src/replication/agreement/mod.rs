@@ -21,8 +21,8 @@ use stillframe_keyspace::{DATABASES, IntText, Keyspace, Stream, StreamId, Value}
 use stillframe_redis::Random;
 use stillframe_redis::digest;
 
-/// All keys, with times of expiry, and digests of values or, of streams, texts; behind the databases
-/// the libraries of functions.
+/// All keys, with times of expiry, and digests of values or, of streams, texts; behind the
+/// databases the libraries of functions.
 type Contents = BTreeMap<(usize, String), (Option<i64>, String)>;
 
 /// What a keyspace holds, whatever the time.
