@@ -241,6 +241,9 @@ pub enum Distribution {
         /// The exponent of both.
         theta: f64,
     },
+    /// Players of a game with so many items each (Cao et al.: 25,000), whose updates follow what
+    /// they do.
+    Players(u64),
     /// Normal around the middle item; the standard deviation as a share of all items.
     Gaussian(f64),
 }
@@ -261,6 +264,10 @@ impl FromStr for Distribution {
             ("zipf", [theta]) => Ok(Self::Zipf(number(theta)?)),
             ("pages", [theta]) => Ok(Self::Pages(number(theta)?)),
             ("lines", [theta]) => Ok(Self::Lines(number(theta)?)),
+            ("players", [items]) => match items.parse() {
+                Ok(items) if items > 0 => Ok(Self::Players(items)),
+                _ => Err(format!("'{items}' is not a number of items of a player")),
+            },
             ("gaussian", []) => Ok(Self::Gaussian(0.125)),
             ("gaussian", [deviation]) => Ok(Self::Gaussian(number(deviation)?)),
             ("objects", [items, theta]) => match items.parse() {
@@ -271,7 +278,7 @@ impl FromStr for Distribution {
             },
             _ => Err(format!(
                 "'{text}' is no distribution; there are uniform, zipf:THETA, pages:THETA, \
-                 lines:THETA, objects:ITEMS:THETA and gaussian[:DEVIATION]"
+                 lines:THETA, objects:ITEMS:THETA, players:ITEMS and gaussian[:DEVIATION]"
             )),
         }
     }
@@ -285,6 +292,7 @@ impl fmt::Display for Distribution {
             Self::Pages(theta) => write!(f, "pages:{theta}"),
             Self::Lines(theta) => write!(f, "lines:{theta}"),
             Self::Objects { object_words, theta } => write!(f, "objects:{object_words}:{theta}"),
+            Self::Players(items) => write!(f, "players:{items}"),
             Self::Gaussian(deviation) => write!(f, "gaussian:{deviation}"),
         }
     }
@@ -424,11 +432,22 @@ mod tests {
             "pages:2",
             "lines:2",
             "objects:2000:0.5",
+            "players:25000",
             "gaussian:0.1",
         ] {
             assert_eq!(text.parse::<Distribution>().map(|it| it.to_string()).as_deref(), Ok(text));
         }
-        for text in ["", "zipf", "zipf:", "zipf:x", "zipf:-1", "zipf:NaN", "objects:0:1", "uni:1"] {
+        for text in [
+            "",
+            "zipf",
+            "zipf:",
+            "zipf:x",
+            "zipf:-1",
+            "zipf:NaN",
+            "objects:0:1",
+            "players:0",
+            "uni",
+        ] {
             assert!(text.parse::<Distribution>().is_err(), "{text}");
         }
         for text in ["discard", "tmpfs", "file:a:b"] {

@@ -24,6 +24,7 @@ mod memory;
 pub mod observe;
 mod oracle;
 pub mod output;
+mod players;
 mod process;
 mod reads;
 pub mod record;

@@ -5,6 +5,7 @@ use stillframe_measure::draw::{Rng, Scatter, gaussian};
 use stillframe_measure::zipf::Zipf;
 
 use crate::case::{Case, Distribution};
+use crate::players::Players;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -33,6 +34,8 @@ pub(crate) struct Stream {
     updates: usize,
     reads: usize,
     pick: Pick,
+    /// Whose updates these are, where not each update is drawn for itself.
+    players: Option<Players>,
 }
 
 /// How many ticks of items there are when there is no idle time to make more: they come again, with
@@ -44,7 +47,14 @@ const SLICE: usize = 2048;
 impl Stream {
     pub(crate) fn new(case: &Case) -> Self {
         let updates = usize::try_from(case.updates_per_tick).unwrap_or(usize::MAX);
+        let players = match case.distribution {
+            Distribution::Players(attributes) => {
+                Some(Players::new(case.items(), attributes, case.updates_per_tick, case.seed))
+            }
+            _ => None,
+        };
         Self {
+            players,
             seed: case.seed,
             items: case.items(),
             updates,
@@ -58,12 +68,20 @@ impl Stream {
         value(self.key(u64::MAX), index)
     }
 
-    /// Makes tick `number` in place of another; `between` gets a turn now and then.
-    pub(crate) fn fill(&self, number: u64, tick: &mut Tick, mut between: impl FnMut()) {
+    /// Makes tick `number`, which follows the one that was made last, in place of another;
+    /// `between` gets a turn now and then.
+    fn fill(&mut self, number: u64, tick: &mut Tick, mut between: impl FnMut()) {
         let mut rng = Rng(self.key(number));
         tick.key = rng.next();
-        for (list, count) in [(&mut tick.updates, self.updates), (&mut tick.reads, self.reads)] {
-            list.clear();
+        tick.updates.clear();
+        let mut updates = self.updates;
+        if let Some(players) = &mut self.players {
+            players.tick(&mut rng, &mut tick.updates);
+            between();
+            updates = 0;
+        }
+        tick.reads.clear();
+        for (list, count) in [(&mut tick.updates, updates), (&mut tick.reads, self.reads)] {
             while list.len() < count {
                 let slice = SLICE.min(count - list.len());
                 list.extend((0..slice).map(|_| self.pick.item(self.items, &mut rng) as u32));
@@ -95,7 +113,7 @@ pub(crate) struct Ticks {
 impl Ticks {
     /// Stands at tick 0.
     pub(crate) fn new(case: &Case) -> Self {
-        let stream = Stream::new(case);
+        let mut stream = Stream::new(case);
         let count = if case.tick_ms == 0 { STREAMS_FULL_SPEED } else { 1 };
         let mut ticks: Vec<Tick> = (0..count).map(|_| Tick::default()).collect();
         for (number, tick) in ticks.iter_mut().enumerate() {
@@ -159,7 +177,8 @@ impl Pick {
         let items = case.items();
         let zipf = |count: u64, theta| (Zipf::new(count, theta), Scatter::new(count));
         match case.distribution {
-            Distribution::Uniform => Self::Uniform,
+            // Of players only what is read is drawn so.
+            Distribution::Uniform | Distribution::Players(_) => Self::Uniform,
             Distribution::Zipf(theta) => {
                 let (ranks, scatter) = zipf(items, theta);
                 Self::Zipf(ranks, scatter)
@@ -267,6 +286,7 @@ mod tests {
             Distribution::Lines(0.99),
             objects,
             Distribution::Gaussian(0.125),
+            Distribution::Players(25_000),
         ] {
             for size_bytes in [4096, 100_000, 8_192_008] {
                 let case = case(distribution, size_bytes, 10_000);

@@ -29,7 +29,8 @@ Examples:
 Distributions: uniform; zipf:THETA (items by Zipf's law, scattered over the state); pages:THETA
 (4 KiB pages by Zipf, any item in one; Li et al.); lines:THETA (the same, one line in each);
 objects:ITEMS:THETA (objects by Zipf, then an item in one by Zipf; Cao et al. have
-objects:2000:0.5); gaussian[:DEVIATION].
+objects:2000:0.5); players:ITEMS (five state machines of each decide; Cao et al. have
+players:25000, with --size 200MB --updates-per-tick 53153); gaussian[:DEVIATION].
 Sizes: 64MB, 1GiB (powers of 1024); counts: 256k, 1M (thousands).
 Each round runs in a process of its own, all algorithms once before any of them again. The lab times
 begin, updates and reads of a tick. It compares every block of every image with a replay of all

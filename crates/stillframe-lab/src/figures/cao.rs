@@ -92,6 +92,21 @@ fn trace(size: Size, per_second: u64) -> Vec<Facet> {
     vec![facet("one strip per algorithm", BEST, vec![spot], &[Plot::Strips])]
 }
 
+/// Updates of all players in a second.
+const GAME: u64 = 531_530;
+/// Attributes of a player, of four bytes.
+const ATTRIBUTES: u64 = 25_000;
+
+/// The workload of an online game.
+pub(super) fn game_case(size: Size) -> Case {
+    let distribution = Distribution::Players(ATTRIBUTES);
+    Case { distribution, ..case(size, base_mb(size), GAME) }
+}
+
+fn game(size: Size, plots: &[Plot]) -> Vec<Facet> {
+    vec![facet("players", BEST, vec![(GAME as f64, game_case(size))], plots)]
+}
+
 fn by_page(size: Size) -> Vec<Facet> {
     let facet = |(title, huge_pages)| {
         let spot =
@@ -136,6 +151,10 @@ const BASE: Figure = Figure {
     tables: |_| Vec::new(),
     claims: &[],
 };
+
+const PLAYERS: &str = "2,000 players of 25,000 attributes of four bytes, fewer if scaled; five state \
+                       machines of each, nearly independent, decide which attributes a step \
+                       updates; else as cao-3.";
 
 pub(super) const FIGURES: &[Figure] = &[
     Figure {
@@ -273,6 +292,69 @@ pub(super) const FIGURES: &[Figure] = &[
                 on(data, &MEAN, |it| it.above(&["bazz"], &["ipp-merge", "bacou"], 1.0, At::Last))
             },
         }],
+        ..BASE
+    },
+    Figure {
+        name: "cao-10",
+        source: "Cao et al. 2011, figure 10",
+        title: "overhead in an online game, 531,530 updates a second",
+        workload: PLAYERS,
+        facets: |size| game(size, &[Plot::Rows(&OVERHEAD)]),
+        claims: &[
+            Claim {
+                text: "IPP has nearly a seventh of NS's overhead (held: a fifth or less)",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| it.above(&["naive"], &["ipp-merge"], 5.0, At::Last))
+                },
+            },
+            Claim {
+                text: "IPP has the least overhead of the four",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| {
+                        it.above(&["naive", "bacou", "bazz"], &["ipp-merge"], 1.0, At::Last)
+                    })
+                },
+            },
+            Claim {
+                text: "both strategies that are free of waits have less than BACOU",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| {
+                        it.above(&["bacou"], &["bazz", "ipp-merge"], 1.0, At::Last)
+                    })
+                },
+            },
+            Claim {
+                text: "BAZZ is comparable to NS (held: within 1.5x)",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| {
+                        let least = it.above(&["bazz"], &["naive"], 1.0 / 1.5, At::Last);
+                        least.and(it.above(&["naive"], &["bazz"], 1.0 / 1.5, At::Last))
+                    })
+                },
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "cao-11",
+        source: "Cao et al. 2011, figure 11",
+        title: "latency in steps of 0.1 s in an online game",
+        workload: PLAYERS,
+        facets: |size| game(size, &[Plot::Strips]),
+        columns: &[&MEAN, &WORST, &PEAK, &SPIKE, &OVERHEAD],
+        claims: &[
+            Claim {
+                text: "the worst step of NS is far above that of IPP (29 and 0.9 ms there; held: \
+                       ten times)",
+                judge: |data| {
+                    on(data, &WORST, |it| it.above(&["naive"], &["ipp-merge"], 10.0, At::Last))
+                },
+            },
+            Claim {
+                text: "IPP is almost uniform (worst step at most twice the median)",
+                judge: |data| on(data, &PEAK, |it| it.most(&["ipp-merge"], 2.0)),
+            },
+        ],
         ..BASE
     },
     Figure {

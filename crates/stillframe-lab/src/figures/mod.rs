@@ -22,6 +22,7 @@ mod parts;
 pub mod plan;
 mod profile;
 mod queries;
+mod recovery;
 pub mod run;
 mod served;
 mod sidlauskas;
@@ -104,6 +105,7 @@ pub fn all() -> Vec<&'static Figure> {
         transactions::FIGURES,
         served::LI,
         cao::FIGURES,
+        recovery::FIGURES,
         tpcc::FIGURES,
         async_fork::FIGURES,
         served::ASYNC_FORK,
@@ -185,7 +187,10 @@ mod tests {
         for (paper, numbers) in [
             ("li", &["10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "t2"][..]),
             ("li", &["20", "21", "22", "23", "24", "25"]),
-            ("cao", &["3", "4", "5", "6", "7", "8", "9", "14", "t2"]),
+            (
+                "cao",
+                &["3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "t2", "rec"],
+            ),
             ("async-fork", &["3", "4", "5", "11", "12", "13", "17", "19", "21"]),
             ("sidlauskas", &["1", "2", "3", "4"]),
             ("ours", &["1", "2", "3", "4", "5"]),
