@@ -21,7 +21,7 @@ use stillframe_transactions::algorithms::calc::Calc;
 use stillframe_transactions::algorithms::hourglass::VirtualHourglass;
 use stillframe_transactions::algorithms::imprint::Imprint;
 use stillframe_transactions::algorithms::piggyback::VirtualPiggyback;
-use stillframe_transactions::algorithms::stopped::Stopped;
+use stillframe_transactions::algorithms::stopped::Naive;
 use stillframe_transactions::with_mutant;
 use stillframe_transactions::{Concurrent, Engine, Mutant, Settings, Stop};
 
@@ -88,7 +88,7 @@ fn all<A: Concurrent>() {
 
 #[test]
 fn a_stop_of_all() {
-    all::<Stopped>();
+    all::<Naive>();
 }
 
 #[test]

@@ -104,6 +104,22 @@ impl Table {
         self.present(record)
     }
 
+    /// Copies at most 64 records, from a multiple of 64 on, as they were when the memory was
+    /// frozen, and tells which were present: the first one in the lowest bit.
+    #[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
+    pub(crate) fn frozen(
+        &self,
+        memory: &stillframe::os::Frozen,
+        records: std::ops::Range<usize>,
+        into: &mut [u64],
+    ) -> std::io::Result<u64> {
+        let cells = records.start * self.width..records.end * self.width;
+        memory.load(&self.cells[cells], into)?;
+        let mut present = [0];
+        memory.load(std::slice::from_ref(&self.present.0[records.start / 64]), &mut present)?;
+        Ok(present[0])
+    }
+
     /// Replaces a record; `None` makes it absent.
     pub fn store(&self, record: usize, value: Option<&[u64]>) {
         let cells = self.cells(record);

@@ -1,7 +1,7 @@
 //! How long a state takes to come back: Cao et al. 2011, section 5.4, in their online game.
 //!
-//! A store with each algorithm takes a checkpoint, runs a period, takes another checkpoint, and runs
-//! a second period meanwhile, whose updates the log keeps; then the process ends where the third
+//! A store with each algorithm takes a checkpoint, runs a period, takes another checkpoint, and
+//! runs a second period meanwhile, whose updates the log keeps; then it ends where the third
 //! checkpoint would begin. Opening the store again reads the newest checkpoint and applies a period
 //! of updates: the worst that can happen. What the kernel has of the files is thrown away before,
 //! as a reboot does. The state that is found is the one that was left, or the figure fails.

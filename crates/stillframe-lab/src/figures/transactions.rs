@@ -524,6 +524,7 @@ impl Auditor {
         match image.capture(&mut sheet) {
             Ok(()) => {}
             Err(CaptureError::Memory) => return Err("no memory for before-images".into()),
+            Err(error @ CaptureError::Fork(_)) => return Err(error.to_string()),
             Err(_) => return Err("an image was refused".into()),
         }
         let (pushed, all) = (sheet.pushed, self.held.len());

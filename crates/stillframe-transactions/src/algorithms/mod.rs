@@ -5,6 +5,8 @@ use crate::shape::Shape;
 
 pub mod bare;
 pub mod calc;
+#[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
+pub mod fork;
 pub mod hourglass;
 pub mod imprint;
 pub mod piggyback;
@@ -19,13 +21,13 @@ pub trait Visitor {
 }
 
 macro_rules! registry {
-    ($($algorithm:ty,)*) => {
+    ($($(#[$attribute:meta])* $algorithm:ty,)*) => {
         /// Every algorithm, the floor first.
-        pub const ALL: &[Info] = &[$(<$algorithm>::INFO),*];
+        pub const ALL: &[Info] = &[$($(#[$attribute])* <$algorithm>::INFO),*];
 
         /// Does something with the algorithm of that name; `None` if there is none.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
-            $(if name == <$algorithm>::INFO.name {
+            $($(#[$attribute])* if name == <$algorithm>::INFO.name {
                 return Some(visitor.visit::<$algorithm>());
             })*
             None
@@ -35,7 +37,9 @@ macro_rules! registry {
 
 registry! {
     bare::Bare,
-    stopped::Stopped,
+    stopped::Naive,
+    #[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
+    fork::Fork,
     calc::Calc,
     calc::PartialCalc,
     hourglass::VirtualHourglass,

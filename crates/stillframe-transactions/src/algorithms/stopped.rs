@@ -1,9 +1,9 @@
-//! Naive Snapshot with a stop of all threads: the baseline. Source: Li et al. 2018, section 3.1
-//! (one thread there).
+//! The baselines: all threads are stopped at a point between commits while the image is fixed.
+//! Source: Li et al. 2018, sections 3.1.1 and 3.1.2 (one thread there).
 //!
-//! Begin closes the gate, waits for the commits that are being installed, copies the whole state
-//! and opens the gate. Epochs are even while the gate is open and odd while it is closed; image `i`
-//! is fixed in epoch `2 i + 1`.
+//! Begin closes the gate, waits for the commits that are being installed, fixes the image and opens
+//! the gate. Epochs are even while the gate is open and odd while it is closed; image `i` is fixed
+//! in epoch `2 i + 1`.
 
 use super::walk;
 use crate::contract::{CaptureError, Completeness, Concurrent, Info, Records, Writes};
@@ -12,30 +12,51 @@ use crate::mutant::{Mutant, Mutation};
 use crate::shape::{CreateError, Shape};
 use crate::table::Table;
 
-/// Records whose images are copied while nobody commits.
+/// Naive Snapshot: the state is copied while nobody commits.
+pub type Naive = Stopped<Copied>;
+
+/// How the image of a state that stands still is kept.
+pub trait Still: Sized + Send + Sync + 'static {
+    /// What is known of the algorithm.
+    const INFO: Info;
+    /// Room for images.
+    ///
+    /// # Errors
+    /// [`CreateError`] when the memory cannot be had.
+    fn create(shape: Shape) -> Result<Self, CreateError>;
+    /// Fixes the image: nothing is being installed.
+    fn fix(&self, shape: Shape, table: &Table);
+    /// Pushes the image into a sink.
+    ///
+    /// # Errors
+    /// [`CaptureError`].
+    fn capture<S: Records>(
+        &self,
+        shape: Shape,
+        table: &Table,
+        sink: &mut S,
+    ) -> Result<(), CaptureError<S::Error>>;
+    /// Gives the image up.
+    fn release(&self) {}
+}
+
+/// Records whose images are fixed while nobody commits.
 #[derive(Debug)]
-pub struct Stopped {
+pub struct Stopped<I> {
     table: Table,
-    copy: Table,
+    image: I,
     shape: Shape,
     epochs: Epochs,
     mutation: Mutation,
 }
 
-impl Concurrent for Stopped {
-    const INFO: Info = Info {
-        name: "naive",
-        title: "Naive Snapshot, all threads stopped",
-        citation: "Li et al. 2018, section 3.1",
-        memory: "2",
-        begin: "O(state), while no commit can be installed",
-        image: Completeness::Full,
-    };
+impl<I: Still> Concurrent for Stopped<I> {
+    const INFO: Info = I::INFO;
 
     fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
-        let (table, copy) = (Table::new(shape)?, Table::new(shape)?);
+        let (table, image) = (Table::new(shape)?, I::create(shape)?);
         let mutation = Mutation::current();
-        Ok(Self { table, copy, shape, epochs: Epochs::new(workers), mutation })
+        Ok(Self { table, image, shape, epochs: Epochs::new(workers), mutation })
     }
     fn epochs(&self) -> &Epochs {
         &self.epochs
@@ -56,12 +77,44 @@ impl Concurrent for Stopped {
         if !self.mutation.is(Mutant::StoppedDoesNotWait) {
             self.epochs.drain(|announced| announced == epoch);
         }
-        (0..self.shape.records).for_each(|record| self.copy.copy(record, &self.table));
+        self.image.fix(self.shape, &self.table);
         self.epochs.set(epoch + 2);
         epoch / 2
     }
     fn capture<S: Records>(&self, _: u64, sink: &mut S) -> Result<(), CaptureError<S::Error>> {
-        walk(self.shape, sink, |record, into| self.copy.load(record, into))
+        self.image.capture(self.shape, &self.table, sink)
     }
-    fn settle(&self, _: u64, _: bool) {}
+    fn settle(&self, _: u64, _: bool) {
+        self.image.release();
+    }
+}
+
+/// A second copy of the state.
+#[derive(Debug)]
+pub struct Copied(Table);
+
+impl Still for Copied {
+    const INFO: Info = Info {
+        name: "naive",
+        title: "Naive Snapshot, all threads stopped",
+        citation: "Li et al. 2018, section 3.1.1",
+        memory: "2",
+        begin: "O(state), while no commit can be installed",
+        image: Completeness::Full,
+    };
+
+    fn create(shape: Shape) -> Result<Self, CreateError> {
+        Table::new(shape).map(Self)
+    }
+    fn fix(&self, shape: Shape, table: &Table) {
+        (0..shape.records).for_each(|record| self.0.copy(record, table));
+    }
+    fn capture<S: Records>(
+        &self,
+        shape: Shape,
+        _: &Table,
+        sink: &mut S,
+    ) -> Result<(), CaptureError<S::Error>> {
+        walk(shape, sink, |record, into| self.0.load(record, into))
+    }
 }

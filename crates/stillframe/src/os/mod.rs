@@ -1,6 +1,7 @@
 //! All system calls of the library, and the memory that they hand out.
 
 mod copy;
+mod frozen;
 #[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
 mod map;
 #[cfg(any(miri, feature = "loom", feature = "shuttle"))]
@@ -15,6 +16,7 @@ mod userfault;
 #[path = "fake_userfault.rs"]
 mod userfault;
 
+pub use frozen::Frozen;
 pub use map::Shared;
 pub use shareable::Shareable;
 pub use thread::lower_priority;

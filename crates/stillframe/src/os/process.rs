@@ -32,21 +32,42 @@ impl Child {
     /// The operating system's code.
     pub(crate) fn spawn(body: impl FnOnce() -> i32) -> Result<Self, i32> {
         let parent = std::process::id().cast_signed();
+        Self::fork(|| {
+            die_with_parent(parent);
+            super::lower_priority();
+            body()
+        })
+    }
+
+    /// As [`spawn`](Self::spawn), but `body` itself has to see to it that the child ends with its
+    /// parent: the thread that forked may end before.
+    pub(crate) fn spawn_kept(body: impl FnOnce() -> i32) -> Result<Self, i32> {
+        Self::fork(body)
+    }
+
+    fn fork(body: impl FnOnce() -> i32) -> Result<Self, i32> {
         // Blocked across the fork, so that no handler of the parent's ever runs in the child.
         let signals = SignalsBlocked::new();
         // SAFETY: the child runs `body` and `_exit`; it never returns into the caller's frames.
         match unsafe { libc::fork() } {
             -1 => Err(last_errno()),
-            0 => {
-                die_with_parent(parent);
-                super::lower_priority();
-                exit_now(caught(body).unwrap_or(STATUS_PANICKED))
-            }
+            0 => exit_now(caught(body).unwrap_or(STATUS_PANICKED)),
             pid => {
                 drop(signals);
                 Ok(Self { pid, reaped: false })
             }
         }
+    }
+
+    /// The number of the process.
+    pub(crate) fn id(&self) -> i32 {
+        self.pid
+    }
+
+    /// Kills the child, which has not been reaped.
+    pub(super) fn kill(&self) {
+        // SAFETY: the child was not reaped, so its number is its own.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
     }
 
     /// Waits for the child to end.
@@ -79,8 +100,7 @@ impl Drop for Child {
         // Asked first: the child may have been reaped elsewhere (a process that ignores SIGCHLD has
         // it done by the kernel), and its number may be a stranger's by now.
         if !self.reaped && self.reap(libc::WNOHANG).is_none() {
-            // SAFETY: an instant ago the child ran, so its number is its own.
-            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            self.kill();
             self.wait();
         }
     }
