@@ -11,9 +11,10 @@ use stillframe_durability::{Application, Log, LogHandle, LogOptions, Policy};
 
 use crate::error::Error;
 use crate::manifest::{self, LOG, Manifest, directory_of};
+use crate::mutant::{Mutant, Mutation};
 
 /// Words of a piece.
-const PIECE_WORDS: usize = 1 << 15;
+const PIECE_WORDS: usize = if cfg!(test) { 2 } else { 1 << 15 };
 /// Bytes of pieces that wait for the disk.
 const WAITING_BYTES: usize = 8 << 20;
 
@@ -53,6 +54,7 @@ impl Running {
             log,
             is_copied: Arc::clone(&is_copied),
             last,
+            mutation: Mutation::current(),
         };
         let builder = thread::Builder::new().name("checkpoint".to_owned());
         let thread = builder.spawn(move || copier.run(next)).map_err(Error::Thread)?;
@@ -89,12 +91,13 @@ struct Copier {
     log: LogHandle,
     is_copied: Arc<AtomicBool>,
     last: Receiver<u64>,
+    mutation: Mutation,
 }
 
 impl Copier {
     /// Copies the state, waits until the copy counts, and makes it count.
     fn run(self, mut next: Manifest) -> Result<Manifest, Error> {
-        let Self { directory, application, words, log, is_copied, last } = self;
+        let Self { directory, application, words, log, is_copied, last, mutation } = self;
         let number = next.image.map_or(1, |(number, _)| number);
         let name = directory_of(number);
         if directory.holds(&name)? {
@@ -112,11 +115,26 @@ impl Copier {
             pieces = copy.append(&piece)?;
         }
         is_copied.store(true, Ordering::Release);
-        copy.close()?;
+        if !mutation.is(Mutant::CopyNotSynced) {
+            copy.close()?;
+        }
         let Ok(last) = last.recv() else { return Ok(next) }; // the state is gone, nobody looks
-        log.wait_durable(last)?;
-        directory.sync()?;
+        if !mutation.is(Mutant::CountsBeforeTheLog) {
+            log.wait_durable(last)?;
+        }
+        if !mutation.is(Mutant::NameNotSynced) {
+            directory.sync()?;
+        }
         next.image = Some((number, pieces));
+        if mutation.is(Mutant::RedoFromTheEnd) {
+            next.position = last + 1;
+        }
+        if mutation.is(Mutant::OldCopyRemovedFirst) {
+            next.clean(&directory)?;
+        }
+        if mutation.is(Mutant::RecordsRemovedFirst) {
+            Log::remove_below(directory.below(LOG)?, next.position)?;
+        }
         next.publish(&directory)?;
         next.clean(&directory)?;
         Log::remove_below(directory.below(LOG)?, next.position)?;

@@ -37,6 +37,7 @@
 mod checkpoint;
 mod error;
 mod manifest;
+mod mutant;
 mod redo;
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ use stillframe_durability::{Application, Log, LogOptions};
 use checkpoint::Running;
 pub use error::Error;
 use manifest::{LOG, Manifest};
+use mutant::{Mutant, Mutation};
 use redo::Redo;
 
 /// What a state is opened with.
@@ -101,6 +103,7 @@ pub struct Aries {
     /// Why the last checkpoint has failed, until somebody has heard it.
     failed: Option<Error>,
     checkpoints: u64,
+    mutation: Mutation,
 }
 
 const LOCK: &str = "aries.lock";
@@ -165,6 +168,7 @@ impl Aries {
             running: None,
             failed: None,
             checkpoints: 0,
+            mutation: Mutation::current(),
         };
         Ok((opened, Recovery { loaded, records }))
     }
@@ -185,6 +189,10 @@ impl Aries {
     /// Replaces a word, and notes that for the log. Panics if there is none.
     #[inline]
     pub fn write(&mut self, index: usize, value: u64) {
+        if self.mutation.is(Mutant::CommitInTwoRecords) && !self.redo.is_empty() {
+            let _ = self.log.append(self.redo.bytes());
+            self.redo.clear();
+        }
         self.words[index].store(value, Ordering::Relaxed);
         self.redo.push(index, value);
     }

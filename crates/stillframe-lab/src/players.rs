@@ -1,5 +1,5 @@
-//! An online game by chance, after Cao et al. 2011, section 5.1: each player is an object of 100
-//! KB, which five state machines update that are nearly independent. The paper has no probabilities;
+//! An online game by chance, after Cao et al. 2011, section 5.1: each player is an object of
+//! 100 KB, which five state machines update that are nearly independent. The paper has no probabilities;
 //! those here keep what it says of the outcome: most attributes are almost never updated, 80 % in
 //! response to what a human does alone, and the load of a tick is quite variable.
 //!
