@@ -1,7 +1,7 @@
 //! The mistakes that the tests of this crate must find.
 
 stillframe::mutants! {
-    pub(crate) when test;
+    pub when test;
 
     /// A copy counts though commits that it holds in part are not on the disk.
     CountsBeforeTheLog,

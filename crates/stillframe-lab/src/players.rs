@@ -1,7 +1,7 @@
 //! An online game by chance, after Cao et al. 2011, section 5.1: each player is an object of
-//! 100 KB, which five state machines update that are nearly independent. The paper has no probabilities;
-//! those here keep what it says of the outcome: most attributes are almost never updated, 80 % in
-//! response to what a human does alone, and the load of a tick is quite variable.
+//! 100 KB, which five state machines update that are nearly independent. The paper has no
+//! probabilities; those here keep what it says of the outcome: most attributes are almost never
+//! updated, 80 % in response to what a human does alone, and the load of a tick is quite variable.
 //!
 //! - A machine owns a fifth of its player's attributes and rests or is active. While it is active
 //!   it updates its few hot attributes (a place, a direction, health) in each tick, now and then
