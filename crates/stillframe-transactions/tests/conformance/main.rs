@@ -46,8 +46,8 @@ impl Race {
 }
 
 /// Runs random transactions on all workers while images are taken back to back, every third of them
-/// given up or refused by its sink.
-fn race<A: Concurrent>(race: Race) -> Result<(), String> {
+/// given up or refused by its sink. Says how many words of images were compared.
+fn race<A: Concurrent>(race: Race) -> Result<usize, String> {
     let Race { records, words, workers, transactions, deadlock, seed } = race;
     let settings = Settings::new(records, words).workers(workers).deadlock(deadlock);
     let engine: Engine<A, Commits> =
@@ -71,9 +71,10 @@ fn race<A: Concurrent>(race: Race) -> Result<(), String> {
     })?;
     engine.journal().check()?;
     if A::INFO.image == Completeness::Nothing {
-        return Ok(());
+        return Ok(0);
     }
-    compare(engine.journal().commits(), &images)
+    compare(engine.journal().commits(), &images)?;
+    Ok(images.iter().map(|(_, image)| image.len() * words).sum())
 }
 
 /// Random transactions. Each write of a record has a number of its own, which all words repeat, so
@@ -161,16 +162,37 @@ fn take_images<A: Concurrent>(
 struct Racing(Race);
 
 impl Visitor for Racing {
-    type Output = Result<(), String>;
+    type Output = Result<usize, String>;
     fn visit<A: Concurrent>(self) -> Self::Output {
         race::<A>(self.0)
     }
 }
 
+fn is_long() -> bool {
+    std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1")
+}
+
+/// Records of pages, until enough words of images of each algorithm were compared: a hundred
+/// million in the long run.
+#[test]
+fn wide_images_are_prefixes_of_the_commit_order() {
+    let enough = if is_long() { 100_000_000 } else { 1_000_000 };
+    for info in ALL.iter().filter(|info| info.image != Completeness::Nothing) {
+        let (mut words, mut seed) = (0, 0);
+        while words < enough {
+            seed += 1;
+            let workers = 2 + seed as usize % 15;
+            let race = Race { records: 1000, words: 512, workers, seed, ..Race::SMALL };
+            let ran = with(info.name, Racing(race)).expect("it is in the registry");
+            words += ran.unwrap_or_else(|wrong| panic!("{}, seed {seed}: {wrong}", info.name));
+        }
+        println!("{}: {words} words in {seed} races", info.name);
+    }
+}
+
 #[test]
 fn images_are_prefixes_of_the_commit_order() {
-    let long = std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1");
-    for seed in 1..=if long { 200 } else { 4 } {
+    for seed in 1..=if is_long() { 200 } else { 4 } {
         for deadlock in [Deadlock::NoWait, Deadlock::WaitDie] {
             for (records, words, workers) in [(12, 3, 3), (2, 1, 2), (300, 2, 4), (1, 5, 3)] {
                 let race = Race { records, words, workers, deadlock, seed, ..Race::SMALL };
