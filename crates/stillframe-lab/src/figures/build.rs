@@ -26,7 +26,9 @@ pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
     let direct = data.direct();
     panels.extend_from_slice(&direct);
     let mut tables: Vec<Table> = data.facets.iter().map(|it| table(figure, data, it)).collect();
-    tables.extend(direct.iter().map(direct_table));
+    // A table of many points over time tells nobody anything.
+    let told = direct.iter().filter(|panel| !matches!(panel.kind, Kind::Strips | Kind::Trace));
+    tables.extend(told.map(direct_table));
     tables.extend((figure.tables)(data));
     FigureReport {
         name: figure.name.to_owned(),

@@ -223,17 +223,10 @@ fn over_time(
     let warehouses = most_warehouses(size);
     let (mut lines, mut worst, mut middle) = (Vec::new(), Vec::new(), Vec::new());
     for (index, name) in NAMES.into_iter().enumerate() {
-        let sold =
-            run(&shop(size, name, warehouses)).map_err(|error| format!("{name}: {error}"))?;
+        let shop = shop(size, name, warehouses);
+        let sold = run(&shop).map_err(|error| format!("{name}: {error}"))?;
         let mut all: Vec<f64> = sold.batches.iter().map(|batch| batch.1 * 1e3).collect();
-        // Of batches that lie close together the slowest is drawn.
-        let together = sold.batches.len().div_ceil(POINTS).max(1);
-        let slowest = |batches: &[(f64, f64)]| {
-            let slowest = batches.iter().map(|batch| batch.1).fold(0.0, f64::max);
-            Point::single(batches[0].0, slowest * 1e3)
-        };
-        let points = sold.batches.chunks(together).map(slowest).collect();
-        lines.push(Series::numbered(index, name, points));
+        lines.push(Series::numbered(index, name, over_the_run(&shop, &sold.batches)));
         all.sort_by(f64::total_cmp);
         let at = |part: f64| vec![Point::single(warehouses as f64, quantile(&all, part))];
         worst.push(Series::numbered(index, name, at(1.0)));
@@ -248,10 +241,23 @@ fn over_time(
         ..Panel::default()
     };
     Ok(vec![
-        panel("response time", Kind::Lines, "time [s]", RESPONSES, lines),
+        panel("response time", Kind::Strips, "time [s]", RESPONSES, lines),
         panel("slowest batch", Kind::Rows, "", WORST, worst),
         panel("median batch", Kind::Rows, "", "median batch [ms]", middle),
     ])
+}
+
+/// At each of some moments the slowest batch that was under way, in milliseconds.
+fn over_the_run(shop: &Shop, batches: &[(f64, f64)]) -> Vec<Point> {
+    let width = shop.seconds / POINTS as f64;
+    let mut slowest = [0.0_f64; POINTS];
+    for &(begun, took) in batches {
+        let at = |seconds: f64| ((seconds / width) as usize).min(POINTS - 1);
+        let under_way = &mut slowest[at(begun)..=at(begun + took)];
+        under_way.iter_mut().for_each(|it| *it = it.max(took * 1e3));
+    }
+    let point = |(at, &slowest): (usize, &f64)| Point::single(at as f64 * width, slowest);
+    slowest.iter().enumerate().map(point).collect()
 }
 
 /// A shop that runs TPC-C.
