@@ -5,7 +5,8 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use stillframe_lua::mlua::{
-    self, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
+    self, Function, HookTriggers, Lua, LuaOptions, LuaString, RegistryKey, StdLib, Table, Value,
+    VmState,
 };
 use stillframe_lua::{Passed, Runner, set_readonly};
 use stillframe_resp::{Out, Protocol};
@@ -45,8 +46,23 @@ pub struct Call<'a> {
 
 struct Script {
     source: Rc<[u8]>,
-    function: Function,
+    function: Kept,
     flags: Flags,
+}
+
+/// A function that the interpreter keeps. Of handles, the bindings have room for some thousands
+/// alone, whatever memory there is; so nothing holds one for each script.
+pub(crate) struct Kept(RegistryKey);
+
+impl Kept {
+    pub(crate) fn new(lua: &Lua, function: &Function) -> mlua::Result<Self> {
+        lua.create_registry_value(function).map(Self)
+    }
+
+    /// A handle, for a short time.
+    pub(crate) fn get(&self, lua: &Lua) -> mlua::Result<Function> {
+        lua.registry_value(&self.0)
+    }
 }
 
 /// An interpreter, its limits, and what runs in it.
@@ -193,7 +209,9 @@ impl Engine {
         let sha = Sha::of(source);
         if let Entry::Vacant(vacant) = self.scripts.entry(sha) {
             let (flags, start) = shebang::read(source)?;
-            let function = compile(&self.machine.lua, &source[start..])?;
+            let lua = &self.machine.lua;
+            let function = compile(lua, &source[start..])?;
+            let function = Kept::new(lua, &function).map_err(unloaded)?;
             self.source_bytes += source.len();
             vacant.insert(Script { source: source.into(), function, flags });
         }
@@ -243,7 +261,9 @@ impl Engine {
         let Some(script) = self.scripts.get(&call.sha) else {
             return Err(RunError::plain("NOSCRIPT No matching script. Please use EVAL."));
         };
-        let run = (&script.function, call.keys, call.args);
+        let function = script.function.get(&self.machine.lua);
+        let function = function.map_err(|error| RunError::inner(&error))?;
+        let run = (&function, call.keys, call.args);
         self.machine.run(call.sha.as_str(), run, Passed::AsGlobals, host, out)
     }
 }
@@ -301,7 +321,7 @@ impl RunError {
         Self { text: text.into(), counted: false }
     }
 
-    fn inner(error: &mlua::Error) -> Self {
+    pub(crate) fn inner(error: &mlua::Error) -> Self {
         match error {
             mlua::Error::MemoryError(_) => Self::plain(OUT_OF_MEMORY),
             other => Self::plain(&format!("ERR {other}")),
@@ -376,15 +396,16 @@ fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
 }
 
 fn compile(lua: &Lua, source: &[u8]) -> Result<Function, LoadError> {
-    lua.load(source).set_name(CHUNK).set_mode(mlua::chunk::ChunkMode::Text).into_function().map_err(
-        |error| {
-            LoadError::Syntax(match error {
-                mlua::Error::SyntaxError { message, .. } => message,
-                mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
-                other => other.to_string(),
-            })
-        },
-    )
+    let chunk = lua.load(source).set_name(CHUNK).set_mode(mlua::chunk::ChunkMode::Text);
+    chunk.into_function().map_err(unloaded)
+}
+
+fn unloaded(error: mlua::Error) -> LoadError {
+    LoadError::Syntax(match error {
+        mlua::Error::SyntaxError { message, .. } => message,
+        mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
+        other => other.to_string(),
+    })
 }
 
 /// Makes the globals, all libraries, and what strings have in common, read-only.

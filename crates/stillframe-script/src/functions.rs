@@ -13,7 +13,7 @@ use stillframe_lua::mlua::{self, Function, Lua, LuaString, Table, Value, Variadi
 use stillframe_lua::{Passed, lift, set_readonly};
 use stillframe_resp::Out;
 
-use crate::engine::{FUNCTION_CHUNK, Limits, Machine};
+use crate::engine::{FUNCTION_CHUNK, Kept, Limits, Machine};
 use crate::error::{LibraryError, RunError};
 use crate::host::Host;
 use crate::reply::error;
@@ -25,7 +25,7 @@ pub struct Registered {
     pub description: Option<Vec<u8>>,
     /// What it may do.
     pub flags: Flags,
-    callback: Function,
+    callback: Kept,
 }
 
 /// A library.
@@ -163,7 +163,10 @@ impl Functions {
         self.owners.retain(|_, owner| owner.0 != name);
         let removed = self.libraries.remove(name);
         self.source_bytes -= removed.as_ref().map_or(0, |library| library.source.len());
-        removed.is_some()
+        let is_removed = removed.is_some();
+        drop(removed);
+        self.machine.lua.expire_registry_values();
+        is_removed
     }
 
     /// The libraries, by name.
@@ -216,7 +219,8 @@ impl Functions {
             let text = b"ERR Function not found".to_vec();
             return Err(RunError { text, counted: false });
         };
-        let callback = function.callback.clone();
+        let callback = function.callback.get(&self.machine.lua);
+        let callback = callback.map_err(|error| RunError::inner(&error))?;
         self.machine.run(name, (&callback, keys, args), Passed::AsArguments, host, out)
     }
 }
@@ -249,8 +253,10 @@ fn register(
 
 /// The arguments of `redis.register_function`: a name and a function.
 fn read(lua: &Lua, args: &[Value]) -> mlua::Result<Result<(Vec<u8>, Registered), &'static str>> {
-    let plain =
-        |callback: Function| Registered { description: None, flags: Flags::default(), callback };
+    let plain = |callback: &Function| {
+        let callback = Kept::new(lua, callback)?;
+        Ok::<_, mlua::Error>(Registered { description: None, flags: Flags::default(), callback })
+    };
     match args {
         [Value::Table(named)] => read_named(lua, named),
         [_] => {
@@ -262,7 +268,7 @@ fn read(lua: &Lua, args: &[Value]) -> mlua::Result<Result<(Vec<u8>, Registered),
                 return Ok(Err("first argument to redis.register_function must be a string"));
             };
             match callback {
-                Value::Function(callback) => Ok(Ok((name, plain(callback.clone())))),
+                Value::Function(callback) => Ok(Ok((name, plain(callback)?))),
                 _ => Ok(Err("second argument to redis.register_function must be a function")),
             }
         }
@@ -335,7 +341,10 @@ fn read_named(
         return Ok(Err("redis.register_function must get a function name argument"));
     };
     match callback {
-        Some(callback) => Ok(Ok((name, Registered { description, flags, callback }))),
+        Some(callback) => {
+            let callback = Kept::new(lua, &callback)?;
+            Ok(Ok((name, Registered { description, flags, callback })))
+        }
         None => Ok(Err("redis.register_function must get a callback argument")),
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
-    Call, Engine, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
+    Call, Engine, Functions, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
 };
 
 /// A host without commands, which stops scripts after some pauses.
@@ -231,4 +231,49 @@ fn the_shapes_of_published_exploits_end_with_errors() {
     scripts.push("return {('abc'):len(), string.len('abcd'), type(redis.call), math.pi > 3 and 1}");
     let last = run_all(scripts.leak(), usize::MAX).pop().expect("a result");
     assert_eq!(last, Ok("*4\r\n:3\r\n:4\r\n$8\r\nfunction\r\n:1\r\n".into()));
+}
+
+/// Scripts are kept until SCRIPT FLUSH, as in Redis: only memory bounds their number.
+#[test]
+fn as_many_scripts_as_one_likes() {
+    let limits = Limits { memory_bytes: 1 << 30, instructions: 0 };
+    let mut engine = Engine::new(limits).expect("an interpreter");
+    for turn in 0..2 {
+        for number in 0..20_000 {
+            let script = format!("return '{number}'");
+            let due = format!("${}\r\n{number}\r\n", number.to_string().len());
+            assert_eq!(run(&mut engine, &script, 0), Ok(due), "turn {turn}");
+        }
+    }
+    assert_eq!(engine.len(), 20_000);
+}
+
+#[test]
+fn as_many_functions_as_one_likes() {
+    let limits = Limits { memory_bytes: 1 << 30, instructions: 0 };
+    let mut functions = Functions::new(limits).expect("an interpreter");
+    let library = |name: &str| {
+        format!(
+            "#!lua name={name}\nfor number = 1, 9999 do local own = number redis.register_function(\
+             '{name}' .. number, function() return own end) end redis.register_function{{\
+             function_name = '{name}', callback = function() return 0 end}}"
+        )
+    };
+    let mut host = Alone { pauses_left: usize::MAX };
+    for name in ["a", "b", "a", "a", "b"] {
+        functions.load(library(name).as_bytes(), true, &mut host).expect("a library");
+    }
+    assert_eq!(functions.len(), 20_000);
+    for (name, due) in [("a", 0), ("b9999", 9999), ("A7", 7)] {
+        let mut reply = Vec::new();
+        let mut out = Out::new(&mut reply, Protocol::Resp2);
+        let called = functions.call(name, (&[], &[]), &mut host, &mut out);
+        assert!(called.is_ok() && reply == format!(":{due}\r\n").into_bytes(), "{name}");
+    }
+    let before = functions.memory_bytes();
+    for _ in 0..20 {
+        functions.load(library("a").as_bytes(), true, &mut host).expect("a library");
+    }
+    assert!(functions.memory_bytes() < 3 * before, "libraries that were replaced are gone");
+    assert!(functions.delete("a") && functions.delete("b") && functions.is_empty());
 }
