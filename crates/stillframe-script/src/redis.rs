@@ -30,9 +30,12 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
         single(lua, &args, |text| error(lua, &with_code(&text[..in_c(text)])))
     })?;
     add("sha1hex", sha1hex)?;
-    add("log", log)?;
-    add("setresp", set_resp)?;
-    add("set_repl", set_repl)?;
+    let add_silent = |name: &str, f: fn(&Lua, Variadic<Value>) -> mlua::Result<Value>| {
+        table.raw_set(name, lua.create_function(f)?)
+    };
+    add_silent("log", log)?;
+    add_silent("setresp", set_resp)?;
+    add_silent("set_repl", set_repl)?;
     add("acl_check_cmd", acl_check)?;
     add("replicate_commands", |_, _| Ok((Value::Nil, Value::Boolean(true))))?;
     add("breakpoint", |_, _| Ok((Value::Nil, Value::Boolean(false))))?;
@@ -169,22 +172,22 @@ fn sha1hex(lua: &Lua, args: Variadic<Value>) -> Returned {
     Ok((Value::Nil, Value::String(lua.create_string(sha.as_str())?)))
 }
 
-fn log(lua: &Lua, args: Variadic<Value>) -> Returned {
+fn log(lua: &Lua, args: Variadic<Value>) -> mlua::Result<Value> {
     let [level, parts @ ..] = &args[..] else {
-        return failed(lua, "redis.log() requires two arguments or more.");
+        return refuse(lua, "redis.log() requires two arguments or more.");
     };
     if parts.is_empty() {
-        return failed(lua, "redis.log() requires two arguments or more.");
+        return refuse(lua, "redis.log() requires two arguments or more.");
     }
     let Some(level) = lua.coerce_number(level.clone())? else {
-        return failed(lua, "First argument must be a number (log level).");
+        return refuse(lua, "First argument must be a number (log level).");
     };
     let level = match truncated(level) {
         0 => Level::Debug,
         1 => Level::Verbose,
         2 => Level::Notice,
         3 => Level::Warning,
-        _ => return failed(lua, "Invalid debug level."),
+        _ => return refuse(lua, "Invalid debug level."),
     };
     let mut message = Vec::new();
     for (index, part) in parts.iter().enumerate() {
@@ -194,37 +197,37 @@ fn log(lua: &Lua, args: Variadic<Value>) -> Returned {
         }
     }
     SCRIPT.with(|(_, host)| host.0.log(level, &message));
-    Ok((Value::Nil, Value::Nil))
+    Ok(Value::Nil)
 }
 
-fn set_resp(lua: &Lua, args: Variadic<Value>) -> Returned {
+fn set_resp(lua: &Lua, args: Variadic<Value>) -> mlua::Result<Value> {
     let [version] = &args[..] else {
-        return failed(lua, "redis.setresp() requires one argument.");
+        return refuse(lua, "redis.setresp() requires one argument.");
     };
     let protocol = match lua.coerce_number(version.clone())?.map(truncated) {
         Some(2) => Protocol::Resp2,
         Some(3) => Protocol::Resp3,
-        _ => return failed(lua, "RESP version must be 2 or 3."),
+        _ => return refuse(lua, "RESP version must be 2 or 3."),
     };
     SCRIPT.with(|(running, _)| running.protocol = protocol);
-    Ok((Value::Nil, Value::Nil))
+    Ok(Value::Nil)
 }
 
-fn set_repl(lua: &Lua, args: Variadic<Value>) -> Returned {
+fn set_repl(lua: &Lua, args: Variadic<Value>) -> mlua::Result<Value> {
     let [bits] = &args[..] else {
-        return failed(lua, "redis.set_repl() requires two arguments.");
+        return refuse(lua, "redis.set_repl() requires two arguments.");
     };
     let bits = truncated(lua.coerce_number(bits.clone())?.unwrap_or(0.0));
     let Some(bits) = u32::try_from(bits).ok().filter(|bits| *bits <= REPL_AOF | REPL_REPLICA)
     else {
         let text = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
-        return failed(lua, text);
+        return refuse(lua, text);
     };
     let to = Propagation { log: bits & REPL_AOF != 0, replicas: bits & REPL_REPLICA != 0 };
     if !SCRIPT.with(|(_, host)| host.0.propagate(to)) {
-        return failed(lua, "redis.set_repl(): this server sends writes to log and replicas alike");
+        return refuse(lua, "redis.set_repl(): this server sends writes to log and replicas alike");
     }
-    Ok((Value::Nil, Value::Nil))
+    Ok(Value::Nil)
 }
 
 fn acl_check(lua: &Lua, args: Variadic<Value>) -> Returned {

@@ -180,7 +180,7 @@ fn script(random: &mut Random) -> String {
                         local v = select(i, ...) if type(v) == 'table' then local ok, text = \
                         pcall(cjson.encode, v) v = text end t[i] = type(v) .. ':' .. \
                         tostring(v) end return t end ";
-    let call = match random.below(12) {
+    let call = match random.below(16) {
         0 | 1 => format!("cjson.encode, {}", value(random, 4)),
         2 | 3 => format!("cjson.decode, {}", text(&json(random, 4))),
         4 => format!("cmsgpack.pack, {}, {}", value(random, 4), value(random, 2)),
@@ -202,6 +202,48 @@ fn script(random: &mut Random) -> String {
             format!("bit.{name}, {}, {}", number(random), value(random, 0))
         }
         10 => return format!("return {}", value(random, 3)),
+        11 => {
+            format!("string.format, {}, {}, {}", format(random), value(random, 0), number(random))
+        }
+        12 => {
+            let name = random.pick(&["find", "match", "gsub"]);
+            let subject = random.pick(&["''", "'abc(d)e'", "'[12] a1%'", "'aaa\\0bbb'"]);
+            let to = random.pick(&["'<%0%1>'", "'%9'", "{a = 1}", "string.upper", "7"]);
+            format!("string.{name}, {subject}, {}, {to}", pattern(random))
+        }
+        13 => {
+            let name = random.pick(&["floor", "fmod", "frexp", "ldexp", "max", "modf", "sqrt"]);
+            format!("math.{name}, {}, {}", number(random), value(random, 0))
+        }
+        14 => {
+            let (name, arguments) = random.pick(&[
+                ("redis.setresp", "3"),
+                ("redis.setresp", "4"),
+                ("redis.setresp", "'2'"),
+                ("redis.sha1hex", "'abc'"),
+                ("redis.sha1hex", ""),
+                ("redis.status_reply", "'FINE', 1"),
+                ("redis.replicate_commands", ""),
+                ("redis.log", "9, 'x'"),
+                ("redis.call", ""),
+                ("redis.call", "{}"),
+                ("redis.call", "'echo'"),
+                ("redis.call", "'echo', 1.5"),
+                ("redis.pcall", "'echo'"),
+                ("redis.pcall", "'nosuch', 1"),
+                ("table.concat", "{1, 'a', 2.5}, ',', 1, 3"),
+                ("table.concat", "{1, {}, 3}"),
+                ("table.sort", "{3, 'a', 1}"),
+                ("unpack", "{1, nil, 3}, 1, 3"),
+                ("select", "-1, 1, 2"),
+                ("select", "0, 1"),
+                ("loadstring", "'return 1 +'"),
+                ("setfenv", "1, {}"),
+                ("rawset", "_G, 'x', 1"),
+                ("setmetatable", "redis, {}"),
+            ]);
+            return format!("{SHOW} return show(pcall({name}{} {arguments}))", comma(arguments));
+        }
         _ => match random.below(3) {
             0 => format!("tostring, {}", number(random)),
             1 => format!("redis.error_reply, {}", value(random, 0)),
@@ -209,6 +251,35 @@ fn script(random: &mut Random) -> String {
         },
     };
     format!("{SHOW} return show(pcall({call}))")
+}
+
+fn comma(arguments: &str) -> &'static str {
+    if arguments.is_empty() { "" } else { "," }
+}
+
+/// A format of string.format, wrong now and then.
+fn format(random: &mut Random) -> String {
+    let parts = (0..1 + random.below(3)).map(|_| {
+        let flag = random.pick(&["", "", "-", "+", "0", "#", " ", "-+ #0"]);
+        let width = random.pick(&["", "", "5", "12", "99", "100"]);
+        let precision = random.pick(&["", "", ".0", ".3", ".17", ".100"]);
+        let kind = random.pick(&["d", "i", "u", "x", "X", "o", "e", "g", "f", "s", "q", "c", "y"]);
+        format!("%{flag}{width}{precision}{kind}")
+    });
+    text(parts.collect::<Vec<_>>().join(random.pick(&["", "%%", "a"])).as_bytes())
+}
+
+/// A pattern of Lua, wrong now and then.
+fn pattern(random: &mut Random) -> String {
+    const PIECES: &[&str] = &[
+        "a", "%a", "%d", ".", "%", "[abc]", "[^1]", "[", "(", ")", "()", "%1", "%b()", "%f[%a]",
+        "^", "$", "%s", "%W",
+    ];
+    let pieces = (0..1 + random.below(4)).map(|_| {
+        let piece = random.pick(PIECES);
+        format!("{piece}{}", random.pick(&["", "", "*", "+", "-", "?"]))
+    });
+    text(pieces.collect::<String>().as_bytes())
 }
 
 fn number(random: &mut Random) -> String {
