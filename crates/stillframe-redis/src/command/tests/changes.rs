@@ -30,8 +30,9 @@ fn changed(before: &Contents, after: &Contents, now: i64) -> BTreeSet<(usize, St
 
 /// Replies that change the string they read: Redis sends no event.
 const QUIET: [&str; 2] = ["PFCOUNT", "PFDEBUG"];
-/// Redis marks no watch for these.
-const UNWATCHED: [&str; 2] = ["PFDEBUG", "XSETID"];
+/// Redis marks no watch for these: of a stream, what is not an entry.
+const UNWATCHED: [&str; 7] =
+    ["PFDEBUG", "XSETID", "XGROUP", "XACK", "XREADGROUP", "XCLAIM", "XAUTOCLAIM"];
 /// Each key that is there has an end, and no event of its own.
 const FLUSHES: [&str; 2] = ["FLUSHDB", "FLUSHALL"];
 
