@@ -60,7 +60,7 @@ impl Kept {
     }
 
     /// A handle, for a short time.
-    pub(crate) fn get(&self, lua: &Lua) -> mlua::Result<Function> {
+    fn get(&self, lua: &Lua) -> mlua::Result<Function> {
         lua.registry_value(&self.0)
     }
 }
@@ -130,12 +130,13 @@ impl Machine {
     pub(crate) fn run(
         &mut self,
         name: &str,
-        (function, keys, args): (&Function, &[&[u8]], &[&[u8]]),
+        (function, keys, args): (&Kept, &[&[u8]], &[&[u8]]),
         passed: Passed,
         host: &mut dyn Host,
         out: &mut Out<'_>,
     ) -> Result<(), RunError> {
-        let result = match self.start(function, (keys, args), passed, host) {
+        let function = function.get(&self.lua).map_err(|error| RunError::inner(&error))?;
+        let result = match self.start(&function, (keys, args), passed, host) {
             Ok((true, value)) => {
                 self.fields.to_client(&value, out, self.running.protocol, host);
                 return Ok(());
@@ -261,9 +262,7 @@ impl Engine {
         let Some(script) = self.scripts.get(&call.sha) else {
             return Err(RunError::plain("NOSCRIPT No matching script. Please use EVAL."));
         };
-        let function = script.function.get(&self.machine.lua);
-        let function = function.map_err(|error| RunError::inner(&error))?;
-        let run = (&function, call.keys, call.args);
+        let run = (&script.function, call.keys, call.args);
         self.machine.run(call.sha.as_str(), run, Passed::AsGlobals, host, out)
     }
 }
@@ -321,7 +320,7 @@ impl RunError {
         Self { text: text.into(), counted: false }
     }
 
-    pub(crate) fn inner(error: &mlua::Error) -> Self {
+    fn inner(error: &mlua::Error) -> Self {
         match error {
             mlua::Error::MemoryError(_) => Self::plain(OUT_OF_MEMORY),
             other => Self::plain(&format!("ERR {other}")),

@@ -186,12 +186,8 @@ impl Functions {
 
     /// What a function may do; `None` if there is none of this name.
     pub fn flags(&self, name: &str) -> Option<Flags> {
-        self.find(name).map(|function| Flags { declared: true, ..function.flags })
-    }
-
-    fn find(&self, name: &str) -> Option<&Registered> {
-        let (library, name) = self.owners.get(&name.to_ascii_lowercase())?;
-        self.libraries.get(library)?.functions.get(name)
+        let function = find(&self.owners, &self.libraries, name);
+        function.map(|function| Flags { declared: true, ..function.flags })
     }
 
     /// Bytes of the interpreter, with all that functions made in it.
@@ -215,14 +211,23 @@ impl Functions {
         host: &mut dyn Host,
         out: &mut Out<'_>,
     ) -> Result<(), RunError> {
-        let Some(function) = self.find(name) else {
+        let Self { machine, owners, libraries, .. } = self;
+        let Some(function) = find(owners, libraries, name) else {
             let text = b"ERR Function not found".to_vec();
             return Err(RunError { text, counted: false });
         };
-        let callback = function.callback.get(&self.machine.lua);
-        let callback = callback.map_err(|error| RunError::inner(&error))?;
-        self.machine.run(name, (&callback, keys, args), Passed::AsArguments, host, out)
+        machine.run(name, (&function.callback, keys, args), Passed::AsArguments, host, out)
     }
+}
+
+/// The function of that name, in whatever case.
+fn find<'l>(
+    owners: &HashMap<String, (String, String)>,
+    libraries: &'l BTreeMap<String, Library>,
+    name: &str,
+) -> Option<&'l Registered> {
+    let (library, name) = owners.get(&name.to_ascii_lowercase())?;
+    libraries.get(library)?.functions.get(name)
 }
 
 /// Registers a function, or says why not.
