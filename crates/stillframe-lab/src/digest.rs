@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stillframe::{MemoryError, Shared};
+use stillframe::{BLOCK_WORDS, MemoryError, Shared};
 
 const KEYS: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
@@ -27,6 +27,17 @@ pub(crate) fn digest(words: &[u64]) -> u64 {
     }
     let seed = KEYS[1] ^ words.len() as u64;
     lanes.into_iter().fold(seed, |sum, lane| fold(sum ^ lane, KEYS[2])).max(1)
+}
+
+/// The digest of each block of a state of so many words.
+pub(crate) fn digests_of(words: usize, read: impl Fn(usize) -> u64) -> Vec<u64> {
+    let mut block = [0; BLOCK_WORDS];
+    let digest_of = |start: usize| {
+        let length = BLOCK_WORDS.min(words - start);
+        (start..).zip(&mut block[..length]).for_each(|(at, word)| *word = read(at));
+        digest(&block[..length])
+    };
+    (0..words).step_by(BLOCK_WORDS).map(digest_of).collect()
 }
 
 #[inline]

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use crate::capture::Depot;
 use crate::case::{Case, Verify};
 use crate::cores::Cores;
-use crate::digest::digest;
+use crate::digest::digests_of;
 use crate::memory;
 use crate::oracle::{self, Taken};
 use crate::reads::Reads;
@@ -335,15 +335,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// The state as reads give it at the end, as an image.
 fn live_state<S: State>(case: &Case, state: &S, tick: u64) -> Taken {
-    let mut block = [0; BLOCK_WORDS];
-    let digest_of = |start: usize| {
-        let length = BLOCK_WORDS.min(case.words() - start);
-        for (offset, word) in block[..length].iter_mut().enumerate() {
-            *word = state.read(start + offset);
-        }
-        digest(&block[..length])
-    };
-    let digests = (0..case.words()).step_by(BLOCK_WORDS).map(digest_of).collect();
+    let digests = digests_of(case.words(), |index| state.read(index));
     Taken { tick, timed: false, digests }
 }
 

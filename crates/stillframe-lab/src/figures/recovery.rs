@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use stillframe::Algorithm;
 use stillframe::algorithms::{ALL, Visitor, dispatch};
 use stillframe_durability::{LogOptions, Options, Policy, Store};
-use stillframe_measure::draw::mix;
 
 use super::cao::game_case;
 use super::child;
@@ -24,6 +23,7 @@ use super::judge::{Judgement, times};
 use super::plan::Size;
 use super::{Claim, Direct, Figure};
 use crate::case::Case;
+use crate::digest::digests_of;
 use crate::report::{Kind, Panel, Point, series};
 use crate::served::Scratch;
 use crate::workload::{Ticks, value};
@@ -37,7 +37,7 @@ const REPLAY: &str = "applying a period of updates [s]";
 
 /// Steps of a period, each a tenth of a second of the paper's time.
 const PERIOD: u64 = 40;
-/// Words of the state that are written or summed up at once.
+/// Words of the state that are written at once.
 const RUN: usize = 512;
 
 pub(super) const FIGURES: &[Figure] = &[Figure {
@@ -153,7 +153,7 @@ impl Visitor for &Game {
         if store.recovery().loaded.is_none() || log.records != PERIOD {
             return Err(format!("it found {:?}", store.recovery()));
         }
-        if sum(&store) != left {
+        if digests_of(store.words(), |word| store.read(word)) != left {
             return Err("the state that came back is not the one that was left".to_owned());
         }
         let reload_s = all.saturating_sub(log.duration).as_secs_f64();
@@ -187,8 +187,8 @@ fn apply<A: Algorithm>(
     Ok(())
 }
 
-/// Plays, and ends without a last checkpoint. Returns the sum of the state.
-fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<u64, String> {
+/// Plays, and ends without a last checkpoint. Returns the digests of the state.
+fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>, String> {
     let mut ticks = Ticks::new(case);
     let mut store = open::<A>(case, place)?;
     let mut words = [0; RUN];
@@ -221,9 +221,9 @@ fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<u64, String> {
     }
     store.wait().map_err(failed)?.ok_or("the second checkpoint was not taken")?;
     store.wait_merged();
-    let sum = sum(&store);
+    let left = digests_of(store.words(), |word| store.read(word));
     store.close().map_err(failed)?;
-    Ok(sum)
+    Ok(left)
 }
 
 /// Has the kernel forget what it keeps of the files, which are on the disk.
@@ -239,12 +239,6 @@ fn forget(place: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A sum over all words and their places.
-fn sum<A: Algorithm>(store: &Store<A>) -> u64 {
-    let of_one = |sum: u64, word: usize| mix(sum ^ store.read(word)).wrapping_add(word as u64);
-    (0..store.words()).fold(0, of_one)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use stillframe::Algorithm;
 use stillframe::algorithms::{Visitor, dispatch};
 use stillframe_aries::Aries;
 use stillframe_durability::{LogOptions, Options, Policy, Store};
-use stillframe_measure::draw::{Rng, mix};
+use stillframe_measure::draw::Rng;
 use stillframe_tpcc::{Layout, Names, Outcome, Plan, Read, Request, Scale, Words, check, fill};
 
 use super::child;
@@ -26,6 +26,7 @@ use super::judge::{Judgement, times};
 use super::plan::Size;
 use super::{Claim, Direct, Figure};
 use crate::case::{FLOOR, is_floor};
+use crate::digest::digests_of;
 use crate::record::quantile;
 use crate::report::{Kind, Panel, Point, Series};
 use crate::served::Scratch;
@@ -534,14 +535,14 @@ fn sell<T: Till>(shop: &Shop, place: &Path) -> Result<Sold, String> {
     let elapsed_s = (started.elapsed() - spent).as_secs_f64();
     till.wait_durable(last)?;
     let (taken, logged) = (till.checkpoints() - before, till.logged() - logged);
-    let left = sum(&layout, &till);
+    let left = digests_of(layout.words(), |word| till.read(word));
     check(&layout, &till).map_err(|broken| broken.to_string())?;
     drop(till); // as a crash would leave it, but for what the disk has not
 
     let opening = Instant::now();
     let till = T::open(place, &layout)?;
     let recovery_s = opening.elapsed().saturating_sub(till.looked()).as_secs_f64();
-    if sum(&layout, &till) != left {
+    if digests_of(layout.words(), |word| till.read(word)) != left {
         return Err("the state that was recovered is not the one that was left".to_owned());
     }
     check(&layout, &till).map_err(|broken| format!("after recovery: {broken}"))?;
@@ -552,12 +553,6 @@ fn sell<T: Till>(shop: &Shop, place: &Path) -> Result<Sold, String> {
         recovery_s,
         batches,
     })
-}
-
-/// A sum over all words and their places.
-fn sum(layout: &Layout, state: &impl Read) -> u64 {
-    let of_one = |sum: u64, word: usize| mix(sum ^ state.read(word)).wrapping_add(word as u64);
-    (0..layout.words()).fold(0, of_one)
 }
 
 #[cfg(test)]
