@@ -446,7 +446,7 @@ mod tests {
             "zipf:NaN",
             "objects:0:1",
             "players:0",
-            "uni",
+            "uni:1",
         ] {
             assert!(text.parse::<Distribution>().is_err(), "{text}");
         }

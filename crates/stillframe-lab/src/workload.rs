@@ -31,6 +31,7 @@ pub(crate) struct Tick {
 pub(crate) struct Stream {
     seed: u64,
     items: u64,
+    /// Updates of a tick that are each drawn for themselves.
     updates: usize,
     reads: usize,
     pick: Pick,
@@ -46,7 +47,6 @@ const SLICE: usize = 2048;
 
 impl Stream {
     pub(crate) fn new(case: &Case) -> Self {
-        let updates = usize::try_from(case.updates_per_tick).unwrap_or(usize::MAX);
         let players = match case.distribution {
             Distribution::Players(attributes) => {
                 Some(Players::new(case.items(), attributes, case.updates_per_tick, case.seed))
@@ -57,7 +57,10 @@ impl Stream {
             players,
             seed: case.seed,
             items: case.items(),
-            updates,
+            updates: match case.distribution {
+                Distribution::Players(_) => 0,
+                _ => usize::try_from(case.updates_per_tick).unwrap_or(usize::MAX),
+            },
             reads: (case.updates_per_tick as f64 * case.reads_per_update) as usize,
             pick: Pick::new(case),
         }
@@ -74,14 +77,12 @@ impl Stream {
         let mut rng = Rng(self.key(number));
         tick.key = rng.next();
         tick.updates.clear();
-        let mut updates = self.updates;
+        tick.reads.clear();
         if let Some(players) = &mut self.players {
             players.tick(&mut rng, &mut tick.updates);
             between();
-            updates = 0;
         }
-        tick.reads.clear();
-        for (list, count) in [(&mut tick.updates, updates), (&mut tick.reads, self.reads)] {
+        for (list, count) in [(&mut tick.updates, self.updates), (&mut tick.reads, self.reads)] {
             while list.len() < count {
                 let slice = SLICE.min(count - list.len());
                 list.extend((0..slice).map(|_| self.pick.item(self.items, &mut rng) as u32));
