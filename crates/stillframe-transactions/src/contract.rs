@@ -14,10 +14,9 @@ pub enum CaptureError<E> {
     /// Memory for before-images could not be had, so that the image has lost some.
     #[error("memory for the before-images of the image could not be had")]
     Memory,
-    /// The process could not be forked, or its child has been killed; with the code of the
-    /// operating system.
-    #[error("no image by fork: {}", std::io::Error::from_raw_os_error(*.0))]
-    Fork(i32),
+    /// The process could not be forked, or its child has been killed.
+    #[error("no image by fork: {0}")]
+    Fork(std::io::ErrorKind),
 }
 
 /// State of records that transactions on several threads write, from which images are taken.

@@ -55,11 +55,11 @@ impl Still for Forked {
         sink: &mut S,
     ) -> Result<(), CaptureError<S::Error>> {
         let image = self.image();
-        let failed = |error: &io::Error| CaptureError::Fork(error.raw_os_error().unwrap_or(0));
+        let failed = |error: &io::Error| CaptureError::Fork(error.kind());
         let frozen = match &*image {
             Some(Ok(frozen)) => frozen,
             Some(Err(error)) => return Err(failed(error)),
-            None => return Err(CaptureError::Fork(0)),
+            None => return Err(CaptureError::Fork(io::ErrorKind::NotFound)),
         };
         let mut words = vec![0; RUN * shape.words];
         for first in (0..shape.records).step_by(RUN) {
