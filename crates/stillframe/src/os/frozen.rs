@@ -20,7 +20,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// copy. The child ends with this value, or soon after this process.
 #[derive(Debug)]
 pub struct Frozen {
-    /// Before the child, which would be gone.
     memory: File,
     _child: Child,
 }

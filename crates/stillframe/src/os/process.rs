@@ -32,20 +32,16 @@ impl Child {
     /// The operating system's code.
     pub(crate) fn spawn(body: impl FnOnce() -> i32) -> Result<Self, i32> {
         let parent = std::process::id().cast_signed();
-        Self::fork(|| {
+        Self::spawn_kept(|| {
             die_with_parent(parent);
             super::lower_priority();
             body()
         })
     }
 
-    /// As [`spawn`](Self::spawn), but `body` itself has to see to it that the child ends with its
-    /// parent: the thread that forked may end before.
+    /// As [`spawn`](Self::spawn), but at the parent's priority, and `body` itself has to see to it
+    /// that the child ends with its parent: the thread that forked may end before.
     pub(crate) fn spawn_kept(body: impl FnOnce() -> i32) -> Result<Self, i32> {
-        Self::fork(body)
-    }
-
-    fn fork(body: impl FnOnce() -> i32) -> Result<Self, i32> {
         // Blocked across the fork, so that no handler of the parent's ever runs in the child.
         let signals = SignalsBlocked::new();
         // SAFETY: the child runs `body` and `_exit`; it never returns into the caller's frames.
