@@ -3,16 +3,20 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use stillframe_durability::Policy;
 use stillframe_durability::disk::{Fault, Files, Location, SimulatedDisk, crash_everywhere};
 use stillframe_measure::draw::Rng;
 use stillframe_tpcc::{Layout, Names, Plan, Read, Request, Scale, Words, check, fill, run};
 
 use super::*;
-use crate::mutant::{Mutant, with_mutant};
-use stillframe_durability::Policy;
+use crate::mutant::with_mutant;
 
 fn open(disk: &SimulatedDisk, words: usize) -> Result<(Aries, Recovery), Error> {
-    Aries::open(Location::on("simulated", Arc::new(disk.clone())), Options::words(words))
+    open_with(disk, Options::words(words))
+}
+
+fn open_with(disk: &SimulatedDisk, options: Options) -> Result<(Aries, Recovery), Error> {
+    Aries::open(Location::on("simulated", Arc::new(disk.clone())), options)
 }
 
 const SMALL: usize = 6;
@@ -186,13 +190,9 @@ fn lives(seed: u64) -> Result<(), String> {
     let (mut acknowledged, mut last) = (0, 0);
     // Segments of few records, so that some are removed.
     let log = LogOptions::policy(Policy::Always).segment_bytes(4096);
-    let open = |disk: &SimulatedDisk| {
-        let options = Options::words(SMALL).log(log.clone());
-        let opened = Aries::open(Location::on("simulated", Arc::new(disk.clone())), options);
-        opened.map(|(state, _)| state).map_err(|error| error.to_string())
-    };
     for _ in 0..6 {
-        let mut state = open(&disk)?;
+        let opened = open_with(&disk, Options::words(SMALL).log(log.clone()));
+        let (mut state, _) = opened.map_err(|error| error.to_string())?;
         let there = found(&state)?;
         if !(acknowledged..=last).contains(&there) {
             return Err(format!("{there} transactions, of which {acknowledged} to {last} are due"));
