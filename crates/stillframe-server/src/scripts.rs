@@ -1,12 +1,20 @@
 //! The interpreter of scripts, made when the first script comes, and the script that runs.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use stillframe_keyspace::{Keyspace, Libraries};
 use stillframe_redis::{Command, Refusal, flags};
-use stillframe_script::{Engine, Functions, Host, Limits, Sha, flags_of};
+use stillframe_resp::Protocol;
+use stillframe_script::{
+    Engine, Functions, Host, Level, Limits, NotACommand, Propagation, Sha, Verdict, flags_of,
+};
 
 use crate::config::Config;
+
+/// How long a library of the data set may take to load: it has done so before, so this only ends
+/// one that never would.
+const RELOAD_MAX: Duration = Duration::from_secs(10);
 
 /// The interpreters, while no script runs.
 #[derive(Default)]
@@ -15,6 +23,8 @@ pub(crate) struct Scripts {
     functions: Option<Box<Functions>>,
     /// The version of the libraries that it has loaded.
     version: u64,
+    /// Libraries of that version that do not load: they stay in the data set.
+    unloadable: Vec<Arc<[u8]>>,
     /// The script that runs: the interpreter is with it.
     run: Option<Run>,
     /// Scripts may run commands that are not meant for them (DEBUG SET-DISABLE-DENY-SCRIPTS).
@@ -131,7 +141,6 @@ impl Scripts {
         &mut self,
         libraries: &Libraries,
         config: &Config,
-        host: &mut dyn Host,
     ) -> Result<&mut Functions, Refusal> {
         if self.is_running() {
             return Err("ERR a script is running".into());
@@ -140,9 +149,12 @@ impl Scripts {
             let made = Functions::new(limits(config));
             let mut made =
                 made.map_err(|error| format!("ERR no interpreter for functions: {error}"))?;
+            self.unloadable.clear();
             for source in libraries.sources() {
-                if let Err(error) = made.load(source, false, host) {
+                let mut host = Loading { deadline: Some(Instant::now() + RELOAD_MAX) };
+                if let Err(error) = made.load(source, false, &mut host) {
                     tracing::error!("a library of functions does not load: {error}");
+                    self.unloadable.push(source.clone());
                 }
             }
             (self.functions, self.version) = (Some(Box::new(made)), libraries.version());
@@ -152,11 +164,30 @@ impl Scripts {
         Ok(functions)
     }
 
+    /// Loads the libraries of a data set that came from a file or a primary.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, libraries: &Libraries, config: &Config) {
+        if self.version != libraries.version() && !self.is_running() {
+            self.reload(libraries, config);
+        }
+    }
+
+    #[cold]
+    fn reload(&mut self, libraries: &Libraries, config: &Config) {
+        self.functions = None;
+        if !libraries.sources().is_empty()
+            && let Err(refusal) = self.functions(libraries, config)
+        {
+            tracing::error!("functions cannot run: {refusal}");
+        }
+        self.version = libraries.version(); // the next call tries again
+    }
+
     /// The libraries are those of the interpreter from now on.
     pub(crate) fn keep(&mut self, keyspace: &mut Keyspace) {
         let Some(functions) = &self.functions else { return };
         let sources = functions.libraries().values().map(|library| library.source.clone());
-        keyspace.set_libraries(sources.collect());
+        keyspace.set_libraries(sources.chain(self.unloadable.iter().cloned()).collect());
         self.version = keyspace.libraries().version();
     }
 
@@ -284,6 +315,48 @@ impl Scripts {
     /// Forgets all scripts.
     pub(crate) fn flush(&mut self) {
         self.engine = None;
+    }
+}
+
+/// The server as a library sees it while it loads.
+pub(crate) struct Loading {
+    /// When it must end; a replay waits.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Host for Loading {
+    fn call(&mut self, _: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
+        let refusal = "ERR a library runs no commands while it loads";
+        stillframe_resp::Out::new(reply, protocol).error(refusal);
+    }
+
+    fn may_run(&mut self, _: &[&[u8]]) -> Result<bool, NotACommand> {
+        Err(NotACommand)
+    }
+
+    fn log(&mut self, level: Level, message: &[u8]) {
+        log(level, message);
+    }
+
+    fn propagate(&mut self, _: Propagation) -> bool {
+        false
+    }
+
+    fn replies_error(&mut self, _: &[u8], _: bool) {}
+
+    fn pause(&mut self) -> Verdict {
+        let late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        if late { Verdict::Late } else { Verdict::GoOn }
+    }
+}
+
+/// Writes a line of a script into the server's log.
+pub(crate) fn log(level: Level, message: &[u8]) {
+    let text = String::from_utf8_lossy(message);
+    match level {
+        Level::Debug => tracing::debug!("{text}"),
+        Level::Verbose | Level::Notice => tracing::info!("{text}"),
+        Level::Warning => tracing::warn!("{text}"),
     }
 }
 

@@ -57,6 +57,7 @@ fn a_dump_file_has_libraries_for_both_servers() {
         server.kill();
         let server = start(kinds[reader]);
         let mut client = server.client();
+        assert_eq!(client.info("number_of_functions"), "3", "before any was asked for");
         assert_eq!(listed(&mut client), before, "written by {writer}, read by {reader}");
         works(&mut client, "v");
         assert_eq!(client.info("number_of_libraries"), "2");
@@ -83,6 +84,7 @@ fn the_log_has_libraries_from_before_and_behind_its_image() {
         server.kill();
         server = start();
         client = server.client();
+        assert_ne!(client.info("number_of_functions"), "0", "round {round}");
         assert_eq!(listed(&mut client), before, "round {round}");
         works(&mut client, &round.to_string());
     }
@@ -106,6 +108,7 @@ fn replicas_of_both_kinds_have_the_libraries_of_their_primary() {
         first.ok("CONFIG SET repl-diskless-sync-delay 0");
         second.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
         wait_until("the link is up", || second.info("master_link_status") == "up");
+        assert_eq!(second.info("number_of_functions"), "2");
         assert_eq!(listed(&mut second), listed(&mut first));
         load(&mut first, OTHER);
         first.ok("FCALL put 1 k v");

@@ -1,21 +1,18 @@
 //! Functions: FCALL, FCALL_RO, FUNCTION.
 //!
 //! The sources of libraries are part of the data set (`Keyspace::libraries`): images, replicas and
-//! the log have them. The interpreter loads them when they are first asked for.
+//! the log have them. The interpreter loads them as they come.
 
 use std::time::{Duration, Instant};
 
 use stillframe_rdb::Encoder;
 use stillframe_redis::Refusal;
 use stillframe_redis::text::glob;
-use stillframe_resp::Protocol;
-use stillframe_script::{
-    Functions, Host, Level, LibraryError, NotACommand, Propagation, Registered, Verdict,
-};
+use stillframe_script::{Functions, LibraryError, Registered};
 
 use super::scripts::{Terms, end, may_start, run_in, show_first};
 use super::{Context, Table};
-use crate::scripts::{Kind, Run};
+use crate::scripts::{Kind, Loading, Run};
 
 /// How long a library may take to load.
 const LOAD_MAX: Duration = Duration::from_millis(500);
@@ -36,50 +33,14 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("function|stats", stats);
 }
 
-/// The server as a library sees it while it loads.
-struct Loading {
-    /// When it must end; a replay waits.
-    deadline: Option<Instant>,
-}
-
-impl Loading {
-    fn of(ctx: &Context<'_>) -> Self {
-        let patient = ctx.session.caller.internal;
-        Self { deadline: (!patient).then(|| Instant::now() + LOAD_MAX) }
-    }
-}
-
-impl Host for Loading {
-    fn call(&mut self, _: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
-        let refusal = "ERR a library runs no commands while it loads";
-        stillframe_resp::Out::new(reply, protocol).error(refusal);
-    }
-
-    fn may_run(&mut self, _: &[&[u8]]) -> Result<bool, NotACommand> {
-        Err(NotACommand)
-    }
-
-    fn log(&mut self, level: Level, message: &[u8]) {
-        super::scripts::log(level, message);
-    }
-
-    fn propagate(&mut self, _: Propagation) -> bool {
-        false
-    }
-
-    fn replies_error(&mut self, _: &[u8], _: bool) {}
-
-    fn pause(&mut self) -> Verdict {
-        let late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
-        if late { Verdict::Late } else { Verdict::GoOn }
-    }
+fn loading(ctx: &Context<'_>) -> Loading {
+    let patient = ctx.session.caller.internal;
+    Loading { deadline: (!patient).then(|| Instant::now() + LOAD_MAX) }
 }
 
 /// The interpreter, with the libraries of the data set.
 fn functions<'a>(ctx: &'a mut Context<'_>) -> Result<&'a mut Functions, Refusal> {
-    let mut host = Loading { deadline: None };
-    let config = &ctx.server.config;
-    ctx.server.scripts.functions(ctx.keyspace.libraries(), config, &mut host)
+    ctx.server.scripts.functions(ctx.keyspace.libraries(), &ctx.server.config)
 }
 
 /// The libraries have changed: the data set gets those of the interpreter.
@@ -126,7 +87,7 @@ fn load(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         let other = String::from_utf8_lossy(other);
         return Err(format!("ERR Unknown option given: {other}").into());
     }
-    let mut host = Loading::of(ctx);
+    let mut host = loading(ctx);
     let name = functions(ctx)?.load(source, !options.is_empty(), &mut host).map_err(unloadable)?;
     changed(ctx);
     ctx.out.bulk(name);
@@ -191,7 +152,7 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     let sources = stillframe_rdb::libraries(args[2])
         .map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
-    let mut host = Loading::of(ctx);
+    let mut host = loading(ctx);
     let before = ctx.keyspace.libraries().clone();
     if policy == b"flush" {
         ctx.keyspace.set_libraries(Vec::new());

@@ -17,7 +17,7 @@ use stillframe_script::{
 use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
 use super::{Context, Lookup, Table, flags, permissions, run};
 use crate::acl::Denied;
-use crate::scripts::{Kind, Run};
+use crate::scripts::{Kind, Run, log};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -438,14 +438,4 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "    Print this help.",
     ]);
     Ok(())
-}
-
-/// Writes a line of a script into the server's log.
-pub(super) fn log(level: Level, message: &[u8]) {
-    let text = String::from_utf8_lossy(message);
-    match level {
-        Level::Debug => tracing::debug!("{text}"),
-        Level::Verbose | Level::Notice => tracing::info!("{text}"),
-        Level::Warning => tracing::warn!("{text}"),
-    }
 }

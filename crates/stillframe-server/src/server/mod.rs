@@ -162,6 +162,9 @@ impl Server {
         self.at_turn().time_out_blocked(now);
         let since = self.state.clock.turn().saturating_duration_since(self.state.clock.started());
         self.keyspace.set_clock(since.as_millis() as u64);
+        if !self.state.is_loading() {
+            self.state.scripts.catch_up(self.keyspace.libraries(), &self.state.config);
+        }
         self.at_turn().on_events(ready);
     }
 
