@@ -10,7 +10,7 @@ use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, Log, LogHandle, LogOptions, Policy};
 
 use crate::error::Error;
-use crate::manifest::{self, LOG, Manifest, directory_of};
+use crate::manifest::{LOG, Manifest, directory_of};
 use crate::mutant::{Mutant, Mutation};
 
 /// Words of a piece.
@@ -101,7 +101,7 @@ impl Copier {
         let number = next.image.map_or(1, |(number, _)| number);
         let name = directory_of(number);
         if directory.holds(&name)? {
-            manifest::remove(&directory, &name)?; // an earlier attempt has left it
+            directory.remove_all_below(&name)?; // an earlier attempt has left it
         }
         directory.create_below(&name)?;
         let options = LogOptions::policy(Policy::No).waiting_bytes_max(WAITING_BYTES);

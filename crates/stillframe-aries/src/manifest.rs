@@ -1,7 +1,7 @@
 //! The manifest: which copy of the state counts, and from which record on the log is applied to it.
 //! One small text file, replaced as a whole, and there before any other file.
 
-use stillframe_durability::disk::Directory;
+use stillframe_durability::disk::{Directory, with_sum};
 
 use crate::error::Error;
 
@@ -60,7 +60,7 @@ impl Manifest {
         let needed = self.image.map(|(number, _)| directory_of(number));
         for name in directory.names()? {
             if name.starts_with("image-") && Some(&name) != needed.as_ref() {
-                remove(directory, &name)?;
+                directory.remove_all_below(&name)?;
             }
         }
         Ok(directory.sync()?)
@@ -70,8 +70,7 @@ impl Manifest {
         let (number, pieces) = self.image.unwrap_or_default();
         let Self { words, position, .. } = self;
         let text = format!("{HEAD}\nwords {words}\nposition {position}\nimage {number} {pieces}\n");
-        let sum = crc_fast::crc32_iscsi(text.as_bytes());
-        format!("{text}sum {sum:08x}\n")
+        with_sum(text)
     }
 
     fn decode(text: &str) -> Option<Self> {
@@ -87,14 +86,4 @@ impl Manifest {
         // Whatever is wrong with a text, it is not the one that would be written.
         (found.encode() == text).then_some(found)
     }
-}
-
-/// Removes a directory and what is in it.
-pub(crate) fn remove(directory: &Directory, name: &str) -> Result<(), Error> {
-    let below = Directory::existing(directory.below(name)?)?;
-    for file in below.names()? {
-        below.remove(&file)?;
-    }
-    below.sync()?;
-    Ok(directory.remove_below(name)?)
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use crate::application::Application;
 use crate::chain::Increments;
 use crate::disk::Disk;
+use crate::error::Error;
 use crate::log::options::LogOptions;
 use crate::retention::Retention;
+use crate::told::Told;
 
 /// How large the state is, and when it is checkpointed.
 #[derive(Debug, Clone)]
@@ -22,6 +24,8 @@ pub struct Options {
     pub every: Option<Duration>,
     /// Whether [`Store::close`](crate::Store::close) takes a last checkpoint.
     pub checkpoint_on_close: bool,
+    /// What is told how each checkpoint ends.
+    pub(crate) on_checkpoint: Option<Told>,
     /// How far back the store can be rewound.
     pub retention: Retention,
     /// How the log is kept, if the store is opened with one.
@@ -63,6 +67,7 @@ impl Options {
             memory,
             every: None,
             checkpoint_on_close: false,
+            on_checkpoint: None,
             retention: Retention::default(),
             log: LogOptions::default(),
             increments: None,
@@ -86,6 +91,16 @@ impl Options {
     #[must_use]
     pub fn checkpoint_on_close(self) -> Self {
         Self { checkpoint_on_close: true, ..self }
+    }
+    /// Calls `report` with the number of each checkpoint that is durable, and with the error of
+    /// each that failed or could not begin. The thread that writes checkpoints calls it, and the
+    /// application's if one cannot begin: `report` should wake whoever waits, and return.
+    #[must_use]
+    pub fn on_checkpoint(
+        self,
+        report: impl Fn(Result<u64, &Error>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_checkpoint: Some(Told::new(report)), ..self }
     }
     /// Keeps this many checkpoints, 2 at least, and the log since the oldest of them.
     #[must_use]

@@ -6,7 +6,7 @@ use stillframe_durability::{Application, Log, LogOptions, Policy};
 use stillframe_transactions::Shape;
 
 use crate::error::Error;
-use crate::manifest::{self, Part};
+use crate::manifest::Part;
 use crate::record;
 
 /// Bytes from which on a piece is written.
@@ -37,7 +37,7 @@ impl Writer {
     ) -> Result<Self, Error> {
         let name = format!("{kind}-{number}");
         if directory.holds(&name)? {
-            manifest::remove(directory, &name)?;
+            directory.remove_all_below(&name)?;
         }
         directory.create_below(&name)?;
         let options = LogOptions::policy(Policy::No).waiting_bytes_max(WAITING_BYTES);

@@ -5,7 +5,7 @@
 //!   the first record of this log. If they are the same, the log may not have been created yet.
 //! - Images are laid one over the other, in order; only an algorithm of increments has several.
 
-use stillframe_durability::disk::Directory;
+use stillframe_durability::disk::{Directory, with_sum, without_sum};
 use stillframe_transactions::Shape;
 
 use crate::error::Error;
@@ -82,18 +82,11 @@ impl Manifest {
         for Part { name, number, pieces } in images {
             let _ = writeln!(text, "image {number} {pieces} {name}"); // a text takes all
         }
-        let sum = crc_fast::crc32_iscsi(text.as_bytes());
-        let _ = writeln!(text, "sum {sum:08x}");
-        text
+        with_sum(text)
     }
 
     fn decode(text: &str) -> Result<Self, String> {
-        let cut = text.rfind("sum ").ok_or("its last line is missing")?;
-        let (body, sum) = text.split_at(cut);
-        if sum != format!("sum {:08x}\n", crc_fast::crc32_iscsi(body.as_bytes())) {
-            return Err("its sum is wrong".into());
-        }
-        let mut lines = body.lines();
+        let mut lines = without_sum(text)?.lines();
         if lines.next() != Some(HEAD) {
             return Err(format!("it does not begin with '{HEAD}'"));
         }
@@ -121,21 +114,10 @@ pub(crate) fn clean(directory: &Directory, needed: impl Fn(&str) -> bool) -> Res
     for name in directory.names()? {
         let is_ours = ["log-", "image-", "merged-"].iter().any(|start| name.starts_with(start));
         if is_ours && !needed(&name) {
-            remove(directory, &name)?;
+            directory.remove_all_below(&name)?;
         }
     }
     Ok(())
-}
-
-/// Removes a directory with the files in it.
-pub(crate) fn remove(directory: &Directory, name: &str) -> Result<(), Error> {
-    let inside = Directory::existing(directory.below(name)?)?;
-    for file in inside.names()? {
-        inside.remove(&file)?;
-    }
-    inside.sync()?;
-    directory.remove_below(name)?;
-    Ok(directory.sync()?)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use stillframe::{CaptureError, CaptureReport, Completeness, Info, Publication, SinkError};
 
 use crate::application::Owner;
-use crate::chain::Part;
+use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
 use crate::clock::now_ms;
@@ -38,6 +38,7 @@ use crate::names::{self, TEMPORARY};
 use crate::options::Options;
 use crate::retention::{self, Retention};
 use crate::stats::Stats;
+use crate::told::Told;
 use crate::touched::{Tables, Touched};
 pub(crate) use file::CheckpointFile;
 pub(crate) use manner::Manner;
@@ -51,6 +52,7 @@ pub(crate) struct Desk {
     directory: Arc<Directory>,
     manner: Manner,
     retention: Retention,
+    on_checkpoint: Option<Told>,
     /// Locked while old files are removed: the snapshotter's thread and the merger's both do that.
     tidying: Mutex<()>,
     state: Mutex<State>,
@@ -120,6 +122,7 @@ impl Desk {
             directory,
             manner,
             retention: options.retention,
+            on_checkpoint: options.on_checkpoint.clone(),
             tidying: Mutex::new(()),
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -190,6 +193,29 @@ impl Desk {
         state.running = None;
         state.stats.failures += 1;
         state.stats.last_error = Some(error.to_string());
+        drop(state);
+        self.tell(Err(error));
+    }
+
+    /// The files of the newest checkpoint, newest first.
+    pub(crate) fn newest_files(&self) -> Result<Vec<Opened>, Error> {
+        let _tidying = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(number) = self.lock().stats.newest else { return Ok(Vec::new()) };
+        let numbers = names::list(&self.directory)?.numbers;
+        let traced = chain::trace(&self.directory, number, &numbers)?;
+        match traced.broken {
+            None => Ok(traced.files),
+            Some((number, damage)) => {
+                let path = self.directory.at(&names::checkpoint(number));
+                Err(Error::Unreadable { path, damage })
+            }
+        }
+    }
+
+    fn tell(&self, ended: Result<u64, &Error>) {
+        if let Some(told) = &self.on_checkpoint {
+            told.tell(ended);
+        }
     }
 
     pub(crate) fn stats(&self) -> (Stats, Option<(u64, Instant)>) {
@@ -270,15 +296,14 @@ impl Desk {
         let spare = CheckpointFile::create(&self.directory, &self.manner).ok();
 
         let mut state = self.lock();
-        match published {
+        match &published {
             Ok((report, bytes)) => {
                 state.stats.checkpoints += 1;
                 state.stats.newest = Some(number);
                 state.newest_begun = state.running.map(|(_, begun)| begun);
                 state.stats.capture_last = report.capture;
                 state.stats.publish_last = took;
-                state.stats.bytes_last = bytes;
-                state.ended = Some(Ok(number));
+                state.stats.bytes_last = *bytes;
                 if let Err(error) = tidied {
                     state.stats.last_error = Some(error.to_string());
                 }
@@ -286,11 +311,13 @@ impl Desk {
             Err(error) => {
                 state.stats.failures += 1;
                 state.stats.last_error = Some(error.to_string());
-                state.ended = Some(Err(error));
             }
         }
         state.running = None;
         state.spare = spare;
+        drop(state);
+        self.tell(published.as_ref().map(|_| number));
+        self.lock().ended = Some(published.map(|_| number));
         publication
     }
 

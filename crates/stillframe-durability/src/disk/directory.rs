@@ -42,6 +42,12 @@ impl Location {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// The disk, if it is not in the machine's file system.
+    #[must_use]
+    pub fn disk(&self) -> Option<&Arc<dyn Disk>> {
+        self.disk.as_ref()
+    }
 }
 
 /// A directory and its disk.
@@ -146,6 +152,12 @@ impl Directory {
         Ok(Location::on(self.at(name), disk.map_err(Error::file("opening", self.at(name)))?))
     }
 
+    /// Where it is.
+    #[must_use]
+    pub fn location(&self) -> Location {
+        Location::on(&self.path, Arc::clone(&self.disk))
+    }
+
     /// Makes a directory in this one.
     ///
     /// # Errors
@@ -185,6 +197,20 @@ impl Directory {
     /// [`Error::File`].
     pub fn remove_below(&self, name: &str) -> Result<(), Error> {
         patiently(|| self.disk.remove_below(name)).map_err(Error::file("removing", self.at(name)))
+    }
+
+    /// Removes a directory in this one with the files in it, durably.
+    ///
+    /// # Errors
+    /// [`Error::File`]; some of the files may be gone.
+    pub fn remove_all_below(&self, name: &str) -> Result<(), Error> {
+        let inside = Self::existing(self.below(name)?)?;
+        for file in inside.names()? {
+            inside.remove(&file)?;
+        }
+        inside.sync()?;
+        self.remove_below(name)?;
+        self.sync()
     }
 
     /// An empty new file in the place of whatever had the name, to be written front to back.

@@ -20,6 +20,7 @@ mod platter;
 mod real;
 mod simulated;
 mod stage;
+mod summed;
 
 use std::fmt::Debug;
 use std::io;
@@ -37,6 +38,7 @@ pub use platter::{Change, FileNumber, Files, Platter};
 pub use real::{RealDisk, open_path};
 pub use simulated::{Fault, SimulatedDisk};
 pub use stage::Stage;
+pub use summed::{with_sum, without_sum};
 
 /// A lock that is held until this is dropped.
 pub type Lock = Box<dyn Guard>;

@@ -280,7 +280,7 @@ impl Shared {
         drop(state);
         self.done.notify_all();
         if let Some(on_durable) = &self.options.on_durable {
-            on_durable.report(Err(&error));
+            on_durable.tell(Err(&error));
         }
     }
 }

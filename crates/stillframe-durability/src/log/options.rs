@@ -1,10 +1,9 @@
 //! How a store keeps its log.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::told::Told;
 
 /// When the records of a log are made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +38,7 @@ pub struct LogOptions {
     pub waiting_bytes_max: usize,
     /// Length from which on a segment is ended; 16 MiB by default.
     pub segment_bytes: u64,
-    pub(crate) on_durable: Option<OnDurable>,
+    pub(crate) on_durable: Option<Told>,
 }
 
 impl Default for LogOptions {
@@ -81,24 +80,6 @@ impl LogOptions {
     /// should wake the holder of replies, and return.
     #[must_use]
     pub fn on_durable(self, report: impl Fn(Result<u64, &Error>) + Send + Sync + 'static) -> Self {
-        Self { on_durable: Some(OnDurable(Arc::new(report))), ..self }
-    }
-}
-
-type Callback = dyn Fn(Result<u64, &Error>) + Send + Sync;
-
-/// What is called with each number that becomes durable.
-#[derive(Clone)]
-pub(crate) struct OnDurable(Arc<Callback>);
-
-impl OnDurable {
-    pub(crate) fn report(&self, durable: Result<u64, &Error>) {
-        (self.0)(durable);
-    }
-}
-
-impl fmt::Debug for OnDurable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnDurable")
+        Self { on_durable: Some(Told::new(report)), ..self }
     }
 }

@@ -14,6 +14,7 @@ use crate::clock::now_ms;
 use crate::desk::{Desk, Merger};
 use crate::disk::Directory;
 use crate::error::Error;
+use crate::files::Checkpoints;
 use crate::log;
 use crate::log::logger::{Logger, Shared};
 use crate::options::Options;
@@ -290,6 +291,12 @@ impl<A: Algorithm> Store<A> {
     /// gone.
     pub fn cancel(&self) {
         self.engine.progress().cancel();
+    }
+
+    /// The durable checkpoints, for another thread that reads their files.
+    #[must_use]
+    pub fn checkpoints(&self) -> Checkpoints {
+        Checkpoints::new(Arc::clone(&self.desk))
     }
 
     /// Counts, times, and the progress of the checkpoint under way.
