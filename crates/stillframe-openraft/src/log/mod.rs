@@ -1,0 +1,264 @@
+//! The log of a member, for openraft: entries, vote and the rest in one log with group commit.
+//!
+//! - Each call adds records and returns; the thread of the log writes and syncs them, and tells
+//!   openraft then. Only a vote is waited for.
+//! - The entries since the last purge are in memory as well, as bytes: followers that lag are
+//!   served from there. `max_in_snapshot_log_to_keep` and the snapshot policy bound them.
+//! - A purge writes what the log knows besides entries anew and lets go of whole segments, on a
+//!   thread of its own.
+//! - Nothing heals a log that has failed, as after a full disk: openraft stops the node, which
+//!   opens it again.
+
+mod contents;
+mod janitor;
+mod pending;
+mod position;
+mod record;
+
+use std::fmt::Debug;
+use std::ops::RangeBounds;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
+use openraft::{LogId, OptionalSend, RaftLogId, RaftTypeConfig, StorageError, Vote};
+use stillframe_durability::disk::Location;
+use stillframe_durability::{Application, Log, LogOptions, LogStats};
+use tokio::sync::oneshot;
+
+use self::contents::{Contents, Kept};
+use self::janitor::{Cut, Janitor};
+use self::pending::{Pending, Waiter};
+use self::record::Head;
+use crate::error::{About, Error};
+use crate::mutant::{Mutant, Mutation};
+
+/// The log of a member. Clones are the same log.
+pub struct LogStore<C: RaftTypeConfig> {
+    shared: Arc<Shared<C>>,
+}
+
+struct Shared<C: RaftTypeConfig> {
+    // Before the log, which it asks to wait.
+    janitor: Janitor,
+    log: Log,
+    pending: Arc<Pending<C>>,
+    contents: Mutex<Contents<C>>,
+    waiting_bytes_max: usize,
+    mutation: Mutation,
+}
+
+impl<C: RaftTypeConfig> Clone for LogStore<C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<C: RaftTypeConfig> Debug for LogStore<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogStore").field("log", &self.shared.log).finish_non_exhaustive()
+    }
+}
+
+impl<C: RaftTypeConfig> LogStore<C> {
+    /// Opens the log at `location`; `is_new`: there may be none yet.
+    pub(crate) fn open(
+        location: Location,
+        is_new: bool,
+        application: &Application,
+        options: LogOptions,
+    ) -> Result<Self, Error> {
+        let waiting_bytes_max = options.waiting_bytes_max.max(1);
+        let pending = Arc::new(Pending::<C>::default());
+        let theirs = Arc::clone(&pending);
+        let options =
+            options.waiting_bytes_max(usize::MAX).on_durable(move |durable| match durable {
+                Ok(durable) => theirs.settle(durable),
+                Err(error) => theirs.fail(&error.to_string()),
+            });
+        let mut contents = Contents::default();
+        let mutation = Mutation::current();
+        let segments = Log::segments(location.clone())?;
+        let from = match segments.first() {
+            Some(&(first, _)) if mutation.is(Mutant::ReadsFirstSegment) => first,
+            _ => position::read(&location)?,
+        };
+        let log = match segments.first() {
+            None if is_new => Log::create(location.clone(), 1, application, options)?,
+            None => return Err(Error::LogMissing { directory: location.path().into() }),
+            Some(_) => {
+                let apply = |action: &stillframe_durability::Action<'_>| {
+                    let wrong = |what| Error::Record { sequence: action.sequence, what };
+                    Ok(contents.replay(action.sequence, action.bytes).map_err(wrong)?)
+                };
+                let opened = Log::open(location.clone(), from, false, application, options, apply);
+                let (log, replayed) = opened?;
+                let wrong = |what| Error::Record { sequence: replayed.last, what };
+                contents.check().map_err(wrong)?;
+                log
+            }
+        };
+        let janitor = Janitor::start(location, log.handle())?;
+        let contents = Mutex::new(contents);
+        let shared = Shared { janitor, log, pending, contents, waiting_bytes_max, mutation };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Counts and times.
+    #[must_use]
+    pub fn stats(&self) -> LogStats {
+        self.shared.log.stats()
+    }
+
+    /// The last entry that was purged.
+    pub(crate) fn purged(&self) -> Option<LogId<C::NodeId>> {
+        self.lock().head.purged.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents<C>> {
+        // Taken though poisoned: it is whole between statements.
+        self.shared.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the head as `change` makes it; returns its record.
+    fn add_head(&self, change: impl FnOnce(&mut Head<C>)) -> Result<u64, Error> {
+        let mut contents = self.lock();
+        let mut head = contents.head.clone();
+        change(&mut head);
+        let bytes = record::head(&head).map_err(|what| Error::Record { sequence: 0, what })?;
+        let sequence = self.shared.log.append(&bytes)?;
+        contents.set_head(sequence, head);
+        Ok(sequence)
+    }
+
+    /// Adds entries; returns the number of the last record, and their bytes.
+    fn add_entries(&self, entries: impl Iterator<Item = C::Entry>) -> Result<(u64, usize), Error> {
+        let mut contents = self.lock();
+        let mut records: Vec<Kept<C>> = Vec::new();
+        let mut next = contents.next();
+        let purged = contents.head.purged.as_ref().map(|purged| purged.index);
+        // What is purged was applied: nobody asks for it again.
+        for entry in entries.filter(|entry| Some(entry.get_log_id().index) > purged) {
+            let id = entry.get_log_id().clone();
+            let wrong = |what| Error::Record { sequence: 0, what };
+            if let Some(next) = next.filter(|&next| next != id.index) {
+                return Err(wrong(format!("entry {} comes where {next} should", id.index)));
+            }
+            next = Some(id.index + 1);
+            let record = record::entry::<C>(&entry).map_err(wrong)?.into();
+            records.push(Kept { sequence: 0, id, record });
+        }
+        let bytes = records.iter().map(|entry| entry.record.len()).sum();
+        let parts = records.iter().map(|entry| [&entry.record[..], &[]]);
+        let last = self.shared.log.append_all(parts)?;
+        let first = last + 1 - records.len() as u64;
+        for (sequence, entry) in (first..).zip(records) {
+            contents.push(Kept { sequence, ..entry });
+        }
+        Ok((last, bytes))
+    }
+
+    fn wait(&self, sequence: u64, bytes: usize, waiter: Waiter<C>) {
+        let Shared { pending, log, .. } = &*self.shared;
+        pending.add(sequence, bytes, waiter);
+        pending.settle(log.durable()); // it may have been told before
+    }
+}
+
+impl<C: RaftTypeConfig> RaftLogReader<C> for LogStore<C> {
+    async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: R,
+    ) -> Result<Vec<C::Entry>, StorageError<C::NodeId>> {
+        let entries = self.lock().range(&range);
+        entries.map_err(|what| About::Log.reading(Error::Record { sequence: 0, what }))
+    }
+}
+
+impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<C>, StorageError<C::NodeId>> {
+        let contents = self.lock();
+        let (last_purged_log_id, last_log_id) = (contents.head.purged.clone(), contents.last());
+        Ok(LogState { last_purged_log_id, last_log_id })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {
+        let failed = |error: Error| About::Vote.writing(error);
+        let vote = vote.clone();
+        let sequence = self.add_head(|head| head.vote = Some(vote)).map_err(failed)?;
+        if self.shared.mutation.is(Mutant::VotesBeforeSync) {
+            return Ok(());
+        }
+        let (told, durable) = oneshot::channel();
+        self.wait(sequence, 0, Waiter::Told(told));
+        let durable = durable.await.unwrap_or_else(|_| Err("the log has ended".into()));
+        durable.map_err(|what| failed(Error::Record { sequence, what }))
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote<C::NodeId>>, StorageError<C::NodeId>> {
+        Ok(self.lock().head.vote.clone())
+    }
+
+    /// Durable with the next sync, and not waited for: after a crash it may be an earlier one.
+    async fn save_committed(
+        &mut self,
+        committed: Option<LogId<C::NodeId>>,
+    ) -> Result<(), StorageError<C::NodeId>> {
+        let added = self.add_head(|head| head.committed = committed);
+        added.map(drop).map_err(|error| About::Log.writing(error))
+    }
+
+    async fn read_committed(
+        &mut self,
+    ) -> Result<Option<LogId<C::NodeId>>, StorageError<C::NodeId>> {
+        Ok(self.lock().head.committed.clone())
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: LogFlushed<C>,
+    ) -> Result<(), StorageError<C::NodeId>>
+    where
+        I: IntoIterator<Item = C::Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        self.shared.pending.room(self.shared.waiting_bytes_max).await;
+        let added = self.add_entries(entries.into_iter());
+        let (last, bytes) = added.map_err(|error| About::Log.writing(error))?;
+        if self.shared.mutation.is(Mutant::AcknowledgesBeforeSync) {
+            callback.log_io_completed(Ok(()));
+        } else {
+            self.wait(last, bytes, Waiter::Flushed(callback));
+        }
+        Ok(())
+    }
+
+    async fn truncate(&mut self, log_id: LogId<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {
+        let failed = |error: Error| About::Log.writing(error);
+        let mut contents = self.lock();
+        if !self.shared.mutation.is(Mutant::ForgetsTruncation) {
+            let bytes = record::truncate(log_id.index);
+            let bytes = bytes.map_err(|what| failed(Error::Record { sequence: 0, what }))?;
+            self.shared.log.append(&bytes).map_err(|error| failed(error.into()))?;
+        }
+        contents.truncate(log_id.index);
+        Ok(())
+    }
+
+    async fn purge(&mut self, log_id: LogId<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {
+        let added = self.add_head(|head| head.purged = Some(log_id));
+        let behind = added.map_err(|error| About::Log.writing(error))?;
+        let from = match self.shared.mutation.is(Mutant::CutsTooMuch) {
+            true => behind + 1,
+            false => self.lock().needed_from(),
+        };
+        self.shared.janitor.cut(Cut { from, behind });
+        Ok(())
+    }
+}

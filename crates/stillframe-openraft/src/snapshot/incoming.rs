@@ -1,0 +1,167 @@
+//! A snapshot that comes in: its files are written into a directory of their own.
+
+use std::io;
+
+use stillframe_durability::disk::{Directory, DiskFile, Location, write_all_at};
+
+use super::Head;
+use crate::error::Error;
+use crate::manifest;
+
+/// A snapshot as far as it has come. When dropped before it was kept, its files go.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    /// The directory of the member, and in it that of the files.
+    root: Directory,
+    number: u64,
+    directory: Directory,
+    is_name: fn(&str) -> bool,
+    /// The stream so far, until its head is known.
+    start: Vec<u8>,
+    open: Option<Open>,
+    /// Where what has come ends.
+    end: u64,
+    is_kept: bool,
+}
+
+/// The files, once the head has said which there are.
+#[derive(Debug)]
+struct Open {
+    head: Head,
+    head_bytes: u64,
+    files: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    file: Box<dyn DiskFile>,
+    /// Where it lies in the stream.
+    start: u64,
+    end: u64,
+}
+
+impl Incoming {
+    /// Files go into the directory of state `number` in `root`, which must not be there yet.
+    pub(crate) fn create(
+        root: Directory,
+        number: u64,
+        is_name: fn(&str) -> bool,
+    ) -> Result<Self, Error> {
+        let name = manifest::state(number);
+        root.create_below(&name)?;
+        let directory = Directory::existing(root.below(&name)?)?;
+        let (start, open) = (Vec::new(), None);
+        Ok(Self { root, number, directory, is_name, start, open, end: 0, is_kept: false })
+    }
+
+    /// The number of the state that it is to be.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Where what has come ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Takes the bytes at `position` of the stream.
+    pub(crate) fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        if position > self.end {
+            let end = self.end;
+            let text = format!("bytes {end} to {position} of the snapshot are missing");
+            return Err(io::Error::other(text));
+        }
+        if self.open.is_none() {
+            self.start.truncate(position as usize); // not beyond its end
+            self.start.extend_from_slice(bytes);
+            self.end = self.start.len() as u64;
+            let decoded = Head::decode(&self.start).map_err(io::Error::other)?;
+            let Some((head, head_bytes)) = decoded else { return Ok(()) };
+            let rest = self.start.split_off(head_bytes);
+            let open = self.create_files(head, head_bytes as u64)?;
+            open.write_at(head_bytes as u64, &rest)?;
+            self.open = Some(open);
+            return Ok(());
+        }
+        let Some(open) = &self.open else { return Ok(()) };
+        let again = (open.head_bytes.saturating_sub(position) as usize).min(bytes.len());
+        let from = position as usize;
+        if again > 0 && self.start.get(from..from + again) != Some(&bytes[..again]) {
+            return Err(io::Error::other("the head of the snapshot has changed"));
+        }
+        open.write_at(position + again as u64, &bytes[again..])?;
+        self.end = self.end.max(position + bytes.len() as u64);
+        Ok(())
+    }
+
+    fn create_files(&self, head: Head, head_bytes: u64) -> io::Result<Open> {
+        let mut start = head_bytes;
+        let mut files: Vec<Part> = Vec::with_capacity(head.files.len());
+        for (index, (name, bytes)) in head.files.iter().enumerate() {
+            let is_twice = head.files[..index].iter().any(|(earlier, _)| earlier == name);
+            if is_twice || !(self.is_name)(name) {
+                let text = format!("the snapshot has a file {name:?}, which is none of an image");
+                return Err(io::Error::other(text));
+            }
+            let file = self.directory.create_file(name).map_err(io::Error::other)?;
+            file.reserve(*bytes)?;
+            files.push(Part { file, start, end: start + bytes });
+            start += bytes;
+        }
+        Ok(Open { head, head_bytes, files })
+    }
+
+    /// All has come: makes it durable. Returns the name of the image, and where its files are.
+    pub(crate) fn finish(&self, syncs: bool) -> Result<(String, Location), Error> {
+        let id = || self.open.as_ref().map_or_else(String::new, |open| open.head.id.clone());
+        let wrong = |what: String| Error::Snapshot { id: id(), what };
+        let open = self.open.as_ref().ok_or_else(|| wrong("it ends in its head".into()))?;
+        let whole = open.files.last().map_or(open.head_bytes, |last| last.end);
+        if self.end != whole {
+            return Err(wrong(format!("{} of its {whole} bytes have come", self.end)));
+        }
+        if syncs {
+            for part in &open.files {
+                part.file.sync().map_err(|error| wrong(error.to_string()))?;
+            }
+            self.directory.sync()?;
+            self.root.sync()?;
+        }
+        Ok((id(), self.root.below(&manifest::state(self.number))?))
+    }
+
+    /// The files stay.
+    pub(crate) fn keep(&mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Open {
+    fn write_at(&self, mut position: u64, mut bytes: &[u8]) -> io::Result<()> {
+        for part in &self.files {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            if position < part.end {
+                let fits = bytes.len().min((part.end - position) as usize);
+                write_all_at(&*part.file, position - part.start, &bytes[..fits])?;
+                position += fits as u64;
+                bytes = &bytes[fits..];
+            }
+        }
+        match bytes.len() {
+            0 => Ok(()),
+            more => Err(io::Error::other(format!("the snapshot has {more} bytes too many"))),
+        }
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.open = None;
+            // If that fails, the next start does it.
+            let _ = self.root.remove_all_below(&manifest::state(self.number));
+        }
+    }
+}
