@@ -114,11 +114,33 @@ pub fn series(name: &str, points: Vec<Point>) -> Series {
     Series { name: name.to_owned(), style: style_of(name), points, shaded: Vec::new() }
 }
 
+/// The height of a line of a title, and the letters that one has room for.
+const LINE: f64 = 18.0;
+const LETTERS: usize = 52;
+
+/// A title in lines that a picture has room for.
+fn lines(title: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in title.split(' ') {
+        let last = lines.len() - 1;
+        if lines[last].is_empty() {
+            lines[last].push_str(word);
+        } else if lines[last].len() + 1 + word.len() <= LETTERS {
+            lines[last].push(' ');
+            lines[last].push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
 /// All panels of a figure in one picture that stands alone, one below the other.
 #[must_use]
 pub fn picture(figure: &FigureReport) -> String {
     let heights: Vec<f64> = figure.panels.iter().map(plot::height).collect();
-    let (width, head) = (plot::WIDTH, 26.0);
+    let title = lines(&format!("{}: {}", figure.name, figure.title));
+    let (width, head) = (plot::WIDTH, 8.0 + LINE * title.len() as f64);
     let height = heights.iter().sum::<f64>() + head;
     let mut drawing = Drawing::default();
     drawing.raw(format_args!(
@@ -136,8 +158,9 @@ pub fn picture(figure: &FigureReport) -> String {
         svg::SHEET,
         style::sheet()
     ));
-    let title = format!("{}: {}", figure.name, figure.title);
-    drawing.text("title", svg::Anchor::Start, [4.0, 14.0], &title);
+    for (index, line) in title.iter().enumerate() {
+        drawing.text("title", svg::Anchor::Start, [4.0, 14.0 + LINE * index as f64], line);
+    }
     let mut top = head;
     for (panel, height) in figure.panels.iter().zip(heights) {
         drawing.raw(format_args!(r#"<g transform="translate(0 {top})">"#));
