@@ -13,8 +13,6 @@ use openraft::raft::{
 };
 use openraft::{Raft, RaftTypeConfig};
 
-use crate::snapshot::SnapshotData;
-
 /// The nodes of a group that run in this process. Clones are the same group.
 pub struct Local<C: RaftTypeConfig> {
     nodes: Arc<Mutex<BTreeMap<C::NodeId, Raft<C>>>>,
@@ -90,7 +88,7 @@ impl<C: RaftTypeConfig> LocalLink<C> {
     }
 }
 
-impl<C: RaftTypeConfig<SnapshotData = SnapshotData>> RaftNetworkFactory<C> for Local<C> {
+impl<C: RaftTypeConfig> RaftNetworkFactory<C> for Local<C> {
     type Network = LocalLink<C>;
 
     async fn new_client(&mut self, target: C::NodeId, _: &C::Node) -> LocalLink<C> {
@@ -98,7 +96,7 @@ impl<C: RaftTypeConfig<SnapshotData = SnapshotData>> RaftNetworkFactory<C> for L
     }
 }
 
-impl<C: RaftTypeConfig<SnapshotData = SnapshotData>> RaftNetwork<C> for LocalLink<C> {
+impl<C: RaftTypeConfig> RaftNetwork<C> for LocalLink<C> {
     async fn append_entries(
         &mut self,
         request: AppendEntriesRequest<C>,

@@ -17,6 +17,8 @@ stillframe::mutants! { pub when test;
     DropsWhatMayCount,
     /// A start reads from the first segment that it finds.
     ReadsFirstSegment,
+    /// A truncation is not waited for, and the image of a snapshot becomes durable before it.
+    TruncatesLate,
     /// Entries that were truncated come back after a restart.
     ForgetsTruncation,
 }

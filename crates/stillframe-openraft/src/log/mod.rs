@@ -1,7 +1,8 @@
 //! The log of a member, for openraft: entries, vote and the rest in one log with group commit.
 //!
 //! - Each call adds records and returns; the thread of the log writes and syncs them, and tells
-//!   openraft then. Only a vote is waited for.
+//!   openraft then. Votes are waited for, and truncations: an image that comes next may be durable
+//!   before the next sync of the log, and beside it entries that were given up must not come back.
 //! - The entries since the last purge are in memory as well, as bytes: followers that lag are
 //!   served from there. `max_in_snapshot_log_to_keep` and the snapshot policy bound them.
 //! - A purge writes what the log knows besides entries anew and lets go of whole segments, on a
@@ -157,6 +158,26 @@ impl<C: RaftTypeConfig> LogStore<C> {
         Ok((last, bytes))
     }
 
+    /// Drops the entries from this index on; returns the record of that.
+    fn add_truncation(&self, from: u64) -> Result<u64, Error> {
+        let mut contents = self.lock();
+        contents.truncate(from);
+        if self.shared.mutation.is(Mutant::ForgetsTruncation) {
+            return Ok(self.shared.log.last());
+        }
+        let bytes = record::truncate(from);
+        let bytes = bytes.map_err(|what| Error::Record { sequence: 0, what })?;
+        Ok(self.shared.log.append(&bytes)?)
+    }
+
+    /// Returns when a record is durable.
+    async fn durable(&self, sequence: u64) -> Result<(), Error> {
+        let (told, durable) = oneshot::channel();
+        self.wait(sequence, 0, Waiter::Told(told));
+        let durable = durable.await.unwrap_or_else(|_| Err("the log has ended".into()));
+        durable.map_err(|what| Error::Record { sequence, what })
+    }
+
     fn wait(&self, sequence: u64, bytes: usize, waiter: Waiter<C>) {
         let Shared { pending, log, .. } = &*self.shared;
         pending.add(sequence, bytes, waiter);
@@ -194,10 +215,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
         if self.shared.mutation.is(Mutant::VotesBeforeSync) {
             return Ok(());
         }
-        let (told, durable) = oneshot::channel();
-        self.wait(sequence, 0, Waiter::Told(told));
-        let durable = durable.await.unwrap_or_else(|_| Err("the log has ended".into()));
-        durable.map_err(|what| failed(Error::Record { sequence, what }))
+        self.durable(sequence).await.map_err(failed)
     }
 
     async fn read_vote(&mut self) -> Result<Option<Vote<C::NodeId>>, StorageError<C::NodeId>> {
@@ -241,14 +259,11 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
 
     async fn truncate(&mut self, log_id: LogId<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {
         let failed = |error: Error| About::Log.writing(error);
-        let mut contents = self.lock();
-        if !self.shared.mutation.is(Mutant::ForgetsTruncation) {
-            let bytes = record::truncate(log_id.index);
-            let bytes = bytes.map_err(|what| failed(Error::Record { sequence: 0, what }))?;
-            self.shared.log.append(&bytes).map_err(|error| failed(error.into()))?;
+        let sequence = self.add_truncation(log_id.index).map_err(failed)?;
+        match self.shared.mutation.is(Mutant::TruncatesLate) {
+            true => Ok(()),
+            false => self.durable(sequence).await.map_err(failed),
         }
-        contents.truncate(log_id.index);
-        Ok(())
     }
 
     async fn purge(&mut self, log_id: LogId<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {

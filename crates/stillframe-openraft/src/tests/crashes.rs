@@ -31,6 +31,7 @@ fn live(
     random: &mut Random,
     most: usize,
 ) -> Result<(), String> {
+    ledger.disk = disk.clone();
     let Ok((mut log, mut bank)) = start(disk, increments) else {
         return if disk.has_failed() { Ok(()) } else { Err("it does not start".into()) };
     };

@@ -123,6 +123,8 @@ struct Ledger {
     purged: u64,
     /// Entries below were asked to be applied.
     applied: u64,
+    /// The disk of this life.
+    disk: SimulatedDisk,
 }
 
 /// Runs `what` on a runtime of one thread.
@@ -186,22 +188,29 @@ async fn leader(end: u64, random: &mut Random) -> Snapshot<Types> {
     let first = random.below(end as usize) as u64;
     bank.apply((0..first).map(committed)).await.expect("it is in memory");
     if random.below(2) == 0 {
-        build(&mut bank).await.expect("the disk is sound");
+        build(&mut bank, &disk).await.expect("the disk is sound");
     }
     bank.apply((first..end).map(committed)).await.expect("it is in memory");
-    build(&mut bank).await.expect("the disk is sound")
+    build(&mut bank, &disk).await.expect("the disk is sound")
 }
 
 /// Builds a snapshot; a member whose disk is off tries for ever.
-async fn build(bank: &mut Bank) -> Result<Snapshot<Types>, String> {
+async fn build(bank: &mut Bank, disk: &SimulatedDisk) -> Result<Snapshot<Types>, String> {
     let mut builder = bank.get_snapshot_builder().await;
-    waited(&mut builder).await
+    waited(&mut builder, disk).await
 }
 
-async fn waited(builder: &mut impl RaftSnapshotBuilder<Types>) -> Result<Snapshot<Types>, String> {
-    match tokio::time::timeout(Duration::from_millis(300), builder.build_snapshot()).await {
-        Ok(built) => built.map_err(|error| error.to_string()),
-        Err(_) => Err("no image".into()),
+async fn waited(
+    builder: &mut impl RaftSnapshotBuilder<Types>,
+    disk: &SimulatedDisk,
+) -> Result<Snapshot<Types>, String> {
+    let mut built = std::pin::pin!(builder.build_snapshot());
+    loop {
+        match tokio::time::timeout(Duration::from_millis(100), &mut built).await {
+            Ok(built) => return built.map_err(|error| error.to_string()),
+            Err(_) if disk.has_failed() => return Err("no image".into()),
+            Err(_) => {}
+        }
     }
 }
 
@@ -252,6 +261,9 @@ async fn ask(
                 .await
                 .map_err(text)?;
             log.truncate(id(from)).await.map_err(text)?;
+            if random.below(3) == 0 {
+                install(log, bank, ledger, random, here).await?; // as openraft does if they conflict
+            }
         }
         6 => {
             ledger.vote[1] += 1;
@@ -292,7 +304,7 @@ async fn image(bank: &mut Bank, ledger: &mut Ledger, here: u64) -> Result<(), St
         ledger.applied = ledger.applied.max(here + 1);
         bank.apply([committed(here)]).await.map_err(text)?;
     }
-    let built = waited(&mut builder).await?;
+    let built = waited(&mut builder, &ledger.disk).await?;
     // After a failure it is the one before.
     let end = end_of(built.meta.last_log_id);
     if end > here || end < ledger.image {
