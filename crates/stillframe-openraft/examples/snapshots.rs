@@ -5,12 +5,12 @@
 //!
 //! - `none` takes no snapshots: the floor.
 //! - `stillframe` is the state machine of this crate.
-//! - `copied` holds the lock of its state while it copies it, `encoded` while it encodes it, which is
-//!   what most state machines do. Both then write and sync a file without the lock.
+//! - `copied` holds the lock of its state while it copies it, `encoded` while it encodes it, which
+//!   is what most state machines do. Both then write and sync a file without the lock.
 //!
-//! All have the same log, the same network (within this process) and the same state: words, of which
-//! a write replaces one. A write counts from the moment at which it is due. Each contender runs in a
-//! process of its own.
+//! All have the same log, the same network (within this process) and the same state: words, of
+//! which a write replaces one. A write counts from the moment at which it is due. Each contender
+//! runs in a process of its own.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -262,7 +262,8 @@ async fn ask(
                 .map_err(text)?;
             log.truncate(id(from)).await.map_err(text)?;
             if random.below(3) == 0 {
-                install(log, bank, ledger, random, here).await?; // as openraft does if they conflict
+                // As openraft does if they conflict with a snapshot.
+                install(log, bank, ledger, random, here).await?;
             }
         }
         6 => {
