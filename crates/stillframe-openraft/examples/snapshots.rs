@@ -4,7 +4,8 @@
 //! `cargo run --release -p stillframe-openraft --example snapshots -- --mb 2048`
 //!
 //! - `none` takes no snapshots: the floor.
-//! - `stillframe` is the state machine of this crate.
+//! - `stillframe` is the state machine of this crate; `paced` is the same with 100 MB/s of the disk
+//!   for images: the log is on the same disk.
 //! - `copied` holds the lock of its state while it copies it, `encoded` while it encodes it, which
 //!   is what most state machines do. Both then write and sync a file without the lock.
 //!
@@ -27,10 +28,16 @@ use openraft::{
     SnapshotMeta, SnapshotPolicy, StorageError, StorageIOError, StoredMembership,
 };
 use stillframe_measure::panel::{Kind, Panel, Point, Series};
-use stillframe_measure::plot;
+use stillframe_measure::{plot, style, svg};
 use stillframe_openraft::{
-    Local, LogStore, Machine, Options, SnapshotData, WordState, Words, open,
+    Batched, Local, LogStore, Machine, Options, SnapshotData, WordState, Words, Writer, open,
 };
+
+/// Bytes a second for images that are paced.
+const PACE: u64 = 100 << 20;
+
+/// Most writes in an entry.
+const BATCH: usize = 1000;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -42,10 +49,10 @@ pub(crate) struct Put {
 }
 
 openraft::declare_raft_types!(
-    pub(crate) Ours: D = Put, R = (), Node = BasicNode, SnapshotData = SnapshotData
+    pub(crate) Ours: D = Vec<Put>, R = Vec<()>, Node = BasicNode, SnapshotData = SnapshotData
 );
 openraft::declare_raft_types!(
-    pub(crate) Theirs: D = Put, R = (), Node = BasicNode, SnapshotData = Cursor<Vec<u8>>
+    pub(crate) Theirs: D = Vec<Put>, R = Vec<()>, Node = BasicNode, SnapshotData = Cursor<Vec<u8>>
 );
 
 /// Applies [`Put`].
@@ -134,7 +141,7 @@ impl RaftStateMachine<Theirs> for Locked {
         Ok((state.applied, state.membership.clone()))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Result<Vec<()>, StorageError<u64>>
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Vec<()>>, StorageError<u64>>
     where
         I: IntoIterator<Item = Entry<Theirs>> + OptionalSend,
         I::IntoIter: OptionalSend,
@@ -145,15 +152,19 @@ impl RaftStateMachine<Theirs> for Locked {
             state.applied = Some(log_id);
             match payload {
                 EntryPayload::Blank => {}
-                EntryPayload::Normal(put) => {
-                    let at = put.index as usize % state.words.len();
-                    state.words[at] = put.value;
+                EntryPayload::Normal(puts) => {
+                    for put in &puts {
+                        let at = put.index as usize % state.words.len();
+                        state.words[at] = put.value;
+                    }
+                    replies.push(vec![(); puts.len()]);
+                    continue;
                 }
                 EntryPayload::Membership(membership) => {
                     state.membership = StoredMembership::new(Some(log_id), membership);
                 }
             }
-            replies.push(());
+            replies.push(Vec::new());
         }
         Ok(replies)
     }
@@ -242,7 +253,7 @@ struct Record {
 /// Starts three members, of which each has `start` for a log and a state machine.
 async fn group<C, M, F>(load: &Load, folder: &Path, mut start: F) -> Outcome<Local<C>>
 where
-    C: RaftTypeConfig<NodeId = u64, Node = BasicNode, Entry = Entry<C>, D = Put, R = ()>,
+    C: RaftTypeConfig<NodeId = u64, Node = BasicNode, Entry = Entry<C>, D = Vec<Put>, R = Vec<()>>,
     C: RaftTypeConfig<Responder = openraft::impls::OneshotResponder<C>>,
     Local<C>: openraft::network::RaftNetworkFactory<C>,
     M: RaftStateMachine<C>,
@@ -251,7 +262,7 @@ where
     // The defaults of openraft for heartbeats and elections.
     let config = Config {
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: u64::MAX,
+        max_in_snapshot_log_to_keep: 1 << 40,
         ..Config::default()
     };
     let config = Arc::new(config.validate()?);
@@ -276,7 +287,7 @@ fn leader<C: RaftTypeConfig<NodeId = u64>>(network: &Local<C>) -> Option<Raft<C>
 
 async fn measure<C>(load: &Load, network: Local<C>, snapshots: bool) -> Outcome<Record>
 where
-    C: RaftTypeConfig<NodeId = u64, Node = BasicNode, Entry = Entry<C>, D = Put, R = ()>,
+    C: RaftTypeConfig<NodeId = u64, Node = BasicNode, Entry = Entry<C>, D = Vec<Put>, R = Vec<()>>,
     C: RaftTypeConfig<Responder = openraft::impls::OneshotResponder<C>>,
 {
     let term = || network.get(&1).map_or(0, |node| node.metrics().borrow().current_term);
@@ -286,6 +297,9 @@ where
     let saver =
         tokio::spawn(save(network.clone(), Arc::clone(&over), Arc::clone(&taken), snapshots));
     let resident = tokio::spawn(watch_memory(Arc::clone(&over)));
+    let writers: BTreeMap<u64, Writer<C, Put, ()>> =
+        (1..=3).filter_map(|node| Some((node, Writer::new(network.get(&node)?, BATCH)))).collect();
+    let writers = Arc::new(writers);
     let writes = Arc::new(Mutex::new(Vec::new()));
     let failed = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
@@ -298,11 +312,12 @@ where
         value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let put = Put { index: value >> 20, value };
         let (writes, failed) = (Arc::clone(&writes), Arc::clone(&failed));
-        let network = network.clone();
+        let (network, writers) = (network.clone(), Arc::clone(&writers));
         tasks.push(tokio::spawn(async move {
             loop {
-                let written = match leader(&network) {
-                    Some(leader) => leader.client_write(put).await.is_ok(),
+                let leads = leader(&network).map(|leader| leader.metrics().borrow().id);
+                let written = match leads.and_then(|leader| writers.get(&leader)) {
+                    Some(writer) => writer.write(put).await.is_ok(),
                     None => false,
                 };
                 if written {
@@ -337,10 +352,12 @@ where
 {
     while wanted && !over.load(Ordering::Relaxed) {
         if let Some(leader) = leader(&network) {
-            let before = leader.metrics().borrow().snapshot;
-            let _ = leader.trigger().snapshot().await; // it may lead no longer
+            let applied = leader.metrics().borrow().last_applied;
             let wait = leader.wait(Some(Duration::from_secs(60)));
-            if wait.metrics(|metrics| metrics.snapshot > before, "a snapshot").await.is_ok() {
+            if applied.is_some()
+                && leader.trigger().snapshot().await.is_ok()
+                && wait.metrics(|metrics| metrics.snapshot >= applied, "it").await.is_ok()
+            {
                 taken.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -362,20 +379,21 @@ async fn watch_memory(over: Arc<AtomicBool>) -> u64 {
 
 async fn run(load: &Load, contender: &str) -> Outcome<Record> {
     let folder = tempfile::tempdir_in(&load.directory)?;
-    let state = |load: &Load| stillframe_durability::Options::words(load.words());
-    if matches!(contender, "none" | "stillframe") {
+    if matches!(contender, "none" | "stillframe" | "paced") {
         let start = |load: &Load, folder: PathBuf| {
-            let options = Options::<WordState<Register>>::state(state(load));
+            let words = stillframe_durability::Options::words(load.words());
+            let words = if contender == "paced" { words.bandwidth(PACE) } else { words };
+            let options = Options::<WordState<Batched<Register>>>::state(words);
             Ok(open::<Ours, _>(folder, options)?)
         };
         let network = group(load, folder.path(), start).await?;
-        return measure(load, network, contender == "stillframe").await;
+        return measure(load, network, contender != "none").await;
     }
     let copies = contender == "copied";
     let start = |load: &Load, folder: PathBuf| {
         // The log alone is used: a state of one word.
         let words = stillframe_durability::Options::words(1);
-        let options = Options::<WordState<Register>>::state(words);
+        let options = Options::<WordState<Batched<Register>>>::state(words);
         let file = folder.join("snapshot");
         let (log, _) = open::<Theirs, _>(folder, options)?;
         Ok((log, Locked::new(load.words(), file, copies)))
@@ -409,7 +427,9 @@ fn compare() -> Outcome<()> {
     println!("| state machine | p50 | p99 | max | elections | snapshots | resident, MB |");
     println!("|---|---|---|---|---|---|---|");
     let mut series = Vec::new();
-    for (index, contender) in ["none", "stillframe", "copied", "encoded"].into_iter().enumerate() {
+    for (index, contender) in
+        ["none", "paced", "stillframe", "copied", "encoded"].into_iter().enumerate()
+    {
         let mut process = Command::new(std::env::current_exe()?);
         process.args(std::env::args().skip(1)).args(["--only", contender]);
         let output = process.stderr(std::process::Stdio::inherit()).output()?;
@@ -429,9 +449,17 @@ fn compare() -> Outcome<()> {
             series,
             ..Panel::default()
         };
-        std::fs::write(file, plot::svg(&panel, "snapshots", "strips of latencies over time"))?;
+        std::fs::write(file, picture(&panel))?;
     }
     Ok(())
+}
+
+/// A plot that stands alone.
+fn picture(panel: &Panel) -> String {
+    let svg = plot::svg(panel, "snapshots", "latencies of writes over time, a strip for each");
+    let paper = "svg{color:#222;background:#fff}";
+    let rules = format!("<style>{paper}{}{}</style></svg>", svg::SHEET, style::sheet());
+    svg.replacen("</svg>", &rules, 1).replacen("<svg ", "<svg width=\"880\" ", 1)
 }
 
 fn line(contender: &str, record: &Record) -> String {

@@ -14,6 +14,7 @@ mod mutant;
 mod snapshot;
 mod state;
 mod words;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use machine::{SnapshotBuilder, StateMachine};
 pub use snapshot::SnapshotData;
 pub use state::{File, Image, Images, Note, State, Told};
 pub use words::{Machine, WordState, Words};
+pub use writer::{Batched, WriteError, Writer};
 
 /// How a member is kept.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use openraft::{Config, Raft, SnapshotPolicy};
 
 use super::*;
-use crate::Local;
+use crate::{Batched, Local, Writer};
 
 /// A group in a folder, one directory a member.
 struct Group<'f> {
@@ -194,4 +194,39 @@ async fn images_are_those_of_their_labels_while_entries_are_applied() {
     println!("{images} images, {} of different moments", counts.len());
     assert!(counts.len() > 3, "the writer was over too soon");
     assert_eq!(leader.metrics().borrow().current_term, 1);
+}
+
+/// Commands that come while an entry is on its way share the next one, and each gets its own reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_puts_several_commands_into_an_entry() {
+    openraft::declare_raft_types!(
+        pub(crate) Many: D = Vec<u64>, R = Vec<u64>, Node = BasicNode, SnapshotData = SnapshotData
+    );
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let words = stillframe_durability::Options::words(WORDS);
+    let opened = open::<Many, WordState<Batched<Chain>>>(folder.path(), Options::state(words));
+    let (log, bank) = opened.expect("it is new");
+    let config = Arc::new(Config::default().validate().expect("sound"));
+    let raft = Raft::new(1, config, Local::<Many>::default(), log, bank.clone()).await;
+    let raft = raft.expect("it starts");
+    let writer = Writer::new(raft.clone(), 100);
+    writer.write(1).await.expect_err("there is no leader yet");
+    raft.initialize(BTreeMap::from([(1, BasicNode::default())])).await.expect("it is new");
+    raft.wait(None).current_leader(1, "it votes for itself").await.expect("it does");
+    let before = raft.metrics().borrow().last_log_index.unwrap_or(0);
+    let writes = (0..1_000).map(|command| {
+        let writer = writer.clone();
+        tokio::spawn(async move { writer.write(command).await.expect("it leads") })
+    });
+    let mut replies = Vec::new();
+    for write in writes.collect::<Vec<_>>() {
+        replies.push(write.await.expect("no panic"));
+    }
+    replies.sort_unstable();
+    assert!(replies.into_iter().eq(1..=1_000), "each has counted once");
+    let entries = raft.metrics().borrow().last_log_index.unwrap_or(0) - before;
+    println!("1000 commands in {entries} entries");
+    assert!((10..1_000).contains(&entries), "at most 100 in one, and some together");
+    raft.shutdown().await.expect("it ends");
 }
