@@ -58,6 +58,9 @@ pub(crate) enum By {
     Bytes,
     /// As lists whose elements may stand in any order.
     Elements,
+    /// As lists in which elements that are equal up to their first zero byte may change places:
+    /// for SORT ALPHA, Redis compares no further.
+    Collated,
     /// As members and scores in any order, whatever the text of a score.
     Scores,
     /// As times left.
@@ -76,6 +79,9 @@ impl By {
             b"SMEMBERS" | b"SINTER" | b"SUNION" | b"SDIFF" | b"SPOP" | b"SSCAN" | b"HGETALL"
             | b"HKEYS" | b"HVALS" | b"HSCAN" | b"KEYS" | b"GEOSEARCH" | b"GEORADIUSBYMEMBER" => {
                 Self::Elements
+            }
+            b"SORT" if words.iter().any(|word| word.eq_ignore_ascii_case(b"alpha")) => {
+                Self::Collated
             }
             b"ZSCAN" => Self::Scores,
             b"TTL" | b"PTTL" | b"EXPIRETIME" | b"PEXPIRETIME" => Self::Time,
@@ -97,6 +103,11 @@ impl By {
             || match self {
                 Self::Bytes => false,
                 Self::Elements => lines(theirs) == lines(ours),
+                Self::Collated => {
+                    lines(theirs) == lines(ours)
+                        && heads(theirs).is_some()
+                        && heads(theirs) == heads(ours)
+                }
                 Self::Scores => scores(theirs).is_some() && scores(theirs) == scores(ours),
                 Self::Time => left(theirs).zip(left(ours)).is_some_and(|(theirs, ours)| {
                     theirs > 0 && ours > 0 && (theirs - ours).abs() < SLACK_MS
@@ -112,6 +123,16 @@ impl By {
                 }
             }
     }
+}
+
+/// The elements of a list up to their first zero byte.
+fn heads(raw: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (Reply::List(parts), _) = decode(raw)? else { return None };
+    let head = |part: &Reply| {
+        let bytes = part.bytes().unwrap_or_default();
+        bytes.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
+    };
+    Some(parts.iter().map(head).collect())
 }
 
 /// What ZSCAN has found, in the order of the members.
