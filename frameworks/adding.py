@@ -9,20 +9,15 @@ requests at a time. Servers take turns, round by round. At the end each must hav
 it acknowledged. The result is a table in Markdown: medians with the lowest and the highest, in
 thousands a second. `run.py bullmq_jobs` installs the packages.
 """
-import argparse
 import os
-import pathlib
 import selectors
 import socket
-import statistics
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 
 import run
-from saving import VALKEY
+import turns
 
 CONNECTIONS = 50
 
@@ -62,8 +57,7 @@ def listen_on_the_way(server, options):
                     threading.Thread(target=copy, args=pair, daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
-        environment = {**os.environ, "REDIS_URL": f"redis://127.0.0.1:{proxy.getsockname()[1]}/0",
-                       "NODE_PATH": str(options.cache / "node/node_modules")}
+        environment = {**os.environ, **turns.node(proxy.getsockname()[1], options.cache)}
         subprocess.run(["node", run.HERE / "adding.js"], env=environment, check=True, timeout=60)
     streams = [b"".join(parts) for parts in seen]
     found = [request for stream in streams for request in requests_of(stream)
@@ -129,36 +123,15 @@ def measure(name, command, options, scratch):
         server.stop()
 
 
-def spread(values):
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--server", required=True, help="the stillframe binary")
-    parser.add_argument("--cache", type=pathlib.Path, default=run.CACHE / "frameworks")
+    parser = turns.parser(__doc__.splitlines()[0], rounds=5)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    contenders = {"stillframe": [str(pathlib.Path(options.server).resolve()), "serve"],
-                  "redis-server": ["redis-server"]}
-    if VALKEY.exists():
-        contenders["valkey-server"] = [str(VALKEY)]
-    rounds = {name: [] for name in contenders}
-    names = list(contenders)
-    for turn in range(options.rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
-            with tempfile.TemporaryDirectory(prefix="stillframe-adding-") as scratch:
-                try:
-                    rounds[name].append(
-                        measure(name, contenders[name], options, pathlib.Path(scratch)))
-                except RuntimeError as error:
-                    print(f"adding.py: {error}", file=sys.stderr)
+    rounds = turns.take("adding", measure, parser.parse_args())
     print("| server | depth 1 | depth 16 |\n|---|---|---|")
     for name, results in rounds.items():
         if results:
             one, many = zip(*results)
-            print(f"| {name} | {spread(one)} | {spread(many)} |")
+            print(f"| {name} | {turns.spread(one)} | {turns.spread(many)} |")
         else:
             print(f"| {name} | does not run | |")
 

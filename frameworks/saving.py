@@ -8,21 +8,16 @@ round by round, each with the same data and the same jobs. A job's latency count
 which it is due to its worker. The result is a table in Markdown: of each figure the median of the
 rounds, with the lowest and the highest. `run.py bullmq_jobs` installs the packages.
 """
-import argparse
 import concurrent.futures
 import json
 import os
-import pathlib
 import socket
-import statistics
 import subprocess
-import sys
-import tempfile
 import threading
 
 import run
+import turns
 
-VALKEY = run.CACHE / "valkey-server"
 FILL_BATCH = 1000
 LOAD_SECONDS = 300
 
@@ -72,8 +67,7 @@ def measure(name, command, options, scratch):
     stop = threading.Event()
     try:
         fill(server, options.keys)
-        environment = {**os.environ, "REDIS_URL": f"redis://127.0.0.1:{server.port}/0",
-                       "NODE_PATH": str(options.cache / "node/node_modules")}
+        environment = {**os.environ, **turns.node(server.port, options.cache)}
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             saves = pool.submit(save_back_to_back, server, stop)
             try:
@@ -90,40 +84,19 @@ def measure(name, command, options, scratch):
         server.stop()
 
 
-def spread(values):
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--server", required=True, help="the stillframe binary")
-    parser.add_argument("--cache", type=pathlib.Path, default=run.CACHE / "frameworks")
+    parser = turns.parser(__doc__.splitlines()[0], rounds=3)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=500, help="jobs a second")
     parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    contenders = {"stillframe": [str(pathlib.Path(options.server).resolve()), "serve"],
-                  "redis-server": ["redis-server"]}
-    if VALKEY.exists():
-        contenders["valkey-server"] = [str(VALKEY)]
-    rounds = {name: [] for name in contenders}
-    names = list(contenders)
-    for turn in range(options.rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
-            with tempfile.TemporaryDirectory(prefix="stillframe-saving-") as scratch:
-                try:
-                    rounds[name].append(
-                        measure(name, contenders[name], options, pathlib.Path(scratch)))
-                except RuntimeError as error:
-                    print(f"saving.py: {error}", file=sys.stderr)
+    rounds = turns.take("saving", measure, parser.parse_args())
     print("| server | job p99, ms | longest job, ms | saves |\n|---|---|---|---|")
     for name, results in rounds.items():
         if not results:
             print(f"| {name} | does not run | | |")
             continue
         p99, longest, saves = zip(*results)
-        print(f"| {name} | {spread(p99)} | {spread(longest)} | {sum(saves)} |")
+        print(f"| {name} | {turns.spread(p99)} | {turns.spread(longest)} | {sum(saves)} |")
 
 
 if __name__ == "__main__":
