@@ -1,6 +1,6 @@
 //! What tests of several crates share: the programs that they use or compare this project with,
-//! each of which may be missing by itself; transcripts of redis-server; random requests by seed; a
-//! watchdog for tests that may hang.
+//! each of which may be missing by itself; transcripts of redis-server; random requests by seed;
+//! damaged texts; a watchdog for tests that may hang.
 //!
 //! - A test asks for all its peers before it uses one, and passes where one is missing. A line on
 //!   standard error names each missing one, past the capture of the test harness, which shows a
@@ -9,6 +9,7 @@
 //! - `scripts/test-without-peers.sh` runs these tests without all peers, or without one at a time.
 #![forbid(unsafe_code)]
 
+mod damage;
 mod random;
 pub mod reply;
 pub mod requests;
@@ -19,6 +20,7 @@ mod watchdog;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+pub use damage::damaged;
 pub use random::{Random, rounds};
 pub use watchdog::Watchdog;
 
