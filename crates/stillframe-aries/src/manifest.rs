@@ -63,7 +63,7 @@ impl Manifest {
                 directory.remove_all_below(&name)?;
             }
         }
-        Ok(directory.sync()?)
+        Ok(())
     }
 
     fn encode(&self) -> String {
