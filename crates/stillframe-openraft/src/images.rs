@@ -9,7 +9,7 @@ use openraft::{LogId, RaftTypeConfig, SnapshotMeta, StoredMembership};
 use tokio::sync::oneshot;
 
 use crate::error::Error;
-use crate::state::{Image, Images as Source};
+use crate::state::{Image, ImageSource};
 
 /// What a state has applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct Images<C: RaftTypeConfig> {
 }
 
 struct Inner<C: RaftTypeConfig> {
-    source: Option<Source>,
+    source: Option<ImageSource>,
     under_way: Option<UnderWay<C>>,
     newest: Option<(u64, Label<C>)>,
 }
@@ -51,7 +51,7 @@ impl<C: RaftTypeConfig> Default for Images<C> {
 
 impl<C: RaftTypeConfig> Images<C> {
     /// The state is another: its images, and the label of the newest.
-    pub(crate) fn belong_to(&self, source: Source, label: Label<C>) -> Result<(), Error> {
+    pub(crate) fn belong_to(&self, source: ImageSource, label: Label<C>) -> Result<(), Error> {
         let newest = source()?.map(|image| (image.number, label));
         let mut inner = self.lock();
         (inner.source, inner.newest) = (Some(source), newest);

@@ -37,7 +37,7 @@ pub struct StateMachine<C: RaftTypeConfig, S: State> {
 }
 
 struct Shared<C: RaftTypeConfig, S: State> {
-    root: Directory,
+    root: Arc<Directory>,
     options: S::Options,
     images: Arc<Images<C>>,
     inner: Mutex<Inner<C, S>>,
@@ -90,7 +90,8 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
         images.belong_to(state.images(), label.clone())?;
         let last = manifest.state;
         let inner = Inner { state: Some(state), label, manifest, last, applying: false };
-        let (inner, mutation) = (Mutex::new(inner), Mutation::current());
+        let (root, inner) = (Arc::new(root), Mutex::new(inner));
+        let mutation = Mutation::current();
         Ok(Self { shared: Arc::new(Shared { root, options, images, inner, mutation }) })
     }
 
@@ -137,8 +138,7 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
             inner.last += 1;
             inner.last
         };
-        let root = Directory::existing(self.shared.root.location())?;
-        Incoming::create(root, number, S::is_image_file)
+        Incoming::create(Arc::clone(&self.shared.root), number, S::is_image_file)
     }
 
     /// Makes a snapshot that has come in the state.
@@ -165,8 +165,7 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
         }
         let manifest = Manifest { state: incoming.number() };
         // If the next step fails, the manifest may name it all the same.
-        let keeps_late = mutation.is(Mutant::DropsWhatMayCount);
-        if !keeps_late {
+        if !mutation.is(Mutant::DropsWhatMayCount) {
             incoming.keep();
         }
         manifest.publish(root)?;

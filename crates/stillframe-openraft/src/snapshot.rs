@@ -37,7 +37,7 @@ pub struct SnapshotData {
     work: Option<JoinHandle<io::Result<Vec<u8>>>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Source {
     /// One of this node, to be read.
     Outgoing(Arc<Outgoing>),

@@ -45,7 +45,7 @@ pub trait State: Sized + Send + 'static {
     fn begin(&mut self);
 
     /// Where other threads find the newest durable image.
-    fn images(&self) -> Images;
+    fn images(&self) -> ImageSource;
 
     /// Whether a file of an image may have this name.
     fn is_image_file(name: &str) -> bool;
@@ -55,7 +55,7 @@ pub trait State: Sized + Send + 'static {
 pub type Told = Box<dyn Fn(Result<u64, String>) + Send + Sync>;
 
 /// Returns the newest durable image, if there is one.
-pub type Images = Arc<dyn Fn() -> Result<Option<Image>, Error> + Send + Sync>;
+pub type ImageSource = Arc<dyn Fn() -> Result<Option<Image>, Error> + Send + Sync>;
 
 /// What the state machine notes in its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

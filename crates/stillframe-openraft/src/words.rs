@@ -10,7 +10,7 @@ use stillframe_durability::disk::Location;
 use stillframe_durability::{CheckpointFiles, Options, Store, checkpoint_name};
 
 use crate::error::Error;
-use crate::state::{File, Image, Images, Note, State, Told};
+use crate::state::{File, Image, ImageSource, Note, State, Told};
 
 /// Words before those of the machine.
 const HEAD_WORDS: usize = 8192;
@@ -187,7 +187,7 @@ impl<M: Machine> State for WordState<M> {
         self.store.point();
     }
 
-    fn images(&self) -> Images {
+    fn images(&self) -> ImageSource {
         let checkpoints = self.store.checkpoints();
         Arc::new(move || Ok(checkpoints.newest()?.map(image)))
     }

@@ -152,12 +152,6 @@ impl Directory {
         Ok(Location::on(self.at(name), disk.map_err(Error::file("opening", self.at(name)))?))
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn location(&self) -> Location {
-        Location::on(&self.path, Arc::clone(&self.disk))
-    }
-
     /// Makes a directory in this one.
     ///
     /// # Errors

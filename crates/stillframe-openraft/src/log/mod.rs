@@ -134,7 +134,7 @@ impl<C: RaftTypeConfig> LogStore<C> {
     /// Adds entries; returns the number of the last record, and their bytes.
     fn add_entries(&self, entries: impl Iterator<Item = C::Entry>) -> Result<(u64, usize), Error> {
         let mut contents = self.lock();
-        let mut records: Vec<Kept<C>> = Vec::new();
+        let mut records = Vec::new();
         let mut next = contents.next();
         let purged = contents.head.purged.as_ref().map(|purged| purged.index);
         // What is purged was applied: nobody asks for it again.
@@ -145,15 +145,14 @@ impl<C: RaftTypeConfig> LogStore<C> {
                 return Err(wrong(format!("entry {} comes where {next} should", id.index)));
             }
             next = Some(id.index + 1);
-            let record = record::entry::<C>(&entry).map_err(wrong)?.into();
-            records.push(Kept { sequence: 0, id, record });
+            records.push((id, record::entry::<C>(&entry).map_err(wrong)?.into_boxed_slice()));
         }
-        let bytes = records.iter().map(|entry| entry.record.len()).sum();
-        let parts = records.iter().map(|entry| [&entry.record[..], &[]]);
+        let bytes = records.iter().map(|(_, record)| record.len()).sum();
+        let parts = records.iter().map(|(_, record)| [&record[..], &[]]);
         let last = self.shared.log.append_all(parts)?;
         let first = last + 1 - records.len() as u64;
-        for (sequence, entry) in (first..).zip(records) {
-            contents.push(Kept { sequence, ..entry });
+        for (sequence, (id, record)) in (first..).zip(records) {
+            contents.push(Kept { sequence, id, record });
         }
         Ok((last, bytes))
     }

@@ -1,6 +1,7 @@
 //! A snapshot that comes in: its files are written into a directory of their own.
 
 use std::io;
+use std::sync::Arc;
 
 use stillframe_durability::disk::{Directory, DiskFile, Location, write_all_at};
 
@@ -11,8 +12,8 @@ use crate::manifest;
 /// A snapshot as far as it has come. When dropped before it was kept, its files go.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    /// The directory of the member, and in it that of the files.
-    root: Directory,
+    /// The directory of the member, locked as long as this is there, and in it that of the files.
+    root: Arc<Directory>,
     number: u64,
     directory: Directory,
     is_name: fn(&str) -> bool,
@@ -43,7 +44,7 @@ struct Part {
 impl Incoming {
     /// Files go into the directory of state `number` in `root`, which must not be there yet.
     pub(crate) fn create(
-        root: Directory,
+        root: Arc<Directory>,
         number: u64,
         is_name: fn(&str) -> bool,
     ) -> Result<Self, Error> {
