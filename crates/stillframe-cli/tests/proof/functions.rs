@@ -203,8 +203,12 @@ fn promoted(primary: (&Server, &mut Client), replica: (&Server, &mut Client), ot
     second.ok("REPLICAOF NO ONE");
     second.ok("FUNCTION DELETE other");
     assert_eq!((names(second).len(), names(first).len()), (1, 2));
+    // The link may be resumed, and is up before what was missed has come.
+    second.ok(&format!("SET promoted:{} 1", below.port));
     first.ok(&format!("REPLICAOF 127.0.0.1 {}", below.port));
     wait_until("the link is up", || up(first));
+    let end = format!("EXISTS promoted:{}", below.port);
+    wait_until("all has arrived", || first.ask(&end) == Reply::Int(1));
     assert_eq!(listed(second), listed(first));
     first.ok("REPLICAOF NO ONE");
 }
