@@ -129,6 +129,17 @@ fn start(folder: &Path) -> Server {
     Setup::new(Kind::Ours("imprint")).folder(folder).config(settings).start()
 }
 
+/// The random lines alone need not reach the limit: keys come and go in them.
+fn fill_until_one_goes(client: &mut Client) {
+    for n in 0..10_000 {
+        client.call(&[b"SET", format!("filler:{n}").as_bytes(), &[b'f'; 1000]]);
+        if client.info_int("evicted_keys") > 0 {
+            return;
+        }
+    }
+    panic!("nothing was evicted");
+}
+
 #[test]
 fn log_and_replicas_end_equal_whatever_meets() {
     let mut random = Random::new("together");
@@ -148,6 +159,9 @@ fn log_and_replicas_end_equal_whatever_meets() {
             replicas.push(Who::Redis.follow(primary.port));
         }
         replicas.iter().for_each(wait_for_link);
+        if evicts {
+            fill_until_one_goes(&mut client);
+        }
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 let (port, random) = (primary.port, Random::with_seed(random.next()));
