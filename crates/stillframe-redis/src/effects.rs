@@ -6,6 +6,7 @@
 //!   has come is deleted by a DEL of its own, before what was then done to it: the clock
 //!   of a replay stands still.
 //! - Units follow each other as on one connection: SELECT stands where the database changes.
+//! - A script may choose who gets its effects (`redis.set_repl`): log, replicas, both or nobody.
 //! - Without consumers no effects are kept, which costs a command one branch.
 
 use stillframe_keyspace::Keyspace;
@@ -20,41 +21,35 @@ pub enum Consumer {
     Replicas = 2,
 }
 
+/// Who gets the effects of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audience {
+    /// The log of this server.
+    pub log: bool,
+    /// The replicas of this server.
+    pub replicas: bool,
+}
+
+impl Audience {
+    /// Log and replicas.
+    pub const ALL: Self = Self { log: true, replicas: true };
+}
+
 /// The effects since they were last taken, at the end of each turn.
 #[derive(Default)]
 pub struct Effects {
     /// The consumers that take effects, or-ed.
     consumers: u8,
-    /// Requests as clients send them.
-    bytes: Vec<u8>,
-    /// The whole units in `bytes`.
-    units: Vec<Unit>,
-    /// The database that is selected at the end of `bytes`; `None`: the next effect must select.
-    db: Option<usize>,
-    open: Open,
+    /// What the log gets.
+    log: Stream,
+    /// What replicas get, from the first effect on that only one of the two gets.
+    replicas: Option<Box<Stream>>,
+    /// Who gets the effects of the requests that run.
+    audience: Option<Audience>,
     /// The process ends, and what it does until then is no effect.
     abandoned: bool,
     /// The handler that runs has stated its effects itself, or that it has none.
     stated: bool,
-}
-
-/// What one request or transaction did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unit {
-    /// The database that is selected where it begins.
-    db: usize,
-    /// Where it ends in the bytes of all.
-    end: usize,
-}
-
-/// The unit that is being made.
-#[derive(Default)]
-struct Open {
-    start: usize,
-    /// Behind the SELECT that it begins with, if it does: Redis says MULTI there.
-    body: usize,
-    db: Option<usize>,
-    requests: usize,
 }
 
 impl Effects {
@@ -74,27 +69,172 @@ impl Effects {
         }
     }
 
+    /// From now on the effects of requests go to this audience: a script chooses it, and everybody
+    /// gets them again at its end.
+    pub fn set_audience(&mut self, audience: Audience) {
+        self.audience = Some(audience).filter(|&audience| audience != Audience::ALL);
+    }
+
     /// Makes the next effect start with SELECT: a new consumer is about to read.
     pub fn select_anew(&mut self) {
-        self.db = None;
-        if self.open.requests == 0 {
-            self.open.db = None;
-        }
+        self.streams().for_each(|stream| stream.set_db(None));
     }
 
     /// The stream has selected a database otherwise: the next effect need not.
     pub fn select(&mut self, db: usize) {
-        self.db = Some(db);
-        if self.open.requests == 0 {
-            self.open.db = Some(db);
-        }
+        self.streams().for_each(|stream| stream.set_db(Some(db)));
     }
 
     /// Adds a request to the open unit.
     pub fn add(&mut self, db: usize, args: &[&[u8]]) {
+        match self.audience {
+            None => self.add_for_all(db, args),
+            Some(audience) => self.add_for(audience, db, args),
+        }
+    }
+
+    /// As [`add`](Self::add), whatever audience a script has chosen for its requests: a key has
+    /// gone by itself.
+    pub(crate) fn add_for_all(&mut self, db: usize, args: &[&[u8]]) {
+        if !self.abandoned {
+            self.streams().for_each(|stream| stream.add(db, args));
+        }
+    }
+
+    #[cold]
+    fn add_for(&mut self, audience: Audience, db: usize, args: &[&[u8]]) {
         if self.abandoned {
             return;
         }
+        if audience.log != audience.replicas && self.replicas.is_none() {
+            self.replicas = Some(Box::new(self.log.clone()));
+        }
+        if audience.log {
+            self.log.add(db, args);
+        }
+        if let Some(stream) = self.replicas.as_mut().filter(|_| audience.replicas) {
+            stream.add(db, args);
+        }
+    }
+
+    /// Ends the open unit, if anything is in it.
+    pub fn seal(&mut self) {
+        self.streams().for_each(Stream::seal);
+    }
+
+    /// Drops the open unit, and takes no more effects: the process ends in the middle of that unit.
+    pub fn abandon(&mut self) {
+        self.streams().for_each(Stream::abandon);
+        self.abandoned = true;
+    }
+
+    /// Whether [`abandon`](Self::abandon) was called.
+    #[inline]
+    pub fn are_abandoned(&self) -> bool {
+        self.abandoned
+    }
+
+    /// The database that is selected after the whole units for replicas, if they select one.
+    pub fn selected(&self) -> Option<usize> {
+        self.for_replicas().open.db
+    }
+
+    /// Whether there is no whole unit.
+    pub fn is_empty(&self) -> bool {
+        self.log.units.is_empty() && self.for_replicas().units.is_empty()
+    }
+
+    /// Each whole unit for the log: the database that is selected before it, and its requests.
+    pub fn units(&self) -> impl ExactSizeIterator<Item = (usize, &[u8])> + Clone {
+        let mut start = 0;
+        self.log.units.iter().map(move |unit| {
+            let bytes = &self.log.bytes[start..unit.end];
+            start = unit.end;
+            (unit.db, bytes)
+        })
+    }
+
+    /// All whole units for replicas, as they stand on one connection.
+    pub fn stream(&self) -> &[u8] {
+        let stream = self.for_replicas();
+        &stream.bytes[..stream.open.start]
+    }
+
+    /// Bytes of all requests for replicas, those of the open unit included.
+    pub fn stream_bytes(&self) -> usize {
+        self.for_replicas().bytes.len()
+    }
+
+    /// Forgets the whole units: every consumer has taken them.
+    pub fn clear(&mut self) {
+        self.streams().for_each(Stream::clear);
+        let replicas = self.replicas.take_if(|it| it.bytes.is_empty() && self.log.bytes.is_empty());
+        if let Some(stream) = replicas {
+            self.log.set_db(stream.db); // each unit of the log says its own
+        }
+    }
+
+    /// The handler that runs states its effects itself, or that it has none.
+    pub fn set_stated(&mut self) {
+        self.stated = true;
+    }
+
+    /// Whether the handler that has just run stated its effects; true once.
+    pub fn take_stated(&mut self) -> bool {
+        std::mem::take(&mut self.stated)
+    }
+
+    #[inline]
+    fn streams(&mut self) -> impl Iterator<Item = &mut Stream> {
+        std::iter::once(&mut self.log).chain(self.replicas.as_deref_mut())
+    }
+
+    #[inline]
+    fn for_replicas(&self) -> &Stream {
+        self.replicas.as_deref().unwrap_or(&self.log)
+    }
+}
+
+/// Effects in the order in which a consumer gets them.
+#[derive(Clone, Default)]
+struct Stream {
+    /// Requests as clients send them.
+    bytes: Vec<u8>,
+    /// The whole units in `bytes`.
+    units: Vec<Unit>,
+    /// The database that is selected at the end of `bytes`; `None`: the next effect must select.
+    db: Option<usize>,
+    open: Open,
+}
+
+/// What one request or transaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Unit {
+    /// The database that is selected where it begins.
+    db: usize,
+    /// Where it ends in the bytes of all.
+    end: usize,
+}
+
+/// The unit that is being made.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    start: usize,
+    /// Behind the SELECT that it begins with, if it does: Redis says MULTI there.
+    body: usize,
+    db: Option<usize>,
+    requests: usize,
+}
+
+impl Stream {
+    fn set_db(&mut self, db: Option<usize>) {
+        self.db = db;
+        if self.open.requests == 0 {
+            self.open.db = db;
+        }
+    }
+
+    fn add(&mut self, db: usize, args: &[&[u8]]) {
         if self.db != Some(db) {
             self.db = Some(db);
             write_request(&mut self.bytes, &[b"SELECT", db.to_string().as_bytes()]);
@@ -106,8 +246,7 @@ impl Effects {
         self.open.requests += 1;
     }
 
-    /// Ends the open unit, if anything is in it.
-    pub fn seal(&mut self) {
+    fn seal(&mut self) {
         if self.open.requests == 0 {
             return;
         }
@@ -123,50 +262,12 @@ impl Effects {
         self.open = Open { start: end, body: end, db: self.db, requests: 0 };
     }
 
-    /// Drops the open unit, and takes no more effects: the process ends in the middle of that unit.
-    pub fn abandon(&mut self) {
+    fn abandon(&mut self) {
         self.bytes.truncate(self.open.start);
-        (self.db, self.open.requests, self.abandoned) = (self.open.db, 0, true);
+        (self.db, self.open.requests) = (self.open.db, 0);
     }
 
-    /// Whether [`abandon`](Self::abandon) was called.
-    #[inline]
-    pub fn are_abandoned(&self) -> bool {
-        self.abandoned
-    }
-
-    /// The database that is selected after the whole units, if they select one.
-    pub fn selected(&self) -> Option<usize> {
-        self.open.db
-    }
-
-    /// Whether there is no whole unit.
-    pub fn is_empty(&self) -> bool {
-        self.units.is_empty()
-    }
-
-    /// Each whole unit: the database that is selected before it, and its requests.
-    pub fn units(&self) -> impl ExactSizeIterator<Item = (usize, &[u8])> + Clone {
-        let mut start = 0;
-        self.units.iter().map(move |unit| {
-            let bytes = &self.bytes[start..unit.end];
-            start = unit.end;
-            (unit.db, bytes)
-        })
-    }
-
-    /// All whole units, as they stand on one connection.
-    pub fn stream(&self) -> &[u8] {
-        &self.bytes[..self.open.start]
-    }
-
-    /// Bytes of all requests, those of the open unit included.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Forgets the whole units: every consumer has taken them.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         /// A buffer above this is given back to the allocator, in bytes.
         const BUFFER_KEPT_BYTES_MAX: usize = 1 << 20;
         self.units.clear();
@@ -176,16 +277,6 @@ impl Effects {
         if self.bytes.capacity() > BUFFER_KEPT_BYTES_MAX {
             self.bytes.shrink_to(BUFFER_KEPT_BYTES_MAX);
         }
-    }
-
-    /// The handler that runs states its effects itself, or that it has none.
-    pub fn set_stated(&mut self) {
-        self.stated = true;
-    }
-
-    /// Whether the handler that has just run stated its effects; true once.
-    pub fn take_stated(&mut self) -> bool {
-        std::mem::take(&mut self.stated)
     }
 }
 
@@ -202,12 +293,13 @@ pub fn write_request(bytes: &mut Vec<u8>, args: &[&[u8]]) {
 mod tests {
     use super::*;
 
+    fn words(bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let words = text.lines().filter(|line| !line.starts_with(['*', '$']));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     fn shown(effects: &Effects) -> Vec<(usize, String)> {
-        let words = |bytes: &[u8]| {
-            let text = String::from_utf8_lossy(bytes).into_owned();
-            let words = text.lines().filter(|line| !line.starts_with(['*', '$']));
-            words.collect::<Vec<_>>().join(" ")
-        };
         effects.units().map(|(db, bytes)| (db, words(bytes))).collect()
     }
 
@@ -238,5 +330,41 @@ mod tests {
         effects.add(2, &[b"DEL", b"e"]);
         effects.seal();
         assert_eq!(shown(&effects), [unit(2, "DEL e")]);
+    }
+
+    #[test]
+    fn an_audience_gets_its_effects_and_both_go_on_together() {
+        const LOG: Audience = Audience { log: true, replicas: false };
+        const REPLICAS: Audience = Audience { log: false, replicas: true };
+        const NOBODY: Audience = Audience { log: false, replicas: false };
+        let mut effects = Effects::default();
+        effects.add(0, &[b"SET", b"all", b"1"]);
+        for (audience, name) in [(LOG, b"log"), (REPLICAS, b"rep"), (NOBODY, b"non")] {
+            effects.set_audience(audience);
+            effects.add(1, &[b"SET", name, b"1"]);
+        }
+        effects.add_for_all(1, &[b"DEL", b"expired"]);
+        effects.set_audience(Audience::ALL);
+        effects.seal();
+        let logged = "SELECT 0 MULTI SET all 1 SELECT 1 SET log 1 DEL expired EXEC";
+        assert_eq!(shown(&effects), [(0, logged.to_owned())]);
+        let sent = "SELECT 0 MULTI SET all 1 SELECT 1 SET rep 1 DEL expired EXEC";
+        assert_eq!(words(effects.stream()), sent);
+        assert_eq!(effects.stream().len(), effects.stream_bytes());
+        effects.clear();
+
+        // The next unit of the log begins in the database that only replicas have selected.
+        effects.set_audience(REPLICAS);
+        effects.add(5, &[b"SET", b"rep", b"2"]);
+        effects.seal();
+        effects.set_audience(Audience::ALL);
+        assert!(!effects.is_empty() && effects.units().len() == 0);
+        assert_eq!(words(effects.stream()), "SELECT 5 SET rep 2");
+        effects.clear();
+        assert!(effects.is_empty() && effects.replicas.is_none());
+        effects.add(1, &[b"SET", b"all", b"2"]);
+        effects.seal();
+        assert_eq!(shown(&effects), [(5, "SELECT 1 SET all 2".to_owned())]);
+        assert_eq!(words(effects.stream()), "SELECT 1 SET all 2");
     }
 }

@@ -178,7 +178,7 @@ impl Ledger {
     /// without a command's deleting it.
     pub fn gone(&mut self, db: usize, key: &[u8]) {
         if self.effects.wanted() {
-            self.effects.add(db, &[b"DEL", key]);
+            self.effects.add_for_all(db, &[b"DEL", key]);
         }
         self.waiters.touch(db, key);
         self.invalidate(key, 0);

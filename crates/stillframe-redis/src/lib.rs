@@ -37,7 +37,7 @@ pub use address::Address;
 pub use caller::Caller;
 pub use command::{digest, encoding, parse_db, payload, register, transactions};
 pub use context::Context;
-pub use effects::{Consumer, Effects, write_request};
+pub use effects::{Audience, Consumer, Effects, write_request};
 pub use errors::Refusal;
 pub use events::{Classes, Collected, Event, Events, NoSuchClass};
 pub use facts::{Facts, Keys, categories, flags};

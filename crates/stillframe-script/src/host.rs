@@ -15,8 +15,8 @@ pub trait Host {
     /// Writes a line into the server's log (`redis.log`).
     fn log(&mut self, level: Level, message: &[u8]);
 
-    /// Chooses where later writes go (`redis.set_repl`); false if they cannot go there.
-    fn propagate(&mut self, to: Propagation) -> bool;
+    /// Chooses where later writes go (`redis.set_repl`).
+    fn propagate(&mut self, to: Propagation);
 
     /// The script's reply is an error, or has one in it. `counted`: it is that of a request of the
     /// script, which has been counted.

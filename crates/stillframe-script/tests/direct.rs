@@ -27,9 +27,7 @@ impl Host for Fixed {
 
     fn log(&mut self, _: Level, _: &[u8]) {}
 
-    fn propagate(&mut self, _: Propagation) -> bool {
-        true
-    }
+    fn propagate(&mut self, _: Propagation) {}
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 

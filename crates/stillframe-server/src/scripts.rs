@@ -338,9 +338,7 @@ impl Host for Loading {
         log(level, message);
     }
 
-    fn propagate(&mut self, _: Propagation) -> bool {
-        false
-    }
+    fn propagate(&mut self, _: Propagation) {}
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 

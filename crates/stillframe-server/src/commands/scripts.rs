@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use stillframe_redis::Refusal;
 use stillframe_redis::errors::NOT_AN_INTEGER;
 use stillframe_redis::flags::NOSCRIPT;
+use stillframe_redis::{Audience, Refusal};
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
     Call, Flags, Host, Level, LoadError, NotACommand, Propagation, RunError, Sha, Verdict,
@@ -150,6 +150,7 @@ pub(super) fn run_in(
     ctx.server.clients.silence(silent);
     (ctx.server.ledger.in_exec, ctx.server.ledger.in_script) = (in_exec, false);
     (ctx.session.caller.last_command, ctx.session.caller.db) = (place, db);
+    ctx.server.ledger.effects.set_audience(Audience::ALL);
     ctx.data().no_effect(); // its requests had their own
     match result {
         Ok(()) if failed => ctx.server.meter.failed(place),
@@ -319,8 +320,8 @@ impl Host for ScriptHost<'_, '_> {
         log(level, message);
     }
 
-    fn propagate(&mut self, to: Propagation) -> bool {
-        to.log && to.replicas
+    fn propagate(&mut self, Propagation { log, replicas }: Propagation) {
+        self.ctx.server.ledger.effects.set_audience(Audience { log, replicas });
     }
 
     fn replies_error(&mut self, text: &[u8], counted: bool) {

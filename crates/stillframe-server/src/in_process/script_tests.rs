@@ -111,18 +111,3 @@ fn sources_count_for_maxmemory() {
         assert_eq!(ask(&mut server, &[b"SET", b"k", b"v"]), "+OK\r\n", "{kind}");
     }
 }
-
-#[test]
-fn writes_go_to_log_and_replicas_or_are_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = Config { dir: folder.path().to_owned(), ..Config::default() };
-    let mut server = InProcess::new(config).expect("a server");
-    for name in ["REPL_NONE", "REPL_AOF", "REPL_SLAVE", "REPL_REPLICA"] {
-        let script = format!("redis.set_repl(redis.{name}) return redis.call('SET', 'k', 'v')");
-        let reply = ask(&mut server, &[b"EVAL", script.as_bytes(), b"0"]);
-        assert!(reply.starts_with("-ERR redis.set_repl()"), "{name}: {reply}");
-    }
-    assert_eq!(ask(&mut server, &[b"EXISTS", b"k"]), ":0\r\n");
-    let script = b"redis.set_repl(redis.REPL_ALL) return redis.call('SET', 'k', 'v')";
-    assert_eq!(ask(&mut server, &[b"EVAL", script, b"0"]), "+OK\r\n");
-}

@@ -268,6 +268,9 @@ impl Journal {
         let Some(open) = &self.open else { return };
         let records = effects.units().map(|(db, requests)| [&DBS[db][..], requests]);
         let count = records.len() as u64;
+        if count == 0 {
+            return; // replicas alone get something
+        }
         self.bytes += records.clone().map(|[_, requests]| requests.len() as u64 + 1).sum::<u64>()
             + count * RECORD_HEAD_BYTES;
         self.last = open.log.append_all(records).unwrap_or_else(|_| {

@@ -1,6 +1,8 @@
 //! Replicas receive what redis-server sends its own, request by request.
 
-use crate::support::{Client, Kind, Reply, Server, decode, redis_is_here};
+use super::{Who, wait_for_all, wait_for_link};
+use crate::support::{Client, Kind, Random, Reply, Server, Setup, decode, redis_is_here, rounds};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use stillframe_rdb::Crc64;
@@ -47,6 +49,16 @@ const REQUESTS: &[&str] = &[
     "SET sa 4",
     "EVAL redis.call('SET','sa','5')redis.call('SET','sb','5') 0",
     "EXEC",
+    "EVAL redis.set_repl(redis.REPL_AOF)redis.call('SET','logged','1')redis.call('INCR','si') 0",
+    "EVAL redis.set_repl(redis.REPL_REPLICA)redis.call('SET','sent','1')redis.call('INCR','si') 0",
+    "EVAL redis.set_repl(redis.REPL_NONE)redis.call('SET','kept','1') 0",
+    "EVAL redis.call('INCR','si')redis.set_repl(redis.REPL_NONE)redis.call('SADD','ks','1')\
+     redis.set_repl(redis.REPL_ALL)redis.call('INCR','si') 0",
+    "SELECT 4",
+    "EVAL redis.set_repl(redis.REPL_AOF)redis.call('SET','logged','4') 0",
+    "SET si 1",
+    "SELECT 9",
+    "EVAL redis.set_repl(redis.REPL_SLAVE)redis.call('SPOP','ks') 0",
     "SET timed v PXAT 99999999999999",
     "GETEX timed EXAT 99999999999",
     "GETEX timed PERSIST",
@@ -187,4 +199,83 @@ fn shown(requests: &[Vec<Vec<u8>>]) -> Vec<String> {
         words.collect::<Vec<_>>().join(" ")
     };
     requests.iter().map(words).collect()
+}
+
+/// Values of keys by database and name, as memory, the log or replicas have them.
+type Values = BTreeMap<(usize, String), String>;
+
+fn holds(client: &mut Client, expected: &Values, who: &str) {
+    for db in 0..2 {
+        client.ok(&format!("SELECT {db}"));
+        for key in 0..6 {
+            let key = format!("k{key}");
+            let found = client.call(&[b"GET", key.as_bytes()]);
+            let value = expected.get(&(db, key.clone()));
+            let value = value.map_or(Reply::Null, |it| Reply::Text(it.clone().into_bytes()));
+            assert_eq!(found, value, "{who}: {db}:{key}");
+        }
+    }
+    client.ok("SELECT 0");
+}
+
+#[test]
+fn log_and_replicas_have_what_scripts_meant_for_them() {
+    let mut random = Random::new("audiences");
+    let flags = ["--appendonly", "yes", "--appendfsync", "always"];
+    for replica in [Some(Who::Ours), redis_is_here("audiences").then_some(Who::Redis)] {
+        let Some(replica) = replica else { continue };
+        let folder = tempfile::tempdir().expect("a folder");
+        let start =
+            || Setup::new(Kind::Ours("imprint")).folder(folder.path()).flags(&flags).start();
+        let mut primary = start();
+        let mut client = primary.client();
+        let follower = replica.follow(primary.port);
+        wait_for_link(&follower);
+        let [mut memory, mut logged, mut sent] = [const { Values::new() }; 3];
+        for round in 0..rounds(200, 5_000) {
+            let (mut script, mut transaction) = (String::new(), random.below(4) == 0);
+            for part in 0..1 + random.below(4) {
+                let to = random.pick(&["ALL", "AOF", "REPLICA", "SLAVE", "NONE"]);
+                let (db, key) = (random.below(2), format!("k{}", random.below(6)));
+                let value = format!("{round}.{part}");
+                script += &format!(
+                    "redis.set_repl(redis.REPL_{to})redis.call('SELECT',{db})\
+                     redis.call('SET','{key}','{value}')"
+                );
+                let place = (db, key);
+                if matches!(to, "ALL" | "AOF") {
+                    logged.insert(place.clone(), value.clone());
+                }
+                if matches!(to, "ALL" | "REPLICA" | "SLAVE") {
+                    sent.insert(place.clone(), value.clone());
+                }
+                memory.insert(place, value);
+            }
+            if random.below(3) == 0 {
+                script += "error('behind its writes')"; // everybody gets effects again all the same
+            }
+            if transaction {
+                client.ok("MULTI");
+            }
+            client.call(&[b"EVAL", script.as_bytes(), b"0"]);
+            if transaction || random.below(2) == 0 {
+                let (key, value) = (format!("k{}", random.below(6)), format!("{round}.end"));
+                client.call(&[b"SET", key.as_bytes(), value.as_bytes()]);
+                for values in [&mut memory, &mut logged, &mut sent] {
+                    values.insert((0, key.clone()), value.clone());
+                }
+            }
+            if std::mem::take(&mut transaction) {
+                client.ask("EXEC");
+            }
+        }
+        // The stream and its offsets are those of replicas, whatever the log has.
+        assert_eq!(client.ask("WAIT 1 10000"), Reply::Int(1));
+        wait_for_all(&primary, &follower);
+        holds(&mut client, &memory, "memory");
+        holds(&mut follower.client(), &sent, "replica");
+        primary.kill();
+        primary = start();
+        holds(&mut primary.client(), &logged, "log");
+    }
 }
