@@ -21,7 +21,7 @@ use crate::{DecodeError, Value};
 /// Aux fields that are kept.
 const AUX_MAX: usize = 64;
 /// Bytes of a name or value of an aux field that are kept.
-const AUX_BYTES_MAX: u64 = 256;
+const AUX_BYTES_MAX: u64 = 16 << 10;
 /// Databases that are counted each by itself.
 const DATABASES_MAX: usize = 1024;
 

@@ -179,6 +179,7 @@ impl Load {
                 Next::Expired { .. }
                 | Next::Position(_)
                 | Next::Stream(_)
+                | Next::Label(_)
                 | Next::Empty
                 | Next::Other => {}
             }

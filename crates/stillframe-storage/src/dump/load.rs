@@ -9,6 +9,7 @@ use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
 use super::error::EntryError;
+use super::sink::LABEL_FIELD;
 use super::stream_point::{StreamField, StreamFields, StreamPoint};
 use crate::error::StorageError;
 use crate::journal::{POSITION_FIELD, Position};
@@ -16,7 +17,7 @@ use crate::replay::{SLICE, delay};
 use stillframe_redis::values::{decode_elements, skip_elements};
 
 /// The figures of a load.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Loaded {
     /// Keys.
     pub keys: u64,
@@ -24,6 +25,8 @@ pub struct Loaded {
     pub expired: u64,
     /// The image's position in a log, if it was made beside one.
     pub position: Option<Position>,
+    /// Its label, if it was made by a member of a group.
+    pub label: Option<Vec<u8>>,
 }
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
@@ -139,6 +142,7 @@ impl Load {
             Next::Other => {}
             Next::Empty => self.empty += 1,
             Next::Stream(field) => self.stream.take(field),
+            Next::Label(label) => self.loaded.label = Some(label),
             Next::Position(position) => {
                 self.loaded.position = Some(position);
                 // Records of the log may be about keys that have expired since.
@@ -254,6 +258,8 @@ pub enum Next {
     Position(Position),
     /// The point of a stream of replication, or a part of it.
     Stream(StreamField),
+    /// The label by which a group knows the state.
+    Label(Vec<u8>),
     /// An empty key, which is skipped.
     Empty,
     /// Another part that is no key.
@@ -275,6 +281,9 @@ pub fn next<R: Read>(
         Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
             let position = Position::parse(text).ok_or(EntryError::Position { offset })?;
             return Ok(Next::Position(position));
+        }
+        Some(Event::Aux { name: LABEL_FIELD, value: Value::Bytes(label) }) => {
+            return Ok(Next::Label(label.to_vec()));
         }
         Some(Event::Aux { name, value }) => {
             return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));

@@ -30,7 +30,7 @@ pub use handback::{Handback, Taker};
 pub use load::{Load, Loaded, Next, load, load_file, next};
 pub(crate) use saves::Saved;
 pub use saves::{Save, Saves};
-pub use sink::{Counters, Destination, Drag, RdbSink};
+pub use sink::{Counters, Destination, Drag, Label, RdbSink};
 pub use stream_point::{StreamField, StreamPoint};
 
 /// Microseconds, rounded up: nothing takes no time.

@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 use stillframe::{MemoryError, Shared, SinkError};
 use stillframe_keyspace::{Entry, EntrySink, Usage};
-use stillframe_rdb::{Encoder, Head, Output, Uses};
+use stillframe_rdb::{Encoder, Head, Output, Uses, Value};
 
 use stillframe_redis::values;
+
+/// The aux field behind the last entry: by which name a group knows the state.
+pub(super) const LABEL_FIELD: &[u8] = b"raft-label";
 
 /// Progress of one save.
 #[derive(Debug, Clone)]
@@ -79,6 +82,9 @@ pub trait Destination: Output<Error = SinkError> + Send {
     fn finish(&mut self) -> Result<(), SinkError>;
 }
 
+/// Returns the label of an image, once it is known; `None` if it never will be. It may wait.
+pub type Label = Box<dyn FnOnce() -> Option<Vec<u8>> + Send>;
+
 /// Encodes the entries of one image.
 pub struct RdbSink<O> {
     /// The encoder, its header written.
@@ -87,12 +93,13 @@ pub struct RdbSink<O> {
     drag: Option<Drag>,
     keys: u64,
     tells_uses: bool,
+    label: Option<Label>,
 }
 
 impl<O: Destination> RdbSink<O> {
     /// A sink in front of an encoder whose header is written.
     pub fn new(encoder: Encoder<O>, counters: Counters) -> Self {
-        Self { encoder, counters, drag: None, keys: 0, tells_uses: false }
+        Self { encoder, counters, drag: None, keys: 0, tells_uses: false, label: None }
     }
 
     /// With pauses.
@@ -103,6 +110,21 @@ impl<O: Destination> RdbSink<O> {
     /// Whether to write how each key was used, for a server that evicts by that.
     pub fn telling_uses(self, tells_uses: bool) -> Self {
         Self { tells_uses, ..self }
+    }
+}
+
+impl<O: Destination> RdbSink<O> {
+    /// With a label behind the last entry. Not for an image in another process: the label may have
+    /// to be waited for.
+    pub fn labelled(self, label: Option<Label>) -> Self {
+        Self { label, ..self }
+    }
+
+    fn add_label(&mut self) -> Result<(), SinkError> {
+        let Some(label) = self.label.take() else { return Ok(()) };
+        let lost = || SinkError::new(format_args!("the group did not agree to what is in it"));
+        let label = label().ok_or_else(lost)?;
+        self.encoder.aux(LABEL_FIELD, Value::Bytes(&label))
     }
 }
 
@@ -132,6 +154,7 @@ impl<O: Destination> EntrySink for RdbSink<O> {
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
+        self.add_label()?;
         self.encoder.finish()?;
         self.encoder.output_mut().finish()
     }

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use stillframe::MemoryError;
 
-use crate::dump::{DataDirectory, Saves};
+use crate::dump::{DataDirectory, Label, Saves};
 use crate::journal::Journal;
 use crate::replay::Loading;
 use crate::settings::Settings;
@@ -36,6 +36,8 @@ pub struct Storage {
     /// The log.
     pub journal: Journal,
     settings: Settings,
+    /// The label of the image that begins next.
+    label: Option<Label>,
     /// The load at start, while under way.
     loading: Option<Loading>,
 }
@@ -52,7 +54,7 @@ impl Storage {
     ) -> Result<Self, MemoryError> {
         let saves = Saves::new(directory, wake)?;
         let journal = Journal::new(saves.directory().files(), &settings, saves.wake());
-        Ok(Self { saves, journal, settings, loading: None })
+        Ok(Self { saves, journal, settings, label: None, loading: None })
     }
 
     /// The settings that hold now.

@@ -10,7 +10,7 @@ use stillframe_redis::Ledger;
 use super::Storage;
 use crate::clock::unix_millis;
 use crate::dump::{
-    Counters, DataDirectory, DumpFile, RdbSink, Save, SaveError, Saved, StreamPoint, stage,
+    Counters, DataDirectory, DumpFile, Label, RdbSink, Save, SaveError, Saved, StreamPoint, stage,
     whole_micros, with_header,
 };
 use crate::journal::{Cover, POSITION_FIELD};
@@ -34,6 +34,23 @@ impl Storage {
     ) -> Result<(), SaveError> {
         let bandwidth_bytes = self.settings.snapshot_bandwidth_bytes;
         self.begin_at_rate(keyspace, ledger, point, bandwidth_bytes)
+    }
+
+    /// As [`begin`](Self::begin), with a label behind the entries, which a group gives the image:
+    /// once it is known, and not if that image is dropped.
+    ///
+    /// # Errors
+    /// As for [`begin`](Self::begin).
+    pub fn begin_labelled(
+        &mut self,
+        keyspace: &mut Keyspace,
+        ledger: &Ledger,
+        label: Label,
+    ) -> Result<(), SaveError> {
+        self.label = Some(label);
+        let begun = self.begin(keyspace, ledger, None);
+        self.label = None;
+        begun
     }
 
     /// As [`begin`](Self::begin), with another limit: `bandwidth_bytes`, most bytes written per
@@ -121,7 +138,7 @@ impl Storage {
         let encoder = with_header(encoder, keyspace, fields);
         let sink = RdbSink::new(encoder?, counters.clone());
         let sink = sink.dragged(saves.dragged(settings.key_save_delay_us));
-        let sink = sink.telling_uses(settings.saves_uses);
+        let sink = sink.telling_uses(settings.saves_uses).labelled(self.label.take());
         let (directory, taker) = (saves.directory.clone(), saves.handback.taker());
         let publish = move |sink: &mut RdbSink<DumpFile>,
                             captured: Result<CaptureReport, CaptureError>| {
