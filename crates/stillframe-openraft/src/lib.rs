@@ -27,7 +27,7 @@ pub use error::Error;
 pub use local::{Local, LocalLink};
 pub use log::LogStore;
 pub use machine::{SnapshotBuilder, StateMachine};
-pub use snapshot::SnapshotData;
+pub use snapshot::{Incoming, SnapshotData};
 pub use state::{File, Image, ImageSource, Note, State, Told};
 pub use words::{Machine, WordState, Words};
 pub use writer::{Batched, WriteError, Writer};

@@ -22,7 +22,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::error::Error;
 use crate::state::Image;
 pub(crate) use head::Head;
-pub(crate) use incoming::Incoming;
+pub use incoming::Incoming;
 
 /// Bytes read from a file at once.
 const READ_BYTES: usize = 1 << 20;
@@ -84,12 +84,16 @@ impl Outgoing {
 
 impl SnapshotData {
     /// The stream of an image of this node.
-    pub(crate) fn of(image: Image) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Snapshot`]: it is too large, or has too many files.
+    pub fn of(image: Image) -> Result<Self, Error> {
         Ok(Self::new(Source::Outgoing(Arc::new(Outgoing::of(image)?))))
     }
 
     /// One that is to be written.
-    pub(crate) fn receiving(incoming: Incoming) -> Self {
+    #[must_use]
+    pub fn receiving(incoming: Incoming) -> Self {
         Self::new(Source::Incoming(Arc::new(Mutex::new(incoming))))
     }
 
@@ -99,7 +103,10 @@ impl SnapshotData {
 
     /// Hands what was received to `install`; of a snapshot of this node, a copy that was written
     /// into `copy`. It waits for files.
-    pub(crate) fn received<T>(
+    ///
+    /// # Errors
+    /// Those of `copy` and `install`; [`Error::Snapshot`]: it cannot be copied.
+    pub fn received<T>(
         self,
         copy: impl FnOnce() -> Result<Incoming, Error>,
         install: impl FnOnce(&mut Incoming) -> Result<T, Error>,

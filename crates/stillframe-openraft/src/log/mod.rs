@@ -61,8 +61,13 @@ impl<C: RaftTypeConfig> Debug for LogStore<C> {
 }
 
 impl<C: RaftTypeConfig> LogStore<C> {
-    /// Opens the log at `location`; `is_new`: there may be none yet.
-    pub(crate) fn open(
+    /// Opens the log at `location`, for a state machine of your own; [`open`](crate::open) does so
+    /// for those of this crate. `is_new`: there may be none yet; a log that was there and is gone
+    /// has taken the vote with it.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is lost by trying again.
+    pub fn open(
         location: Location,
         is_new: bool,
         application: &Application,
@@ -111,7 +116,8 @@ impl<C: RaftTypeConfig> LogStore<C> {
     }
 
     /// The last entry that was purged.
-    pub(crate) fn purged(&self) -> Option<LogId<C::NodeId>> {
+    #[must_use]
+    pub fn purged(&self) -> Option<LogId<C::NodeId>> {
         self.lock().head.purged.clone()
     }
 

@@ -11,7 +11,7 @@ use crate::manifest;
 
 /// A snapshot as far as it has come. When dropped before it was kept, its files go.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub struct Incoming {
     /// The directory of the member, locked as long as this is there, and in it that of the files.
     root: Arc<Directory>,
     number: u64,
@@ -43,7 +43,10 @@ struct Part {
 
 impl Incoming {
     /// Files go into the directory of state `number` in `root`, which must not be there yet.
-    pub(crate) fn create(
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is left.
+    pub fn create(
         root: Arc<Directory>,
         number: u64,
         is_name: fn(&str) -> bool,
@@ -112,7 +115,20 @@ impl Incoming {
         Ok(Open { head, head_bytes, files })
     }
 
+    /// The name of the directory of its files in the root.
+    #[must_use]
+    pub fn name(&self) -> String {
+        manifest::state(self.number)
+    }
+
     /// All has come: makes it durable. Returns the name of the image, and where its files are.
+    ///
+    /// # Errors
+    /// [`Error`]: something is missing, or the disk has failed.
+    pub fn make_durable(&self) -> Result<(String, Location), Error> {
+        self.finish(true)
+    }
+
     pub(crate) fn finish(&self, syncs: bool) -> Result<(String, Location), Error> {
         let id = || self.open.as_ref().map_or_else(String::new, |open| open.head.id.clone());
         let wrong = |what: String| Error::Snapshot { id: id(), what };
@@ -132,7 +148,7 @@ impl Incoming {
     }
 
     /// The files stay.
-    pub(crate) fn keep(&mut self) {
+    pub fn keep(&mut self) {
         self.is_kept = true;
     }
 }
