@@ -208,6 +208,11 @@ impl Waiters {
         self.clients.get(&id)?.acks
     }
 
+    /// One of the keys that a client waits for.
+    pub fn key(&self, id: u64) -> Option<&[u8]> {
+        self.clients.get(&id)?.keys.first().map(|wanted| &*wanted.key)
+    }
+
     /// All waiting clients, by number.
     pub fn all(&self) -> Vec<u64> {
         self.clients.keys().copied().collect()

@@ -84,6 +84,11 @@ impl Watches {
         }
     }
 
+    /// Marks all clients that watch a key: what they have seen no longer counts.
+    pub fn touch_everyone(&mut self) {
+        self.clients.values_mut().for_each(|watcher| watcher.changed = true);
+    }
+
     /// Whether a key that the client watches has changed or, by `exists`, has expired.
     pub fn changed(&self, client: u64, mut exists: impl FnMut(usize, &[u8]) -> bool) -> bool {
         self.clients.get(&client).is_some_and(|watcher| {
@@ -141,6 +146,16 @@ mod tests {
         watches.watch(2, 0, b"absent", false);
         watches.watch(3, 1, b"there", true);
         watches.touch_all(0, |key| key == b"there");
+        let changed: Vec<u64> = (1..=3).filter(|&id| watches.changed(id, ALL_EXIST)).collect();
+        assert_eq!(changed, [1]);
+    }
+
+    #[test]
+    fn everyone_who_watches_can_be_marked() {
+        let mut watches = Watches::default();
+        watches.watch(1, 0, b"a", true);
+        watches.touch_everyone();
+        watches.watch(2, 0, b"a", true);
         let changed: Vec<u64> = (1..=3).filter(|&id| watches.changed(id, ALL_EXIST)).collect();
         assert_eq!(changed, [1]);
     }

@@ -20,6 +20,7 @@ mod config;
 #[cfg(test)]
 mod crash;
 mod error;
+mod group;
 mod hub;
 mod import;
 #[cfg(any(test, feature = "in-process"))]

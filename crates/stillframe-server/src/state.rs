@@ -12,12 +12,13 @@ use crate::client::{Needs, Replies};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::group::{Group, View, slot};
 use crate::hub::{Delivery, Hub};
 use crate::memory::Memory;
 use crate::meter::Meter;
 use crate::net::Network;
 use crate::process::Process;
-use crate::replication::{Replication, Transfers, replicas_at};
+use crate::replication::{NO_PRIMARY_ANY_MORE, Replication, Transfers, replicas_at};
 use crate::scripts::Scripts;
 
 /// The state of the server, which every command may see and change.
@@ -36,6 +37,8 @@ pub(crate) struct ServerState {
     pub(crate) storage: Storage,
     /// Replicas, or the primary.
     pub(crate) replication: Replication,
+    /// The group of servers that this one belongs to.
+    pub(crate) group: Group,
     /// Counters and times.
     pub(crate) meter: Meter,
     /// The clock.
@@ -64,6 +67,7 @@ impl ServerState {
             storage,
             clients: Clients::default(),
             hub: Hub::default(),
+            group: Group::default(),
             memory: Memory::default(),
             net: Network::default(),
             scripts: Scripts::default(),
@@ -115,6 +119,27 @@ impl ServerState {
             }
             Ok(())
         })
+    }
+
+    /// Replaces what is known of the group. If the server leads no longer, nobody may rely on its
+    /// data any more: clients that wait are sent to the leader, and transactions fail.
+    pub(crate) fn see_group(&mut self, keyspace: &mut Keyspace, view: Option<View>) {
+        let lost = self.group.see(view);
+        keyspace.spare_expired(self.spares_expired());
+        if !lost {
+            return;
+        }
+        self.ledger.watches.touch_everyone();
+        for (_, client) in self.clients.others_mut() {
+            if let Some(transaction) = &mut client.session.caller.transaction {
+                transaction.failed = true;
+            }
+        }
+        for id in self.ledger.waiters.all() {
+            let key = self.ledger.waiters.key(id).map(slot);
+            let refusal = key.map_or(NO_PRIMARY_ANY_MORE, |slot| self.group.moved(slot));
+            self.unblock(id, |_| Err(refusal));
+        }
     }
 
     /// Notifies clients of the events collected since the last call.
@@ -187,9 +212,20 @@ impl ServerState {
         keyspace.spare_expired(self.spares_expired());
     }
 
+    /// Whether the data is another server's: that of a primary, or of the leader of a group.
+    #[inline]
+    pub(crate) fn follows(&self) -> bool {
+        self.replication.is_replica() || self.group.follows()
+    }
+
+    /// The mode of the server, as Redis calls it.
+    pub(crate) fn mode(&self) -> &'static str {
+        if self.group.is_member() { "cluster" } else { "standalone" }
+    }
+
     /// Whether expired keys must stay, because a deletion would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
-        self.hub.is_paused() || replication.is_replica() || replication.failover().is_some()
+        self.hub.is_paused() || self.follows() || replication.failover().is_some()
     }
 }

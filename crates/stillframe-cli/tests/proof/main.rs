@@ -17,6 +17,7 @@ mod configuration;
 mod eviction;
 mod files;
 mod functions;
+mod grouped;
 mod growing;
 mod hostile;
 mod hunt;

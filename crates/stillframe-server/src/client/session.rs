@@ -28,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) tracking: Option<Box<Mode>>,
     /// CLIENT NO-EVICT is on.
     pub(crate) spared: bool,
+    /// READONLY is on: it may read at a member that follows.
+    pub(crate) reads_locally: bool,
     /// It receives every request (MONITOR).
     pub(crate) monitors: bool,
     /// Whether it gets replies.
@@ -103,6 +105,7 @@ impl Session {
             subscriptions: None,
             tracking: None,
             spared: false,
+            reads_locally: false,
             monitors: false,
             replies: Replies::Sent,
             postponed: None,

@@ -4,10 +4,8 @@
 
 use stillframe_redis::{Refusal, facts};
 
+use super::cluster::NO_CLUSTER;
 use super::{Context, Table, flags};
-
-/// Redis's error outside of a cluster: clients learn from it that there is none.
-const NO_CLUSTER: Refusal = Refusal::new("ERR This instance has cluster support disabled");
 
 /// The error for a command of Redis that is missing here; `None` for a name unknown to Redis, too.
 pub(super) fn error(name: &[u8]) -> Option<Refusal> {

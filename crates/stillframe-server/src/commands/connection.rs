@@ -55,6 +55,7 @@ fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     transactions::close(ctx);
     ctx.server.hub.forget(ctx.session, &mut ctx.server.ledger.events);
     ctx.session.replies = Replies::Sent;
+    ctx.session.reads_locally = false;
     ctx.session.caller.db = 0;
     ctx.session.name.clear();
     ctx.session.user = DEFAULT;
@@ -163,9 +164,9 @@ fn introduce(ctx: &mut Context<'_>) {
     ctx.out.bulk("id");
     ctx.out.integer(ctx.session.caller.id as i64);
     ctx.out.bulk("mode");
-    ctx.out.bulk("standalone");
+    ctx.out.bulk(ctx.server.mode());
     ctx.out.bulk("role");
-    ctx.out.bulk("master");
+    ctx.out.bulk(if ctx.server.follows() { "replica" } else { "master" });
     ctx.out.bulk("modules");
     ctx.out.array(0);
 }

@@ -3,6 +3,7 @@
 //! DIGEST and DIGEST-VALUE change nothing and are open to users with administrative commands; all
 //! else needs `enable-debug-command`, as in Redis.
 
+mod group;
 mod knobs;
 
 use std::time::Duration;
@@ -49,6 +50,7 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         (b"digest-value", keys @ [_, ..]) => digest::of_keys(&mut ctx.data(), keys),
         (b"error", [text]) => return Err(text.to_vec().into()),
+        (b"group-view", words) => group::view(ctx, words)?,
         (b"help", []) => ctx.out.lines(&HELP),
         (b"loadaof", []) => load_log(ctx)?,
         (b"log", [text]) => {
@@ -87,7 +89,7 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-const HELP: [&str; 42] = [
+const HELP: [&str; 46] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANGE-REPL-ID",
     "    Give the replication stream a new name, so that no replica can go on.",
@@ -99,6 +101,10 @@ const HELP: [&str; 42] = [
     "    Show one number for each value.",
     "ERROR <text>",
     "    Answer with this error.",
+    "GROUP-VIEW <me> <leader|none> <term> (linearizable|local) <id>=<host>:<port> ...",
+    "    Let clients see this group, to whose other members nothing goes.",
+    "GROUP-VIEW NONE",
+    "    Belong to no group.",
     "LOADAOF",
     "    Forget all data and load it again, the log behind the dump file as well; save first",
     "    where no log is kept.",

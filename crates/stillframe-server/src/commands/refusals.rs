@@ -6,8 +6,9 @@ use stillframe_redis::Refusal;
 use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
-use super::{Command, Context, absent, flags, permissions, pubsub, transactions};
+use super::{Command, Context, absent, flags, permissions, pubsub, redirects, transactions};
 use crate::client::Needs;
+use crate::group::is_redirect;
 use crate::memory::{Room, make_room};
 use crate::replication::Replica;
 use crate::state::ServerState;
@@ -48,6 +49,11 @@ pub(super) fn may_run(
         false => command.flags,
     };
     let needs = ctx.session.needs(flags, command.is_exec());
+    if ctx.server.group.follows()
+        && let Some(refusal) = redirects::elsewhere(ctx, command, args, needs)
+    {
+        return Err(refusal);
+    }
     let follows = ctx.session.replica.as_deref().is_some_and(Replica::is_real);
     if (ctx.session.monitors || follows)
         && needs.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE)
@@ -113,6 +119,9 @@ pub(super) fn may_not_begin_to_write(server: &ServerState) -> Option<Refusal> {
 }
 
 fn read_only(server: &ServerState) -> Option<Refusal> {
+    if server.group.follows() {
+        return Some(server.group.not_here());
+    }
     let refuses = server.replication.is_replica() && server.config.replication.read_only;
     refuses.then(|| "READONLY You can't write against a read only replica.".into())
 }
@@ -155,6 +164,9 @@ pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) {
     ctx.server.meter.rejected(index);
     if ctx.table.get(index).is_exec() {
         transactions::close(ctx);
+        if is_redirect(&refusal) {
+            return reject(ctx, refusal); // for clients that follow it
+        }
         let reason = refusal.text().strip_prefix(b"ERR ").unwrap_or(refusal.text());
         let error = [b"EXECABORT Transaction discarded because of: ", reason].concat();
         return reject(ctx, error.into());

@@ -29,6 +29,9 @@ pub(crate) fn register(table: &mut Table) {
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`
 fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    if ctx.server.group.is_member() {
+        return Err("ERR REPLICAOF not allowed in cluster mode.".into());
+    }
     if ctx.server.replication.failover().is_some() {
         return Err("ERR REPLICAOF not allowed while failing over.".into());
     }
@@ -58,6 +61,12 @@ fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `FAILOVER [TO host port [FORCE]] [TIMEOUT milliseconds]`, `FAILOVER ABORT`: this server and one
 /// of its replicas change places.
 fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    if ctx.server.group.is_member() {
+        return Err(
+            "ERR FAILOVER not allowed in cluster mode. Use STILLFRAME RAFT TRANSFER instead."
+                .into(),
+        );
+    }
     if let [_, word] = args
         && word.eq_ignore_ascii_case(b"abort")
     {
@@ -139,6 +148,18 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.integer(if following.is_connected() { offset } else { -1 });
         return Ok(());
     }
+    if ctx.server.group.follows() {
+        let Context { server: ServerState { group, .. }, out, .. } = ctx;
+        let own = group.view().and_then(|view| view.member(view.me));
+        let leader = group.followed();
+        out.array(5);
+        out.bulk("slave");
+        out.bulk(leader.map_or("", |it| &it.host));
+        out.integer(leader.map_or(0, |it| it.port).into());
+        out.bulk(if leader.is_some() { "connected" } else { "connect" });
+        out.integer(own.map_or(0, |it| it.applied.cast_signed()));
+        return Ok(());
+    }
     let replicas = replication.replicas(&ctx.server.clients);
     let online = replicas.filter(|(_, replica)| replica.phase == Phase::Online);
     let online: Vec<_> = online
@@ -159,7 +180,7 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `WAIT replicas milliseconds`: replies how many replicas have this client's writes.
 fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    if ctx.server.replication.is_replica() {
+    if ctx.server.follows() {
         return Err(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis \
              4.0 if a replica is configured to be writable (which is not the default) writes to \

@@ -14,6 +14,7 @@ use stillframe_script::{
     Call, Flags, Host, Level, LoadError, NotACommand, Propagation, RunError, Sha, Verdict,
 };
 
+use super::redirects::elsewhere_for_script;
 use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
 use super::{Context, Lookup, Table, flags, permissions, run};
 use crate::acl::Denied;
@@ -170,6 +171,9 @@ pub(super) fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Resu
     if ctx.session.caller.internal {
         return Ok(false);
     }
+    if said.no_cluster && ctx.server.group.is_member() {
+        return Err("ERR Can not run script on cluster, 'no-cluster' flag is set.".into());
+    }
     let limited = ctx.server.config.maxmemory_bytes > 0;
     let out_of_memory = limited && ctx.server.memory.is_short();
     if is_stale(ctx.server) && !said.allow_stale {
@@ -270,6 +274,12 @@ impl ScriptHost<'_, '_> {
         let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !wrote;
         if self.out_of_memory && grows {
             return Err(OUT_OF_MEMORY);
+        }
+        if ctx.server.group.follows()
+            && !ctx.session.caller.internal
+            && let Some(refusal) = elsewhere_for_script(ctx, command, args)
+        {
+            return Err(refusal);
         }
         if let Some(run) = ctx.server.scripts.running_mut() {
             run.wrote |= writes;

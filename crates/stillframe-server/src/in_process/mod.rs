@@ -10,6 +10,8 @@
 mod cost_tests;
 #[cfg(test)]
 mod eviction_tests;
+#[cfg(test)]
+mod group_tests;
 mod image;
 #[cfg(test)]
 mod refusal_tests;

@@ -58,6 +58,9 @@ pub(crate) fn counted_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
 pub(crate) fn make_room(keyspace: &mut Keyspace, state: &mut ServerState) -> Room {
     state.memory.evicting = false;
     let limit = state.config.maxmemory_bytes;
+    if state.group.follows() {
+        return Room::Enough; // what goes is the leader's choice
+    }
     if state.replication.is_replica() && state.config.replication.ignore_maxmemory {
         return Room::Enough; // what goes is the primary's choice
     }

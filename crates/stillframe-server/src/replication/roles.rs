@@ -11,7 +11,8 @@ use crate::clients::Clients;
 use crate::persistence;
 use crate::state::ServerState;
 
-const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
+/// The refusal of requests that waited when this server began to follow another.
+pub(crate) const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );
 

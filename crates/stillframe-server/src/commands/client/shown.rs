@@ -173,6 +173,7 @@ fn flags(session: &Session) -> String {
         (tracking.is_some(), 't'),
         (tracking.is_some_and(|mode| mode.broken), 'R'),
         (tracking.is_some_and(|mode| mode.broadcast), 'B'),
+        (session.reads_locally, 'r'),
         (session.closing, 'c'),
         (matches!(session.caller.peer, Address::Unix(_)), 'U'),
         (session.spared, 'e'),

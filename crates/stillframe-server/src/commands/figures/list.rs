@@ -62,7 +62,7 @@ static SERVER: &[Figure] = &[
     always!("redis_git_sha1", |_| "00000000"),
     none("redis_git_dirty"),
     none("redis_build_id"),
-    always!("redis_mode", |_| "standalone"),
+    always!("redis_mode", |s| s.server.mode()),
     always!("stillframe_version", |_| env!("CARGO_PKG_VERSION")),
     always!("os", |_| process::system_name()),
     always!("arch_bits", |_| usize::BITS),
@@ -410,12 +410,16 @@ static CPU: &[Figure] = &[
     figure("used_cpu_user_main_thread", |_| Some(Value::Real(process::thread_cpu_seconds()[0], 6))),
 ];
 
-static CLUSTER: &[Figure] = &[none("cluster_enabled")];
+static CLUSTER: &[Figure] = &[always!("cluster_enabled", |s| u8::from(s.server.group.is_member()))];
 
 static REPLICATION: &[Figure] = &[
-    always!("role", |s| if s.server.replication.is_replica() { "slave" } else { "master" }),
-    figure("master_host", |s| s.following(|_, it| (&*it.host).into())),
-    figure("master_port", |s| s.following(|_, it| it.port.into())),
+    always!("role", |s| if s.server.follows() { "slave" } else { "master" }),
+    figure("master_host", |s| {
+        s.following(|_, it| (&*it.host).into()).or(s.leader(|it| (&*it.host).into()))
+    }),
+    figure("master_port", |s| {
+        s.following(|_, it| it.port.into()).or(s.leader(|it| it.port.into()))
+    }),
     figure("master_link_status", |s| s.following(|_, it| Value::Link(it.is_connected())))
         .gauge("redis_master_link_up", "Whether the primary is followed.")
         .labelled(primary),
@@ -508,9 +512,9 @@ fn instance(seen: &Seen<'_>) -> Labels {
     let server = seen.server;
     let (plain, tls) = server.net.ports();
     vec![
-        ("role", if server.replication.is_replica() { "slave" } else { "master" }.to_owned()),
+        ("role", if server.follows() { "slave" } else { "master" }.to_owned()),
         ("redis_version", crate::REDIS_VERSION.to_owned()),
-        ("redis_mode", "standalone".to_owned()),
+        ("redis_mode", server.mode().to_owned()),
         ("stillframe_version", env!("CARGO_PKG_VERSION").to_owned()),
         ("maxmemory_policy", server.config.maxmemory_policy.name().to_owned()),
         ("tcp_port", if plain > 0 { plain } else { tls }.to_string()),

@@ -20,6 +20,7 @@ use super::Table;
 pub(super) use list::{SECTIONS, Section};
 use rows::Rows;
 
+use crate::group::MemberView;
 use crate::memory::{counted_bytes, used_bytes};
 use crate::process;
 use crate::replication::Following;
@@ -105,6 +106,11 @@ impl<'a> Seen<'a> {
 
     fn following(&self, figure: fn(&Self, &Following) -> Value) -> Option<Value> {
         self.server.replication.following().map(|it| figure(self, it))
+    }
+
+    /// A figure of the leader that this member of a group follows.
+    fn leader(&self, figure: fn(&MemberView) -> Value) -> Option<Value> {
+        self.server.group.followed().map(figure)
     }
 
     /// A figure of the first synchronisation under way: bytes received, and all bytes.

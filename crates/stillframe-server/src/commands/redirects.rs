@@ -1,0 +1,82 @@
+//! Which requests a member of a group does not serve because the leader does, as in a Redis cluster
+//! whose replica it is.
+//!
+//! - A request with keys is redirected by the slot of the first one: `MOVED`. So is an EXEC of such
+//!   requests, which drops its transaction.
+//! - A request without keys that reads or changes all data, or sends a message to all, has no slot to
+//!   redirect by: its refusal names the leader.
+//! - All else is served by every member: it concerns the connection, or this server. Subscribers
+//!   may listen at any member: who replicates the group brings messages to all of them.
+//! - A client that said READONLY reads where it is if the group lets members read
+//!   ([`Reads::Local`](crate::group::Reads)).
+
+use stillframe_redis::Refusal;
+use stillframe_redis::facts::categories;
+
+use super::{Command, Context, flags};
+use crate::client::Needs;
+use crate::group::{is_redirect, slot};
+
+/// Why a member of a group that follows does not serve a request that needs this.
+#[cold]
+pub(super) fn elsewhere(
+    ctx: &Context<'_>,
+    command: &Command,
+    args: &[&[u8]],
+    needs: Needs,
+) -> Option<Refusal> {
+    let Some(open) = ctx.session.caller.transaction.as_deref().filter(|_| command.is_exec()) else {
+        return one(ctx, command, args, needs);
+    };
+    let mut first = None;
+    open.requests.for_each(|index, args| {
+        let command = ctx.table.get(index);
+        let needs = ctx.session.needs(command.flags, false);
+        first = first.take().or_else(|| one(ctx, command, args, needs));
+    });
+    first
+}
+
+/// As [`elsewhere`], for a request that stands alone.
+fn one(ctx: &Context<'_>, command: &Command, args: &[&[u8]], needs: Needs) -> Option<Refusal> {
+    let group = &ctx.server.group;
+    let speaks = matches!(command.name, "publish" | "spublish");
+    if command.has(flags::PUBSUB) && !speaks {
+        return None;
+    }
+    let key = match command.name {
+        "publish" => None,
+        _ => command.keys.of(args).first().copied(),
+    };
+    let Some(key) = key else {
+        return (speaks || needs.has(flags::WRITE) || reads_all(command)).then(|| group.not_here());
+    };
+    // What may replicate changes something (PFCOUNT); of a script, its requests are checked.
+    let script = needs.has(flags::SCRIPT);
+    let changes = needs.has(flags::WRITE) || needs.has(flags::MAY_REPLICATE) && !script;
+    let here = ctx.session.reads_locally && group.reads_locally() && !changes;
+    (!here).then(|| group.moved(slot(key)))
+}
+
+/// Whether a command without keys reads all of them: DBSIZE, KEYS, RANDOMKEY, SCAN.
+fn reads_all(command: &Command) -> bool {
+    let keyspace = categories::bit(b"keyspace").unwrap_or(0);
+    command.has(flags::READONLY) && command.facts.categories & keyspace != 0
+}
+
+/// Why a script at a member that follows may not run one of its requests.
+pub(super) fn elsewhere_for_script(
+    ctx: &Context<'_>,
+    command: &Command,
+    args: &[&[u8]],
+) -> Option<Refusal> {
+    let needs = ctx.session.needs(command.flags, false);
+    let refusal = elsewhere(ctx, command, args, needs)?;
+    if !is_redirect(&refusal) {
+        return Some(refusal);
+    }
+    Some(match ctx.server.group.followed() {
+        Some(_) => "ERR Script attempted to access a non local key in a cluster node".into(),
+        None => "ERR Script attempted to execute a command while the cluster is down".into(),
+    })
+}
