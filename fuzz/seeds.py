@@ -183,6 +183,7 @@ def scripts():
         "json": b"return cjson.encode(cjson.decode('{\"a\":[1,2.5,null,{\"b\":true}]}'))",
         "msgpack": b"return {cmsgpack.unpack(cmsgpack.pack(1, -2.5, 'x', {1, {a = 2}}))}",
         "struct": b"return {struct.unpack('>I2<i4bh', struct.pack('>I2<i4bh', 65535, -2, -1, 7))}",
+        "offset": b"return {struct.unpack('b', 'abc', 0/0)}",
         "bits": b"return {bit.tohex(bit.bnot(5)), bit.lshift(1, 31), string.format('%5.1f%q', 1, 'x')}",
         "endless": b"while true do pcall(function() while true do end end) end",
         "greedy": b"local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(i) end",

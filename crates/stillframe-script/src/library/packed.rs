@@ -260,10 +260,11 @@ fn unpack(lua: &Lua, args: Args) -> Values {
             None => return bad_argument(lua, 3, "number", Some(start)),
         },
     };
-    if start < 1.0 {
+    // One below 0, or none, is beyond any end, as in the original library.
+    let Some(start) = (truncated(start) as usize).checked_sub(1) else {
         return wrong_argument(lua, 3, "offset must be 1 or greater");
-    }
-    match read(lua, &mut Format::new(&format), &data, start as usize - 1)? {
+    };
+    match read(lua, &mut Format::new(&format), &data, start)? {
         Ok(values) => Ok(values),
         Err(wrong) => wrong.raise(lua),
     }
