@@ -12,13 +12,13 @@ use crate::client::{Needs, Replies};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::group::{Group, View, slot};
+use crate::group::{Group, NO_PRIMARY_ANY_MORE, View, slot};
 use crate::hub::{Delivery, Hub};
 use crate::memory::Memory;
 use crate::meter::Meter;
 use crate::net::Network;
 use crate::process::Process;
-use crate::replication::{NO_PRIMARY_ANY_MORE, Replication, Transfers, replicas_at};
+use crate::replication::{Replication, Transfers, replicas_at};
 use crate::scripts::Scripts;
 
 /// The state of the server, which every command may see and change.

@@ -3,8 +3,8 @@
 //!
 //! - A request with keys is redirected by the slot of the first one: `MOVED`. So is an EXEC of such
 //!   requests, which drops its transaction.
-//! - A request without keys that reads or changes all data, or sends a message to all, has no slot to
-//!   redirect by: its refusal names the leader.
+//! - A request without keys that reads or changes all data, or sends a message to all, has no slot
+//!   to redirect by: its refusal names the leader.
 //! - All else is served by every member: it concerns the connection, or this server. Subscribers
 //!   may listen at any member: who replicates the group brings messages to all of them.
 //! - A client that said READONLY reads where it is if the group lets members read

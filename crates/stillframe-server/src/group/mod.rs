@@ -104,6 +104,11 @@ impl Group {
 /// The refusal while no leader is known.
 pub(crate) const DOWN: Refusal = Refusal::new("CLUSTERDOWN The cluster is down");
 
+/// The refusal of requests that waited when the server began to follow another.
+pub(crate) const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
+
 /// Whether a refusal sends its client elsewhere.
 pub(crate) fn is_redirect(refusal: &Refusal) -> bool {
     refusal.text().starts_with(b"MOVED ") || *refusal == DOWN

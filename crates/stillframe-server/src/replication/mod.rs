@@ -52,8 +52,7 @@ pub(crate) use replica::{Phase, Replica};
 pub(crate) use replicas::replicas_at;
 pub(crate) use resume::resume_stream;
 pub(crate) use roles::{
-    NO_PRIMARY_ANY_MORE, answer_waits, attend_failover, break_off, call_failover_off, demote,
-    promote, tend_replicas,
+    answer_waits, attend_failover, break_off, call_failover_off, demote, promote, tend_replicas,
 };
 use stillframe_redis::Effects;
 use stillframe_redis::Random;

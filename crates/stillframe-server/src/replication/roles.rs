@@ -8,13 +8,9 @@ use stillframe_redis::{Consumer, Effects, Refusal};
 use super::replicas::replicas_at;
 use super::{Following, Phase, Replica, Replication};
 use crate::clients::Clients;
+use crate::group::NO_PRIMARY_ANY_MORE;
 use crate::persistence;
 use crate::state::ServerState;
-
-/// The refusal of requests that waited when this server began to follow another.
-pub(crate) const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
-    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
-);
 
 /// How often replicas are checked.
 const TICK: Duration = Duration::from_secs(1);
