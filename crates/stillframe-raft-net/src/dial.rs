@@ -1,0 +1,88 @@
+//! A connection to another node, up to the end of the handshake.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::error::Error;
+use crate::hello::{Hello, Lane, Verdict};
+use crate::member::host_and_port;
+use crate::settings::Settings;
+
+/// Bytes both ways, plain or by TLS.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+pub(crate) type Stream = Box<dyn Duplex>;
+
+/// Connects to node `target` at `address`, and makes sure that it is that node.
+pub(crate) async fn dial(
+    settings: &Settings,
+    target: u64,
+    address: &str,
+    lane: Lane,
+) -> Result<Stream, Error> {
+    let peer = || format!("node {target} at {address}");
+    let shaken = timeout(settings.limits.handshake, async {
+        let socket = connect(settings, address).await?;
+        let _ = socket.set_nodelay(true); // not worth failing for
+        let mut stream = match &settings.tls {
+            None => Box::new(socket) as Stream,
+            Some(tls) => {
+                let host = host_and_port(address).map_or("", |(host, _)| host).to_owned();
+                // Names are not compared; one that no certificate could have is replaced.
+                let name = host.try_into().or_else(|_| "stillframe".try_into());
+                let name = name.map_err(|_| Error::Address { address: address.to_owned() })?;
+                let stream = TlsConnector::from(tls.client()).connect(name, socket).await;
+                Box::new(stream.map_err(|source| Error::Tls { peer: peer(), source })?) as Stream
+            }
+        };
+        let hello = Hello::call(settings.node, target, lane, &settings.group);
+        hello.write(&mut stream).await?;
+        let answer = Hello::read(&mut stream).await;
+        // With TLS 1.3 a refused certificate shows in what is read first.
+        let answer = answer.map_err(|error| match error {
+            Error::Broken(source) if settings.tls.is_some() => Error::Tls { peer: peer(), source },
+            error => error,
+        })?;
+        check(settings, target, &answer)?;
+        Ok(stream)
+    });
+    shaken.await.unwrap_or_else(|_| Err(Error::HandshakeTimeout { peer: peer() }))
+}
+
+async fn connect(settings: &Settings, address: &str) -> Result<TcpStream, Error> {
+    let wrong = || Error::Address { address: address.to_owned() };
+    let (host, port) = host_and_port(address).ok_or_else(wrong)?;
+    let failed = |source| Error::Connect { address: address.to_owned(), source };
+    let mut last = None;
+    for address in lookup_host((host, port)).await.map_err(failed)? {
+        if settings.tls.is_none() && !settings.unprotected && !address.ip().is_loopback() {
+            return Err(Error::UnprotectedPeer { address });
+        }
+        match TcpStream::connect(address).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(failed(last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into())))
+}
+
+/// Whether the right node has said that this one is welcome.
+fn check(settings: &Settings, target: u64, answer: &Hello) -> Result<(), Error> {
+    let verdict = answer.verdict()?;
+    let theirs = answer.group.clone();
+    if verdict == Verdict::OtherGroup || theirs != settings.group {
+        return Err(Error::OtherGroup { theirs, ours: settings.group.clone() });
+    }
+    if verdict == Verdict::OtherNode || answer.own != target {
+        return Err(Error::OtherNode { wanted: target, found: answer.own });
+    }
+    match verdict {
+        Verdict::Welcome if answer.other == settings.node => Ok(()),
+        Verdict::Full => Err(Error::Full),
+        _ => Err(Error::Nonsense { what: "the answer to a handshake" }),
+    }
+}

@@ -1,0 +1,167 @@
+//! What goes wrong between nodes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Why a node cannot listen, is not reached, or is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A group's name is empty or too long.
+    #[error("the name of a raft group has 1 to 255 bytes, not {length}")]
+    GroupName {
+        /// Bytes of the name.
+        length: usize,
+    },
+    /// An address cannot be listened at.
+    #[error("cannot listen for raft at {address}: {source}")]
+    Bind {
+        /// The address.
+        address: String,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// A plain port beyond this machine.
+    #[error(
+        "raft at {address} would be open to everybody who reaches this machine: give the nodes TLS \
+         certificates, listen on 127.0.0.1, or allow unprotected connections if the network is \
+         trusted"
+    )]
+    UnprotectedListener {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A plain connection beyond this machine.
+    #[error(
+        "raft to {address} would go over the network in plain text: give the nodes TLS \
+         certificates, or allow unprotected connections if the network is trusted"
+    )]
+    UnprotectedPeer {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A text is no `HOST:PORT`.
+    #[error("'{address}' is not HOST:PORT")]
+    Address {
+        /// The text.
+        address: String,
+    },
+    /// Nobody answers at an address.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// The address.
+        address: String,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// TLS does not come about.
+    #[error("no TLS connection with {peer}: {source}")]
+    Tls {
+        /// The address of the peer.
+        peer: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The peer did not say who it is in time.
+    #[error("{peer} did not shake hands in time")]
+    HandshakeTimeout {
+        /// The address of the peer.
+        peer: String,
+    },
+    /// The peer speaks something else.
+    #[error("the peer is no raft port of stillframe")]
+    NotOurs,
+    /// The peer speaks another version.
+    #[error("the peer speaks version {theirs} of the raft protocol, this node version {ours}")]
+    OtherVersion {
+        /// Of the peer.
+        theirs: u32,
+        /// Of this node.
+        ours: u32,
+    },
+    /// The peer belongs to another group.
+    #[error("the peer belongs to raft group '{theirs}', this node to '{ours}'")]
+    OtherGroup {
+        /// Of the peer.
+        theirs: String,
+        /// Of this node.
+        ours: String,
+    },
+    /// The peer is another node than the one that was wanted.
+    #[error("the peer is node {found}, not node {wanted}")]
+    OtherNode {
+        /// Which was wanted.
+        wanted: u64,
+        /// Which is there.
+        found: u64,
+    },
+    /// A listener has all the connections that it takes.
+    #[error("the peer takes no more connections")]
+    Full,
+    /// A listener works on all the requests that it takes.
+    #[error("the peer takes no more requests for now")]
+    Busy,
+    /// Bytes are not what their sender wrote.
+    #[error("damaged bytes from the peer: {what}")]
+    Damaged {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A message that makes no sense.
+    #[error("a message that no node sends: {what}")]
+    Nonsense {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A message does not fit into a frame.
+    #[error("a message of {bytes} bytes; this node takes at most {most}")]
+    TooLarge {
+        /// Its bytes.
+        bytes: u64,
+        /// What is allowed.
+        most: u32,
+    },
+    /// A message cannot be encoded.
+    #[error("a message cannot be encoded: {0}")]
+    Encode(postcard::Error),
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Broken(#[from] io::Error),
+    /// The peer closed the connection.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// Nothing was heard of the peer.
+    #[error("nothing was heard of the peer for too long")]
+    Silent,
+    /// A message did not come in as a whole in time.
+    #[error("a message did not come in as a whole in time")]
+    Slow,
+    /// The connection was not used.
+    #[error("the connection was not used for long")]
+    Idle,
+    /// A newer connection of the same node took the place.
+    #[error("a newer connection took the place")]
+    Replaced,
+    /// This node's network has ended.
+    #[error("the network of this node has ended")]
+    Ended,
+}
+
+/// Why a forwarded request has no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForwardError {
+    /// The request did not reach the node: nothing was done.
+    #[error("the node was not reached: {0}")]
+    NotSent(Arc<Error>),
+    /// The connection broke: the node may have answered the request, or not.
+    #[error("no answer: {0}")]
+    Lost(Arc<Error>),
+    /// No answer in time: the node may have answered the request, or may yet.
+    #[error("no answer in time")]
+    Timeout,
+    /// The node answered that it refuses the request.
+    #[error("{0}")]
+    Refused(String),
+}

@@ -1,0 +1,383 @@
+//! One connection to one node for one purpose, made anew whenever it breaks.
+//!
+//! - A task owns the connection. Requests come by a queue with few places; who finds no place waits
+//!   within its own deadline.
+//! - A request that its caller has given up is not sent, and its reply is dropped.
+//! - While there is no connection, and until the next attempt, requests fail at once.
+//! - A connection on which nothing is heard is given up: pings are answered even while requests
+//!   take long, and pieces of a large message that the peer takes count as heard.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncWrite, BufReader, ReadHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use crate::dial::{Stream, dial};
+use crate::error::Error;
+use crate::frame::{self, Kind};
+use crate::hello::Lane;
+use crate::message::Message;
+use crate::mutant::Mutant;
+use crate::settings::Settings;
+
+/// Requests that may wait for a connection.
+const QUEUE: usize = 64;
+/// A connection that lived so long lets the next attempt begin without a longer pause.
+const STEADY: Duration = Duration::from_secs(1);
+/// Bytes that are read at once.
+const READ_BYTES: usize = 32 << 10;
+
+/// Why a request has no reply.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It did not reach the node.
+    NotSent(Arc<Error>),
+    /// It may have reached the node.
+    Lost(Arc<Error>),
+    /// No reply came in time.
+    Timeout,
+}
+
+type Outcome = Result<Vec<u8>, Failure>;
+
+struct Request {
+    /// None if only a connection is wanted.
+    wanted: Option<(Kind, Message)>,
+    reply: oneshot::Sender<Outcome>,
+}
+
+/// What is known of a lane.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LaneState {
+    /// The node.
+    pub node: u64,
+    /// What its connection is for.
+    pub lane: Lane,
+    /// Where the node is.
+    pub address: String,
+    /// Whether there is a connection.
+    pub connected: bool,
+    /// Connections that came about.
+    pub connections: u64,
+    /// Replies that nobody waited for any more.
+    pub late: u64,
+    /// Why there is no connection, or why the last one ended.
+    pub error: Option<Arc<Error>>,
+}
+
+/// The way to the task of a lane. Clones are the same one; the task ends with the last.
+#[derive(Debug, Clone)]
+pub(crate) struct LaneHandle {
+    queue: mpsc::Sender<Request>,
+    state: Arc<Mutex<LaneState>>,
+}
+
+impl LaneHandle {
+    /// Starts the task; a connection is made when it is needed.
+    pub(crate) fn start(settings: Arc<Settings>, node: u64, address: &str, lane: Lane) -> Self {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let address = address.to_owned();
+        let (connected, connections, late, error) = (false, 0, 0, None);
+        let state = LaneState { node, lane, address, connected, connections, late, error };
+        let state = Arc::new(Mutex::new(state));
+        let task = Task { settings, state: Arc::clone(&state), requests };
+        tokio::spawn(task.run());
+        Self { queue, state }
+    }
+
+    /// Sends a request and waits for its reply, as long as `time` allows. The request is made once
+    /// there is a connection: a node that is not reached costs no work.
+    pub(crate) async fn call(
+        &self,
+        kind: Kind,
+        message: impl FnOnce() -> Result<Message, Error>,
+        time: Duration,
+    ) -> Outcome {
+        let called = async {
+            if !lock(&self.state).connected {
+                self.ask(None).await?;
+            }
+            let message = message().map_err(|error| Failure::NotSent(Arc::new(error)))?;
+            self.ask(Some((kind, message))).await
+        };
+        timeout(time, called).await.unwrap_or(Err(Failure::Timeout))
+    }
+
+    async fn ask(&self, wanted: Option<(Kind, Message)>) -> Outcome {
+        let (reply, replied) = oneshot::channel();
+        let sent = self.queue.send(Request { wanted, reply }).await;
+        sent.map_err(|_| Failure::NotSent(Arc::new(Error::Ended)))?;
+        replied.await.map_err(|_| Failure::Lost(Arc::new(Error::Ended)))?
+    }
+
+    pub(crate) fn state(&self) -> LaneState {
+        lock(&self.state).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Taken though poisoned: it is whole between statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Task {
+    settings: Arc<Settings>,
+    state: Arc<Mutex<LaneState>>,
+    requests: mpsc::Receiver<Request>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        let mut pauses = self.settings.limits.backoff();
+        while let Some(request) = self.requests.recv().await {
+            if request.reply.is_closed() {
+                continue;
+            }
+            let LaneState { node, lane, address, .. } = lock(&self.state).clone();
+            let error = match dial(&self.settings, node, &address, lane).await {
+                Ok(stream) => {
+                    let started = Instant::now();
+                    self.note(|state| {
+                        (state.connected, state.error) = (true, None);
+                        state.connections += 1;
+                    });
+                    let error = self.converse(stream, request).await;
+                    if started.elapsed() > STEADY {
+                        pauses = self.settings.limits.backoff();
+                    }
+                    error
+                }
+                Err(error) => {
+                    let error = Arc::new(error);
+                    let _ = request.reply.send(Err(Failure::NotSent(Arc::clone(&error))));
+                    error
+                }
+            };
+            tracing::info!("no {lane:?} connection to node {node} at {address}: {error}");
+            self.note(|state| (state.connected, state.error) = (false, Some(Arc::clone(&error))));
+            if matches!(*error, Error::Idle) {
+                pauses = self.settings.limits.backoff();
+                continue;
+            }
+            let pause = jittered(pauses.next().unwrap_or(self.settings.limits.backoff_max));
+            self.refuse(Instant::now() + pause, &error).await;
+        }
+    }
+
+    fn note(&self, change: impl FnOnce(&mut LaneState)) {
+        change(&mut lock(&self.state));
+    }
+
+    /// Fails requests at once until then.
+    async fn refuse(&mut self, until: Instant, error: &Arc<Error>) {
+        let mut until = std::pin::pin!(sleep_until(until));
+        loop {
+            tokio::select! {
+                biased;
+                request = self.requests.recv() => match request {
+                    Some(request) => {
+                        let _ = request.reply.send(Err(Failure::NotSent(Arc::clone(error))));
+                    }
+                    None => return,
+                },
+                () = &mut until => return,
+            }
+        }
+    }
+
+    /// Sends requests and receives replies until the connection breaks; says why it did.
+    async fn converse(&mut self, stream: Stream, first: Request) -> Arc<Error> {
+        let (read, write) = tokio::io::split(stream);
+        let talk = Talk::new(&self.settings, &self.state);
+        let error = tokio::select! {
+            error = talk.send(write, first, &mut self.requests) => error,
+            error = talk.receive(read) => error,
+            error = talk.watch() => error,
+        };
+        let error = Arc::new(error);
+        for (_, reply) in lock(&talk.waiting).drain() {
+            let _ = reply.send(Err(Failure::Lost(Arc::clone(&error))));
+        }
+        error
+    }
+}
+
+/// Between half of a time and all of it, so that nodes do not try in step.
+fn jittered(pause: Duration) -> Duration {
+    let chance = RandomState::new().build_hasher().finish() as u32;
+    pause.mul_f64(0.5 + 0.5 * f64::from(chance) / f64::from(u32::MAX))
+}
+
+/// One connection.
+struct Talk<'t> {
+    settings: &'t Settings,
+    state: &'t Mutex<LaneState>,
+    /// Who waits for the reply to which request.
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Outcome>>>,
+    started: Instant,
+    /// When the peer was heard last, in milliseconds from the start.
+    heard: AtomicU64,
+    /// A ping was not answered yet.
+    pinged: AtomicBool,
+}
+
+impl<'t> Talk<'t> {
+    fn new(settings: &'t Settings, state: &'t Mutex<LaneState>) -> Self {
+        let (waiting, started) = (Mutex::default(), Instant::now());
+        let (heard, pinged) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { settings, state, waiting, started, heard, pinged }
+    }
+
+    fn hear(&self) {
+        // These atomics are of one task.
+        self.heard.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    fn silent_for(&self) -> Duration {
+        let heard = Duration::from_millis(self.heard.load(Ordering::Relaxed));
+        self.started.elapsed().saturating_sub(heard)
+    }
+
+    /// How often to look, and to ping a peer that says nothing.
+    fn beat(&self) -> Duration {
+        (self.settings.limits.silence / 4).max(Duration::from_millis(1))
+    }
+
+    /// Sends requests, and pings between them.
+    async fn send(
+        &self,
+        mut to: impl AsyncWrite + Unpin,
+        first: Request,
+        requests: &mut mpsc::Receiver<Request>,
+    ) -> Error {
+        let mut beat = interval(self.beat());
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut next, mut used) = (Some(first), Instant::now());
+        for id in 1.. {
+            let sent = match next.take() {
+                Some(request) => {
+                    used = Instant::now();
+                    self.send_request(&mut to, id, request).await
+                }
+                None => tokio::select! {
+                    request = requests.recv() => match request {
+                        Some(request) => {
+                            next = Some(request);
+                            Ok(())
+                        }
+                        None => return Error::Ended,
+                    },
+                    _ = beat.tick() => {
+                        lock(&self.waiting).retain(|_, reply| !reply.is_closed());
+                        if used.elapsed() > self.settings.limits.idle && !self.has_waiting() {
+                            return Error::Idle;
+                        }
+                        self.ping(&mut to, id).await
+                    }
+                },
+            };
+            if let Err(error) = sent {
+                return error;
+            }
+        }
+        Error::Ended
+    }
+
+    fn has_waiting(&self) -> bool {
+        !lock(&self.waiting).is_empty()
+    }
+
+    async fn send_request(
+        &self,
+        to: &mut (impl AsyncWrite + Unpin),
+        id: u64,
+        request: Request,
+    ) -> Result<(), Error> {
+        let Request { wanted, reply } = request;
+        let Some((kind, mut message)) = wanted else {
+            let _ = reply.send(Ok(Vec::new())); // its caller may have given up
+            return Ok(());
+        };
+        if reply.is_closed() {
+            return Ok(());
+        }
+        let most = self.settings.limits.forwards_max.max(self.settings.limits.requests_max);
+        {
+            let mut waiting = lock(&self.waiting);
+            if waiting.len() >= most {
+                waiting.retain(|_, reply| !reply.is_closed());
+            }
+            if waiting.len() >= most {
+                let _ = reply.send(Err(Failure::NotSent(Arc::new(Error::Busy))));
+                return Ok(());
+            }
+            waiting.insert(id, reply);
+        }
+        frame::seal(&mut message, kind, id);
+        frame::write(to, &message, || self.hear()).await
+    }
+
+    async fn ping(&self, to: &mut (impl AsyncWrite + Unpin), id: u64) -> Result<(), Error> {
+        if self.silent_for() < self.beat() || self.pinged.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut message = frame::begin();
+        frame::seal(&mut message, Kind::Ping, id);
+        frame::write(to, &message, || ()).await
+    }
+
+    async fn receive(&self, from: ReadHalf<Stream>) -> Error {
+        let mut from = BufReader::with_capacity(READ_BYTES, from);
+        loop {
+            if let Err(error) = self.receive_reply(&mut from).await {
+                return error;
+            }
+        }
+    }
+
+    async fn receive_reply(&self, from: &mut BufReader<ReadHalf<Stream>>) -> Result<(), Error> {
+        let Settings { limits, mutation, .. } = self.settings;
+        let head = frame::read_head(from, limits.frame_bytes_max).await?.ok_or(Error::Closed)?;
+        self.hear();
+        let check = !mutation.is(Mutant::TrustsBytes);
+        let body = frame::read_body(from, &head, check, || self.hear()).await?;
+        let outcome = match head.kind {
+            Kind::Ping => {
+                self.pinged.store(false, Ordering::Relaxed);
+                return Ok(());
+            }
+            Kind::Reply => Ok(body),
+            Kind::Busy => Err(Failure::NotSent(Arc::new(Error::Busy))),
+            _ => return Err(Error::Nonsense { what: "a request in place of a reply" }),
+        };
+        let reply = {
+            let mut waiting = lock(&self.waiting);
+            let first = waiting.keys().min().copied().unwrap_or_default();
+            let id = if mutation.is(Mutant::MatchesByOrder) { first } else { head.id };
+            waiting.remove(&id)
+        };
+        let taken = reply.is_some_and(|reply| reply.send(outcome).is_ok());
+        if !taken {
+            lock(self.state).late += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends when nothing was heard for too long.
+    async fn watch(&self) -> Error {
+        let mut beat = interval(self.beat());
+        loop {
+            beat.tick().await;
+            let keeps = self.settings.mutation.is(Mutant::KeepsSilent);
+            if self.silent_for() > self.settings.limits.silence && !keeps {
+                return Error::Silent;
+            }
+        }
+    }
+}

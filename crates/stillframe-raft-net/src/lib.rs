@@ -1,0 +1,34 @@
+//! Network between the nodes of a raft group, for openraft. What follows is the README.
+//!
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![allow(clippy::result_large_err, reason = "openraft's errors are as large as they are")]
+
+mod dial;
+mod error;
+mod frame;
+mod hello;
+mod lane;
+mod listener;
+mod member;
+mod message;
+mod mutant;
+mod network;
+#[cfg(any(test, feature = "testing"))]
+pub mod proxy;
+mod seats;
+mod served;
+mod settings;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, ForwardError};
+pub use hello::Lane;
+pub use lane::LaneState;
+pub use listener::{Listener, Serving};
+pub use member::{Member, NoMember};
+pub use network::{Link, Network};
+pub use settings::{Limits, Settings};
+pub use tls::{Tls, TlsError, TlsFiles};

@@ -1,0 +1,18 @@
+//! The mistakes that the tests of this crate must find.
+
+stillframe::mutants! { pub when test;
+    /// Replies are taken in the order of requests.
+    MatchesByOrder,
+    /// The sum of a message is not compared.
+    TrustsBytes,
+    /// A listener does not compare the node that is wanted with itself.
+    TakesAnyTarget,
+    /// A listener does not compare groups.
+    TakesAnyGroup,
+    /// An append that was cut is reported as whole.
+    HidesCut,
+    /// A connection on which nothing is heard is kept.
+    KeepsSilent,
+    /// Snapshots share the connection of heartbeats.
+    SharesLane,
+}

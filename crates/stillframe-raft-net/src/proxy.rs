@@ -1,0 +1,258 @@
+//! A proxy for tests: it stands between two nodes and does what bad networks do.
+//!
+//! Each [`Way`] has [`Faults`] of its own. Connections are delayed each by a time of its own, so
+//! that messages of different connections overtake one another.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Bytes that are passed on at once.
+const PIECE_BYTES: usize = 16 << 10;
+/// Pieces under way.
+const PIECES: usize = 256;
+
+/// A direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the caller to the target.
+    There,
+    /// From the target to the caller.
+    Back,
+}
+
+/// What happens to bytes on one way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Bytes arrive so much later.
+    pub delay: Duration,
+    /// And up to so much more, drawn once for each connection.
+    pub spread: Duration,
+    /// Bytes stay where they are, until this is false again.
+    pub stalled: bool,
+    /// Most bytes a second of each connection, if any.
+    pub rate: Option<u64>,
+}
+
+/// A proxy in front of one address. It ends, with its connections, when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    control: Arc<Control>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Control {
+    target: Mutex<SocketAddr>,
+    ways: [watch::Sender<Faults>; 2],
+    /// Counts the cuts.
+    cuts: watch::Sender<u64>,
+    damage: [AtomicBool; 2],
+    refuses: AtomicBool,
+    doubles: AtomicBool,
+    chance: AtomicU64,
+    connections: AtomicU64,
+}
+
+impl Control {
+    fn random(&self) -> u64 {
+        let mut z = self.chance.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Proxy {
+    /// A proxy in front of `target`, at a free port of this machine. `seed` draws delays and
+    /// damage.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub async fn start(target: SocketAddr, seed: u64) -> io::Result<Self> {
+        let socket = TcpListener::bind("127.0.0.1:0").await?;
+        let address = socket.local_addr()?;
+        let control = Arc::new(Control {
+            target: Mutex::new(target),
+            ways: [watch::Sender::default(), watch::Sender::default()],
+            cuts: watch::Sender::default(),
+            damage: Default::default(),
+            refuses: AtomicBool::default(),
+            doubles: AtomicBool::default(),
+            chance: AtomicU64::new(seed),
+            connections: AtomicU64::default(),
+        });
+        let task = tokio::spawn(accept(socket, Arc::clone(&control)));
+        Ok(Self { address, control, task })
+    }
+
+    /// Where the proxy listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The target has moved.
+    pub fn retarget(&self, target: SocketAddr) {
+        *self.control.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
+    /// From now on this happens on this way.
+    pub fn set(&self, way: Way, faults: Faults) {
+        self.control.ways[way as usize].send_replace(faults);
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        self.control.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Flips a bit of the next piece on this way.
+    pub fn damage(&self, way: Way) {
+        self.control.damage[way as usize].store(true, Ordering::Relaxed);
+    }
+
+    /// Whether new connections are closed at once.
+    pub fn refuse(&self, refuses: bool) {
+        self.control.refuses.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Whether each new connection reaches the target twice: everything that the caller sends goes
+    /// to both, and only the replies of the first come back.
+    pub fn double(&self, doubles: bool) {
+        self.control.doubles.store(doubles, Ordering::Relaxed);
+    }
+
+    /// The connections that have come so far.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.control.connections.load(Ordering::Relaxed)
+    }
+
+    /// No faults from now on; what was cut stays cut.
+    pub fn heal(&self) {
+        self.set(Way::There, Faults::default());
+        self.set(Way::Back, Faults::default());
+        self.refuse(false);
+        self.double(false);
+        for damage in &self.control.damage {
+            damage.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(socket: TcpListener, control: Arc<Control>) {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = socket.accept() => {
+                let Ok((near, _)) = accepted else { continue };
+                control.connections.fetch_add(1, Ordering::Relaxed);
+                if !control.refuses.load(Ordering::Relaxed) {
+                    tasks.spawn(pass(near, Arc::clone(&control)));
+                }
+            }
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
+        }
+    }
+}
+
+/// Passes on one connection until either end or a cut ends it.
+async fn pass(near: TcpStream, control: Arc<Control>) {
+    let mut cuts = control.cuts.subscribe();
+    let target = *control.target.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(far) = TcpStream::connect(target).await else { return };
+    let second = match control.doubles.load(Ordering::Relaxed) {
+        true => TcpStream::connect(target).await.ok(),
+        false => None,
+    };
+    let (near_read, near_write) = near.into_split();
+    let (far_read, far_write) = far.into_split();
+    let (sink, copy) = second.map(TcpStream::into_split).unzip();
+    tokio::select! {
+        () = pump(&control, Way::There, near_read, far_write, copy) => {}
+        () = pump(&control, Way::Back, far_read, near_write, None) => {}
+        () = swallow(sink) => {}
+        _ = cuts.changed() => {}
+    }
+}
+
+/// Reads and forgets.
+async fn swallow(from: Option<OwnedReadHalf>) {
+    if let Some(mut from) = from {
+        let mut bytes = [0; 4096];
+        while from.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Passes bytes on, one way.
+async fn pump(
+    control: &Control,
+    way: Way,
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut copy: Option<OwnedWriteHalf>,
+) {
+    let mut faults = control.ways[way as usize].subscribe();
+    let (pieces, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES);
+    let share = (control.random() % 1000) as u32;
+    let read = async move {
+        let pieces = pieces; // gone when nothing more comes
+        loop {
+            let mut bytes = vec![0; PIECE_BYTES];
+            let Ok(count @ 1..) = from.read(&mut bytes).await else { return };
+            bytes.truncate(count);
+            if control.damage[way as usize].swap(false, Ordering::Relaxed) {
+                let at = control.random() as usize % (count * 8);
+                bytes[at / 8] ^= 1 << (at % 8);
+            }
+            let Faults { delay, spread, .. } = *control.ways[way as usize].borrow();
+            let late = delay + spread * share / 1000;
+            if pieces.send((Instant::now() + late, bytes)).await.is_err() {
+                return;
+            }
+        }
+    };
+    let write = async {
+        while let Some((at, bytes)) = due.recv().await {
+            sleep_until(at).await;
+            let flows = faults.wait_for(|faults| !faults.stalled).await;
+            let Ok(rate) = flows.map(|faults| faults.rate) else { return };
+            if let Some(rate) = rate {
+                sleep(Duration::from_secs_f64(bytes.len() as f64 / rate.max(1) as f64)).await;
+            }
+            if let Some(copy) = &mut copy {
+                let _ = copy.write_all(&bytes).await; // the target may refuse it
+            }
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    };
+    // What was read before the end is written, too.
+    let reads = async {
+        read.await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = reads => {}
+        () = write => {}
+    }
+}

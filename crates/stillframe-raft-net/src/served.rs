@@ -1,0 +1,310 @@
+//! One connection of another node, served.
+//!
+//! - Requests are read one after the other and answered each by a task of its own, so a ping is
+//!   answered while an install takes its time.
+//! - While a large message comes in, its sender hears so: bytes may be long on their way.
+//! - Large messages wait for their share of the memory before they are read.
+//! - Whoever sends what no node sends is disconnected.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use openraft::{Raft, RaftTypeConfig};
+use serde::Serialize;
+use tokio::io::{AsyncRead, BufReader, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::dial::Stream;
+use crate::error::Error;
+use crate::frame::{self, Head, Kind};
+use crate::hello::{Hello, Verdict};
+use crate::member::Member;
+use crate::message::{self, Message};
+use crate::mutant::Mutant;
+use crate::seats::{Connections, Seat};
+use crate::settings::Settings;
+
+/// Bytes per permit of the memory for large messages.
+pub(crate) const PERMIT_BYTES: usize = 1 << 10;
+/// Replies that wait for the connection.
+const REPLIES: usize = 16;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 32 << 10;
+/// Messages up to so many bytes are read without asking for memory.
+const SMALL_BYTES: u32 = 64 << 10;
+
+/// What all connections of a listener share.
+pub(crate) struct Served<C: RaftTypeConfig, F> {
+    pub(crate) raft: Raft<C>,
+    pub(crate) forward: F,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) memory: Arc<Semaphore>,
+    pub(crate) forwards: Arc<Semaphore>,
+    pub(crate) connections: Arc<Connections>,
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve<C, F, A>(
+    served: Arc<Served<C, F>>,
+    socket: TcpStream,
+    peer: SocketAddr,
+    mut seat: Seat,
+) where
+    C: RaftTypeConfig<NodeId = u64, Node = Member>,
+    F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
+{
+    let leave = seat.leave();
+    let error = tokio::select! {
+        error = converse(&served, socket, peer, &mut seat) => error,
+        () = Seat::left(leave) => Error::Replaced,
+    };
+    match error {
+        Error::Closed | Error::Idle => tracing::debug!("the connection of {peer} ends: {error}"),
+        error => tracing::info!("the connection of {peer} ends: {error}"),
+    }
+}
+
+/// Shakes hands and serves; says why the connection ended.
+async fn converse<C, F, A>(
+    served: &Arc<Served<C, F>>,
+    socket: TcpStream,
+    peer: SocketAddr,
+    seat: &mut Seat,
+) -> Error
+where
+    C: RaftTypeConfig<NodeId = u64, Node = Member>,
+    F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
+{
+    let settings = &*served.settings;
+    let shaken = timeout(settings.limits.handshake, shake(settings, socket, peer, seat)).await;
+    let late = Err(Error::HandshakeTimeout { peer: peer.to_string() });
+    let (stream, sender) = match shaken.unwrap_or(late) {
+        Ok(shaken) => shaken,
+        Err(error) => return error,
+    };
+    let (read, write) = tokio::io::split(stream);
+    let (replies, written) = mpsc::channel(REPLIES);
+    let requests = Requests {
+        served,
+        sender,
+        replies,
+        under_way: Arc::new(Semaphore::new(settings.limits.requests_max)),
+    };
+    tokio::select! {
+        error = requests.read(read) => error,
+        error = send(settings, write, written) => error,
+    }
+}
+
+/// Learns who is there, and says whether it is welcome.
+async fn shake(
+    settings: &Settings,
+    socket: TcpStream,
+    peer: SocketAddr,
+    seat: &mut Seat,
+) -> Result<(Stream, u64), Error> {
+    let _ = socket.set_nodelay(true); // not worth failing for
+    let mut stream = match &settings.tls {
+        None => Box::new(socket) as Stream,
+        Some(tls) => {
+            let stream = TlsAcceptor::from(tls.server()).accept(socket).await;
+            let failed = |source| Error::Tls { peer: peer.to_string(), source };
+            Box::new(stream.map_err(failed)?) as Stream
+        }
+    };
+    let hello = match Hello::read(&mut stream).await {
+        Err(error @ Error::OtherVersion { .. }) => {
+            let verdict = Verdict::OtherVersion;
+            Hello::answer(settings.node, 0, verdict, &settings.group).write(&mut stream).await?;
+            return Err(error);
+        }
+        hello => hello?,
+    };
+    let Hello { own: sender, other: wanted, group: theirs, .. } = &hello;
+    let (found, ours) = (settings.node, settings.group.clone());
+    hello.lane()?;
+    let wrong_group = *theirs != ours && !settings.mutation.is(Mutant::TakesAnyGroup);
+    let (verdict, error) = if wrong_group {
+        (Verdict::OtherGroup, Some(Error::OtherGroup { theirs: theirs.clone(), ours }))
+    } else if *wanted != found && !settings.mutation.is(Mutant::TakesAnyTarget) {
+        (Verdict::OtherNode, Some(Error::OtherNode { wanted: *wanted, found }))
+    } else if !seat.belongs_to(*sender) {
+        (Verdict::Full, Some(Error::Full))
+    } else {
+        (Verdict::Welcome, None)
+    };
+    Hello::answer(found, *sender, verdict, &settings.group).write(&mut stream).await?;
+    match error {
+        Some(error) => Err(error),
+        None => Ok((stream, *sender)),
+    }
+}
+
+/// Sends replies as they come.
+async fn send(
+    settings: &Settings,
+    mut to: WriteHalf<Stream>,
+    mut replies: mpsc::Receiver<Message>,
+) -> Error {
+    while let Some(reply) = replies.recv().await {
+        let sent = timeout(settings.limits.frame, frame::write(&mut to, &reply, || ())).await;
+        if let Err(error) = sent.unwrap_or(Err(Error::Slow)) {
+            return error;
+        }
+    }
+    Error::Closed
+}
+
+/// The requests of a connection.
+struct Requests<'s, C: RaftTypeConfig, F> {
+    served: &'s Arc<Served<C, F>>,
+    sender: u64,
+    replies: mpsc::Sender<Message>,
+    under_way: Arc<Semaphore>,
+}
+
+impl<C, F, A> Requests<'_, C, F>
+where
+    C: RaftTypeConfig<NodeId = u64, Node = Member>,
+    F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
+{
+    /// Reads requests until the connection ends.
+    async fn read(&self, from: ReadHalf<Stream>) -> Error {
+        let mut from = BufReader::with_capacity(READ_BYTES, from);
+        loop {
+            if let Err(error) = self.read_one(&mut from).await {
+                return error;
+            }
+        }
+    }
+
+    async fn read_one(&self, from: &mut (impl AsyncRead + Unpin)) -> Result<(), Error> {
+        let limits = &self.served.settings.limits;
+        // A peer that lives sends pings long before that.
+        let head = timeout(limits.idle, frame::read_head(from, limits.frame_bytes_max)).await;
+        let head = head.unwrap_or(Err(Error::Idle))?.ok_or(Error::Closed)?;
+        let memory = self.memory(&head).await;
+        let check = !self.served.settings.mutation.is(Mutant::TrustsBytes);
+        let mut last = Instant::now();
+        let came = || {
+            if last.elapsed() > limits.silence / 8 {
+                last = Instant::now();
+                let mut message = frame::begin();
+                frame::seal(&mut message, Kind::Ping, 0);
+                let _ = self.replies.try_send(message); // replies on their way say as much
+            }
+        };
+        let body = timeout(limits.frame, frame::read_body(from, &head, check, came)).await;
+        let body = body.unwrap_or(Err(Error::Slow))?;
+        if head.kind == Kind::Ping {
+            self.reply(Kind::Ping, head.id, frame::begin()).await;
+            return Ok(());
+        }
+        let under_way = match head.kind {
+            Kind::Forward => &self.served.forwards,
+            _ => &self.under_way,
+        };
+        let Ok(permit) = Arc::clone(under_way).try_acquire_owned() else {
+            self.reply(Kind::Busy, head.id, frame::begin()).await;
+            return Ok(());
+        };
+        self.answer(&head, body, (memory, permit))
+    }
+
+    /// The share of the memory for a large message.
+    async fn memory(&self, head: &Head) -> Option<OwnedSemaphorePermit> {
+        if head.length <= SMALL_BYTES {
+            return None;
+        }
+        let permits = head.length.div_ceil(PERMIT_BYTES as u32);
+        Arc::clone(&self.served.memory).acquire_many_owned(permits).await.ok()
+    }
+
+    async fn reply(&self, kind: Kind, id: u64, mut message: Message) {
+        frame::seal(&mut message, kind, id);
+        let _ = self.replies.send(message).await; // the connection has ended
+    }
+
+    /// Starts the answer to a request.
+    fn answer(&self, head: &Head, body: Vec<u8>, held: impl Send + 'static) -> Result<(), Error> {
+        let Served { raft, forward, .. } = &**self.served;
+        let (raft, sender) = (raft.clone(), self.sender);
+        match head.kind {
+            Kind::Append => {
+                let request = message::append_of::<C>(&body, sender)?;
+                self.run(
+                    head.id,
+                    held,
+                    async move { encoded(&raft.append_entries(request).await) },
+                );
+            }
+            Kind::Vote => {
+                let request = message::vote_of(&body, sender)?;
+                self.run(head.id, held, async move { encoded(&raft.vote(request).await) });
+            }
+            Kind::Snapshot => {
+                let request = message::snapshot_of::<C>(body, sender)?;
+                self.run(
+                    head.id,
+                    held,
+                    async move { encoded(&raft.install_snapshot(request).await) },
+                );
+            }
+            Kind::Forward => {
+                let (answer, most) =
+                    (forward(sender, body), self.served.settings.limits.frame_bytes_max);
+                self.run(head.id, held, async move { forwarded(answer.await, most) });
+            }
+            Kind::Ping | Kind::Reply | Kind::Busy => {
+                return Err(Error::Nonsense { what: "a reply in place of a request" });
+            }
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        id: u64,
+        held: impl Send + 'static,
+        answer: impl Future<Output = Result<Message, Error>> + Send + 'static,
+    ) {
+        let replies = self.replies.clone();
+        tokio::spawn(async move {
+            match answer.await {
+                Ok(mut message) => {
+                    frame::seal(&mut message, Kind::Reply, id);
+                    let _ = replies.send(message).await; // the connection has ended
+                }
+                Err(error) => tracing::error!("a reply to a node: {error}"),
+            }
+            drop(held);
+        });
+    }
+}
+
+fn encoded(reply: &impl Serialize) -> Result<Message, Error> {
+    message::encode(reply, u32::MAX)
+}
+
+/// A byte that says how it went, then the answer or why there is none.
+fn forwarded(answer: Result<Vec<u8>, String>, most: u32) -> Result<Message, Error> {
+    let (how, bytes) = match answer {
+        Ok(bytes) if bytes.len() as u64 >= u64::from(most) => {
+            let bytes = bytes.len() as u64 + 1;
+            (1, Error::TooLarge { bytes, most }.to_string().into_bytes())
+        }
+        Ok(bytes) => (0, bytes),
+        Err(text) => (1, text.into_bytes()),
+    };
+    let mut message = frame::begin();
+    message.push(how);
+    message.extend_from_slice(&bytes);
+    Ok(message)
+}
