@@ -7,9 +7,11 @@
 use crate::report::Report;
 
 /// Where the rule holds.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 7] = [
     "crates/stillframe-cli/src/",
     "crates/stillframe-durability/src/",
+    "crates/stillframe-openraft/src/",
+    "crates/stillframe-openraft-keyspace/src/",
     "crates/stillframe-redis/src/",
     "crates/stillframe-server/src/",
     "crates/stillframe-storage/src/",

@@ -36,7 +36,7 @@ pub(crate) fn merge(
     match write(directory, chain, manner, stop) {
         Ok(Some((mut writer, full))) => publish(directory, &mut writer, full).map(Some),
         unfinished => {
-            let _ = directory.remove(MERGING); // the next one replaces it in any case
+            let _ = directory.discard(MERGING); // the next one replaces it in any case
             unfinished.map(|_| None)
         }
     }

@@ -46,4 +46,6 @@ stillframe::mutants! {
     PositionSkipped,
     /// A checkpoint is published though actions in it are not in the log yet.
     CheckpointOvertakesLog,
+    /// A file that goes is cut before its new name is on the disk.
+    CutsBeforeRenamed,
 }

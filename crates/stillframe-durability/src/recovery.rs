@@ -144,8 +144,8 @@ pub(crate) fn recover<A: Algorithm>(
     options: &Options,
 ) -> Result<Recovered<A>, Error> {
     let listing = names::list(directory)?;
-    directory.remove(TEMPORARY)?;
-    directory.remove(MERGING)?;
+    directory.discard(TEMPORARY)?;
+    directory.discard(MERGING)?;
     let (found, mut skipped) = find(directory, &listing.numbers, options, |_| true)?;
     if found.is_some() {
         set_aside(directory, &mut skipped)?;

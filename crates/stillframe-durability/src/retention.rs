@@ -124,7 +124,7 @@ fn look(directory: &Directory, number: u64) -> Result<(Option<Header>, u64), Err
 pub(crate) fn remove_below(directory: &Directory, number: u64) -> Result<(), Error> {
     let mut removed = Ok(());
     for old in names::list(directory)?.numbers.into_iter().filter(|&old| old < number) {
-        removed = removed.and(directory.remove(&names::checkpoint(old)));
+        removed = removed.and(directory.discard(&names::checkpoint(old)));
     }
     removed
 }
@@ -133,5 +133,5 @@ pub(crate) fn remove_below(directory: &Directory, number: u64) -> Result<(), Err
 pub(crate) fn truncate(directory: &Directory, from: u64) -> Result<(), Error> {
     let firsts = log::segments(directory)?;
     let needed = needed(firsts.iter().copied(), from);
-    firsts[..needed].iter().try_for_each(|&first| directory.remove(&log::name(first)))
+    firsts[..needed].iter().try_for_each(|&first| directory.discard(&log::name(first)))
 }

@@ -13,6 +13,7 @@ use crate::mutant::{Mutant, with_mutant};
 mod chains;
 mod checkpoints;
 mod log;
+mod removal;
 mod replace;
 mod store;
 
@@ -69,6 +70,7 @@ fn every_mistake_is_made_and_named() {
         include_str!("chains.rs"),
         include_str!("checkpoints.rs"),
         include_str!("log.rs"),
+        include_str!("removal.rs"),
         include_str!("store.rs"),
     ];
     let page = include_str!("../../../../docs/proofs.md");

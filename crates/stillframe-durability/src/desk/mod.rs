@@ -188,7 +188,7 @@ impl Desk {
 
     /// There will be no checkpoint after all.
     pub(crate) fn not_begun(&self, error: &Error) {
-        let _ = self.directory.remove(TEMPORARY); // the next one replaces it in any case
+        let _ = self.directory.discard(TEMPORARY); // the next one replaces it in any case
         let mut state = self.lock();
         state.running = None;
         state.stats.failures += 1;
@@ -254,7 +254,7 @@ impl Desk {
     /// There will be no checkpoint any more.
     pub(crate) fn close(&self) {
         self.lock().spare = None;
-        let _ = self.directory.remove(TEMPORARY); // the next start would do it, too
+        let _ = self.directory.discard(TEMPORARY); // the next start would do it, too
     }
 
     // ---- the snapshotter's thread

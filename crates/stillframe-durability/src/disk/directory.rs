@@ -9,6 +9,7 @@ use super::calls::patiently;
 use super::input::Input;
 use super::output::Output;
 use super::real::RealDisk;
+use super::sweeper::{self, Sweeper, is_gone};
 use super::{Disk, DiskFile, Lock};
 use crate::application::{Application, Claim, Owner, refuse_server};
 use crate::error::Error;
@@ -128,7 +129,8 @@ impl Directory {
         Self::existing(Location { path, disk: Some(disk) })
     }
 
-    /// Takes the lock of this name, for as long as the directory is open.
+    /// Takes the lock of this name, for as long as the directory is open, and
+    /// [sweeps](Self::sweep).
     ///
     /// # Errors
     /// [`Error::Locked`] if another has it.
@@ -140,6 +142,7 @@ impl Directory {
             }
             lock => lock.map_err(Error::file("locking", self.at(name)))?,
         });
+        self.sweep()?;
         Ok(self)
     }
 
@@ -193,17 +196,16 @@ impl Directory {
         patiently(|| self.disk.remove_below(name)).map_err(Error::file("removing", self.at(name)))
     }
 
-    /// Removes a directory in this one with the files in it, durably.
+    /// Removes a directory in this one with the files in it, as [`discard`](Self::discard) does a
+    /// file: after a crash it is there whole, or not at all. That is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::File`]; some of the files may be gone.
+    /// [`Error::File`].
     pub fn remove_all_below(&self, name: &str) -> Result<(), Error> {
-        let inside = Self::existing(self.below(name)?)?;
-        for file in inside.names()? {
-            inside.remove(&file)?;
-        }
-        inside.sync()?;
-        self.remove_below(name)?;
+        let (sweeper, bare) = self.sweeper();
+        let aside = sweeper::put_aside(&*bare, |aside| bare.rename(name, aside));
+        let aside = aside.map_err(Error::file("removing", self.at(name)))?;
+        sweeper.remove(bare, aside, self.mutation);
         self.sync()
     }
 
@@ -242,7 +244,7 @@ impl Directory {
         let published =
             written.and_then(|report| Ok((report, self.make_durable(unpublished, ready)?)));
         if published.is_err() {
-            let _ = self.remove(temporary); // the next one replaces it in any case
+            let _ = self.discard(temporary); // the next one replaces it in any case
         }
         published
     }
@@ -263,11 +265,30 @@ impl Directory {
             file.sync().map_err(failed("syncing"))?;
         }
         ready()?;
-        self.rename(temporary, name)?;
-        if !self.is(Mutant::NamesNotSynced) {
-            self.sync()?;
+        let replaced = self.keep_large(name);
+        let renamed = self.rename(temporary, name).and_then(|()| match self.mutation {
+            mutation if mutation.is(Mutant::NamesNotSynced) => Ok(()),
+            _ => self.sync(),
+        });
+        if let Some((sweeper, bare, aside)) = replaced {
+            sweeper.remove(bare, aside, self.mutation); // an old name stays
         }
-        Ok(length)
+        renamed.map(|()| length).map_err(E::from)
+    }
+
+    /// Gives a large file that is to be replaced a second name, under which it goes.
+    fn keep_large(&self, name: &str) -> Option<(Arc<Sweeper>, Arc<dyn Disk>, String)> {
+        let (sweeper, bare) = self.sweeper();
+        if !self.is_large(name, &sweeper) {
+            return None;
+        }
+        let aside = sweeper::put_aside(&*bare, |aside| bare.link(name, aside)).ok()?;
+        Some((sweeper, bare, aside))
+    }
+
+    fn is_large(&self, name: &str, sweeper: &Sweeper) -> bool {
+        let most = sweeper.piece_bytes();
+        most < u64::MAX && self.open_file(name).is_ok_and(|(_, bytes)| bytes > most)
     }
 
     /// Puts a file of these bytes in the place of another, or of none, by way of the file
@@ -363,6 +384,47 @@ impl Directory {
         }
     }
 
+    /// Removes a file if it is there, which may be large, so that nobody waits for the disk
+    /// meanwhile: it gets a name that means nothing else, and its bytes go in the background. As
+    /// for [`remove`](Self::remove), [`sync`](Self::sync) makes that durable.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn discard(&self, name: &str) -> Result<(), Error> {
+        let (sweeper, bare) = self.sweeper();
+        if self.is_large(name, &sweeper)
+            && let Ok(aside) = sweeper::put_aside(&*bare, |aside| bare.rename(name, aside))
+        {
+            sweeper.remove(bare, aside, self.mutation);
+            return Ok(());
+        }
+        self.remove(name)
+    }
+
+    /// Removes, in the background, what was discarded before and has not gone: for a start.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn sweep(&self) -> Result<(), Error> {
+        for name in self.names()?.into_iter().filter(|name| is_gone(name)) {
+            let (sweeper, bare) = self.sweeper();
+            sweeper.remove(bare, name, self.mutation);
+        }
+        Ok(())
+    }
+
+    /// What removes files in pieces, and the directory for its use; without a sweeper of the disk
+    /// they go at once.
+    fn sweeper(&self) -> (Arc<Sweeper>, Arc<dyn Disk>) {
+        let at_once = || (Arc::new(Sweeper::in_place(u64::MAX)), Arc::clone(&self.disk));
+        self.disk.sweeper().unwrap_or_else(at_once)
+    }
+
+    /// Returns when all that was discarded has gone, but for what another has open.
+    pub fn finish_sweep(&self) {
+        self.sweeper().0.finish();
+    }
+
     /// Returns when all changes of names have reached the disk.
     ///
     /// # Errors
@@ -394,7 +456,7 @@ mod tests {
             for later in calls {
                 assert!(later(&mut file).is_err(), "refused");
             }
-            assert_eq!(disk.calls(), 4, "the disk was not asked again");
+            assert_eq!(disk.calls(), 5, "the disk was not asked again");
         }
     }
 

@@ -7,6 +7,7 @@
 //! - A disk is one directory, which one process locks; directories below it are disks of their own.
 //! - A name appears, changes or goes durably only through [`Disk::sync_names`]; bytes and length of
 //!   a file only through [`DiskFile::sync`].
+//! - Large files are [discarded](Directory::discard) in pieces, by the [`Sweeper`] of the disk.
 //! - Calls may be interrupted and writes may be short: [`Directory`] deals with both. A file of
 //!   this crate that failed once is never used again.
 
@@ -21,6 +22,7 @@ mod real;
 mod simulated;
 mod stage;
 mod summed;
+mod sweeper;
 
 use std::fmt::Debug;
 use std::io;
@@ -39,6 +41,7 @@ pub use real::{RealDisk, open_path};
 pub use simulated::{Fault, SimulatedDisk};
 pub use stage::Stage;
 pub use summed::{with_sum, without_sum};
+pub use sweeper::{Sweeper, is_gone};
 
 /// A lock that is held until this is dropped.
 pub type Lock = Box<dyn Guard>;
@@ -114,6 +117,23 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// The operating system's; [`NotFound`](io::ErrorKind::NotFound) if there is none.
     fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// A file that is to be removed and to be [cut](DiskFile::cut) before.
+    ///
+    /// # Errors
+    /// The operating system's; [`ResourceBusy`](io::ErrorKind::ResourceBusy) if another has it
+    /// open, and [`Unsupported`](io::ErrorKind::Unsupported) if it has a second name or the disk
+    /// cannot say.
+    fn open_alone(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What removes large files of this directory and of those below, and this directory for its
+    /// use, without a sweeper. `None`: they are removed by one call.
+    fn sweeper(&self) -> Option<(Arc<Sweeper>, Arc<dyn Disk>)> {
+        None
+    }
 
     /// Returns when all changes of names have reached the disk.
     ///
@@ -198,6 +218,15 @@ pub trait DiskFile: Debug + Send + Sync {
     /// The operating system's.
     fn stored(&self) -> io::Result<u64> {
         self.length()
+    }
+
+    /// Makes the file so short, and what lay behind free. Only a file that is to be removed is cut.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn cut(&self, bytes: u64) -> io::Result<()> {
+        let _ = bytes;
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns when all bytes and the length of the file have reached the disk.

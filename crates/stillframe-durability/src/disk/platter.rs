@@ -31,6 +31,8 @@ pub enum Change {
     Create(String),
     /// Bytes of a file, at an offset.
     Write(FileNumber, u64, Vec<u8>),
+    /// A file became so short.
+    Cut(FileNumber, u64),
     /// Bytes and length of a file became durable.
     Sync(FileNumber),
     /// The sync of a file failed.
@@ -194,6 +196,7 @@ impl Platter {
                 self.folders.push(Folder::default());
             }
             Change::Write(file, offset, bytes) => self.write(*file, *offset as usize, bytes),
+            Change::Cut(file, bytes) => self.cut(*file, *bytes as usize),
             Change::Sync(file) => {
                 if let Some(file) = self.files.get_mut(*file) {
                     file.sync();
@@ -258,6 +261,35 @@ impl Platter {
             sector[..part.len()].copy_from_slice(part);
             push(What::Sector(index, sector));
         }
+    }
+
+    fn cut(&mut self, file: FileNumber, bytes: usize) {
+        let Some(File { live, pieces, .. }) = self.files.get_mut(file) else { return };
+        if bytes < live.len() {
+            Arc::make_mut(live).truncate(bytes);
+            let (number, change, what) = (self.pieces, self.changes, What::Length(bytes));
+            pieces.push(Piece { number, change, doubtful: false, what });
+            self.pieces += 1;
+        }
+    }
+
+    /// Bytes of all files that have a name.
+    pub(super) fn bytes(&self) -> u64 {
+        let nodes = self.folders.iter().flat_map(|folder| folder.live.values());
+        let files: HashSet<FileNumber> = nodes
+            .filter_map(|node| match node {
+                Node::File(file) => Some(*file),
+                Node::Folder(_) => None,
+            })
+            .collect();
+        files.into_iter().map(|file| self.files[file].live.len() as u64).sum()
+    }
+
+    /// How many names lead to a file, in a folder.
+    pub(super) fn links(&self, folder: &str, file: FileNumber) -> usize {
+        let names = self.folder(folder).map(|folder| self.folders[folder].live.values());
+        let is_it = |node: &&Node| matches!(node, Node::File(it) if *it == file);
+        names.map_or(0, |names| names.filter(is_it).count())
     }
 
     // ---- loss of power

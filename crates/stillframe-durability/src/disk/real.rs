@@ -9,16 +9,17 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
-use super::{Disk, DiskFile, Input, Lock};
+use super::{Disk, DiskFile, Input, Lock, Sweeper};
 use crate::error::Error;
 
 const DIRECTORY: i32 = OFlags::DIRECTORY.bits() as i32;
+const NO_LINK: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 const NO_WAIT: i32 = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32;
 /// How long the children of a dead process may take to follow it.
 const CHILDREN_END: Duration = Duration::from_secs(10);
@@ -28,6 +29,7 @@ const CHILDREN_END: Duration = Duration::from_secs(10);
 pub struct RealDisk {
     path: PathBuf,
     handle: File,
+    sweeper: Option<Arc<Sweeper>>,
 }
 
 impl RealDisk {
@@ -36,9 +38,13 @@ impl RealDisk {
     /// # Errors
     /// The operating system's.
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::swept_by(Some(Arc::default()), path)
+    }
+
+    fn swept_by(sweeper: Option<Arc<Sweeper>>, path: &Path) -> io::Result<Self> {
         let handle = OpenOptions::new().read(true).custom_flags(DIRECTORY).open(path)?;
         // A symbolic link that changes later does not lead elsewhere.
-        Ok(Self { path: fs::canonicalize(path)?, handle })
+        Ok(Self { path: fs::canonicalize(path)?, handle, sweeper })
     }
 
     /// The directory at `path`, which is created if need be, with those above it, durably.
@@ -67,7 +73,8 @@ impl RealDisk {
         if let Some(mode) = mode {
             file.set_permissions(fs::Permissions::from_mode(mode))?;
         }
-        Ok(Box::new(RealFile(file)))
+        let sweeper = self.sweeper.as_ref().map(Arc::downgrade);
+        Ok(Box::new(RealFile { file, room: sweeper.map(Room::of) }))
     }
 }
 
@@ -109,12 +116,33 @@ impl Disk for RealDisk {
         fs::remove_file(self.at(name))
     }
 
+    fn open_alone(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        // A symbolic link goes, not what it leads to.
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).custom_flags(NO_LINK).open(self.at(name))?;
+        let found = file.metadata()?;
+        if !found.is_file() || found.nlink() != 1 {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        match stillframe::os::is_open_alone(&file) {
+            Ok(true) => Ok(Box::new(RealFile { file, room: None })),
+            Ok(false) => Err(ErrorKind::ResourceBusy.into()),
+            Err(_) => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn sweeper(&self) -> Option<(Arc<Sweeper>, Arc<dyn Disk>)> {
+        let sweeper = Arc::clone(self.sweeper.as_ref()?);
+        let (path, handle) = (self.path.clone(), self.handle.try_clone().ok()?);
+        Some((sweeper, Arc::new(Self { path, handle, sweeper: None })))
+    }
+
     fn sync_names(&self) -> io::Result<()> {
         self.handle.sync_all()
     }
 
     fn below(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
-        Ok(Arc::new(Self::open(&self.at(name))?))
+        Ok(Arc::new(Self::swept_by(self.sweeper.clone(), &self.at(name))?))
     }
 
     fn create_below(&self, name: &str) -> io::Result<()> {
@@ -131,42 +159,85 @@ impl Disk for RealDisk {
 }
 
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    room: Option<Room>,
+}
+
+/// Where room may be had when the disk is full: files on their way to their removal.
+#[derive(Debug)]
+struct Room {
+    sweeper: Weak<Sweeper>,
+    /// A forked child has a copy of the sweeper, and nobody to work for it.
+    process: u32,
+}
+
+impl Room {
+    fn of(sweeper: Weak<Sweeper>) -> Self {
+        Self { sweeper, process: std::process::id() }
+    }
+
+    fn make(&self) -> bool {
+        self.process == std::process::id()
+            && self.sweeper.upgrade().is_some_and(|sweeper| sweeper.make_room())
+    }
+}
+
+impl RealFile {
+    /// Makes the call, and once more if the disk was full and room could be made.
+    fn with_room<T>(&self, call: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match call() {
+            Err(error)
+                if error.kind() == ErrorKind::StorageFull
+                    && self.room.as_ref().is_some_and(Room::make) =>
+            {
+                call()
+            }
+            result => result,
+        }
+    }
+}
 
 impl DiskFile for RealFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_at(bytes, offset)
+        self.with_room(|| self.file.write_at(bytes, offset))
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
-        match fallocate(&self.0, FallocateFlags::KEEP_SIZE, 0, bytes.max(1)) {
-            // Some file systems cannot; the write will show.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.with_room(|| {
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes.max(1)) {
+                // Some file systems cannot; the write will show.
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    fn cut(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(into, offset)
+        self.file.read_at(into, offset)
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn stored(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.blocks().saturating_mul(512))
+        Ok(self.file.metadata()?.blocks().saturating_mul(512))
     }
 
     fn sync(&self) -> io::Result<()> {
         // fdatasync: it leaves out times, and writes the length, without which no byte is found.
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn set_direct(&self, direct: bool) -> bool {
-        let set = fcntl_getfl(&self.0).and_then(|mut flags| {
+        let set = fcntl_getfl(&self.file).and_then(|mut flags| {
             flags.set(OFlags::DIRECT, direct);
-            fcntl_setfl(&self.0, flags)
+            fcntl_setfl(&self.file, flags)
         });
         set.is_ok() // some file systems have no such thing
     }
@@ -175,7 +246,7 @@ impl DiskFile for RealFile {
         // Linux starts to write the dirty pages of the range and drops the clean ones; it waits for
         // neither. Elsewhere it may do less, and nothing depends on it.
         if let Some(length) = NonZeroU64::new(range.end.saturating_sub(range.start)) {
-            let _ = fadvise(&self.0, range.start, Some(length), Advice::DontNeed);
+            let _ = fadvise(&self.file, range.start, Some(length), Advice::DontNeed);
         }
     }
 }
@@ -189,7 +260,7 @@ fn open_regular(path: &Path) -> io::Result<RealFile> {
     };
     let kind = file.metadata()?.file_type();
     match (kind.is_file(), kind.is_dir()) {
-        (true, _) => Ok(RealFile(file)),
+        (true, _) => Ok(RealFile { file, room: None }),
         (_, true) => Err(ErrorKind::IsADirectory.into()),
         _ => Err(other()),
     }

@@ -1,13 +1,13 @@
 //! A disk in memory that fails as a test asks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::platter::{Change, FileNumber, Files, Platter};
-use super::{Disk, DiskFile, Lock, Stage};
+use super::{Disk, DiskFile, Lock, Stage, Sweeper};
 
 /// What happens at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,12 @@ struct State {
     has_direct: bool,
     /// Paths of the locks that are held.
     locks: BTreeSet<String>,
+    /// How often each file is open.
+    open: BTreeMap<FileNumber, usize>,
+    /// How many bytes there is room for.
+    room: Option<u64>,
+    /// In pieces of how many bytes large files are removed.
+    piece_bytes: Option<u64>,
 }
 
 impl SimulatedDisk {
@@ -92,6 +98,26 @@ impl SimulatedDisk {
     pub fn with_direct(self, has_direct: bool) -> Self {
         self.state().has_direct = has_direct;
         self
+    }
+
+    /// The same disk, on which files that are [discarded](super::Directory::discard) are removed in
+    /// pieces of so many bytes, before the call returns.
+    #[must_use]
+    pub fn with_pieces(self, bytes: u64) -> Self {
+        self.state().piece_bytes = Some(bytes);
+        self
+    }
+
+    /// From now on there is room for so many bytes; `None`: for any number. A write that needs
+    /// more, or a file that is to be reserved, fails with [`Fault::DISK_FULL`].
+    pub fn set_room(&self, bytes: Option<u64>) {
+        self.state().room = bytes;
+    }
+
+    /// Bytes of all files that have a name.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.state().platter.bytes()
     }
 
     /// Makes `fault` happen once, at the call with this number, from 1.
@@ -138,6 +164,11 @@ impl SimulatedDisk {
     fn at(&self, name: &str) -> String {
         self.folder.clone() + name
     }
+
+    fn opened(&self, state: &mut State, file: FileNumber) -> Box<dyn DiskFile> {
+        *state.open.entry(file).or_default() += 1;
+        Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) })
+    }
 }
 
 impl State {
@@ -159,6 +190,17 @@ impl State {
     fn whole_call(&mut self) -> io::Result<()> {
         match self.call()? {
             Some(fault @ Fault::Error(_)) => Err(error(fault)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether there is room for a file to become so long.
+    fn check_room(&self, file: FileNumber, bytes: u64) -> io::Result<()> {
+        let more = bytes.saturating_sub(self.platter.read(file).len() as u64);
+        match self.room {
+            Some(room) if more > 0 && self.platter.bytes() + more > room => {
+                Err(error(Fault::DISK_FULL))
+            }
             _ => Ok(()),
         }
     }
@@ -204,14 +246,32 @@ impl Disk for SimulatedDisk {
         state.whole_call()?;
         let file = state.platter.next_file();
         state.change(Change::Create(self.at(name)));
-        Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
+        Ok(self.opened(&mut state, file))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
         state.whole_call()?;
         let file = state.find(&self.at(name))?;
-        Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
+        Ok(self.opened(&mut state, file))
+    }
+
+    fn open_alone(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        state.whole_call()?;
+        let file = state.find(&self.at(name))?;
+        if state.platter.links(self.folder.trim_end_matches('/'), file) != 1 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        if state.open.contains_key(&file) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        Ok(self.opened(&mut state, file))
+    }
+
+    fn sweeper(&self) -> Option<(Arc<Sweeper>, Arc<dyn Disk>)> {
+        let sweeper = Sweeper::in_place(self.state().piece_bytes?);
+        Some((Arc::new(sweeper), Arc::new(self.clone())))
     }
 
     /// It is no call that a test can fail: a clock decides when it comes.
@@ -319,6 +379,18 @@ struct SimulatedFile {
     direct: AtomicBool,
 }
 
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        if let Some(count) = state.open.get_mut(&self.file) {
+            *count -= 1;
+            if *count == 0 {
+                state.open.remove(&self.file);
+            }
+        }
+    }
+}
+
 impl SimulatedFile {
     fn check_places(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let bounds = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
@@ -335,6 +407,7 @@ impl DiskFile for SimulatedFile {
         let mut state = self.disk.state();
         let fault = state.call()?;
         self.check_places(offset, bytes)?;
+        state.check_room(self.file, offset + bytes.len() as u64)?;
         let taken = if fault.is_some() { bytes.len() / 2 } else { bytes.len() };
         state.change(Change::Write(self.file, offset, bytes[..taken].to_vec()));
         match fault {
@@ -343,8 +416,17 @@ impl DiskFile for SimulatedFile {
         }
     }
 
-    fn reserve(&self, _: u64) -> io::Result<()> {
-        self.disk.state().whole_call()
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.whole_call()?;
+        state.check_room(self.file, bytes)
+    }
+
+    fn cut(&self, bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        state.whole_call()?;
+        state.change(Change::Cut(self.file, bytes));
+        Ok(())
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {

@@ -135,7 +135,14 @@ impl Log {
     /// # Errors
     /// [`Error`]; what is left over does no harm.
     pub fn remove_below(location: impl Into<Location>, from: u64) -> Result<(), Error> {
-        retention::truncate(&Directory::existing(location)?, from)
+        let location = location.into();
+        let is_path = location.disk().is_none();
+        let directory = Directory::existing(location)?;
+        let removed = retention::truncate(&directory, from);
+        if is_path {
+            directory.finish_sweep(); // nobody does it when this is dropped
+        }
+        removed
     }
 
     fn start(directory: Directory, found: &Report, options: LogOptions) -> Result<Self, Error> {

@@ -4,16 +4,23 @@ use stillframe_durability::disk::Fault;
 
 use super::*;
 
+/// Large enough for files that go in pieces to be no rarity, and for others not to.
+const PIECE: u64 = 5_000;
+
+fn sound() -> SimulatedDisk {
+    SimulatedDisk::default().with_pieces(PIECE)
+}
+
 fn after_power_loss(disk: &SimulatedDisk, random: &mut Random) -> SimulatedDisk {
     let (seed, most) = (random.next(), random.below(5) as u64);
     let kept = |piece: u64| Random::with_seed(seed ^ piece).next() % 4 < most;
-    SimulatedDisk::holding(&disk.platter().lose_power(kept))
+    SimulatedDisk::holding(&disk.platter().lose_power(kept)).with_pieces(PIECE)
 }
 
 /// Lives of a member, each ended by a loss of power; says what a start finds wrong.
 pub(super) fn lives(random: &mut Random, lives: usize, calls: usize) -> Result<(), String> {
     let increments = random.below(2) == 0;
-    let (mut disk, mut ledger) = (SimulatedDisk::default(), Ledger::default());
+    let (mut disk, mut ledger) = (sound(), Ledger::default());
     for _ in 0..lives {
         disk.fail_at(disk.calls() + 1 + random.below(calls) as u64, Fault::PowerLoss);
         live(&disk, increments, &mut ledger, random, 80)?;
@@ -73,13 +80,13 @@ fn power_may_go_at_each_call() {
     let mut call = 1;
     loop {
         let mut random = Random::with_seed(seed);
-        let (disk, mut ledger) = (SimulatedDisk::default(), Ledger::default());
+        let (disk, mut ledger) = (sound(), Ledger::default());
         disk.fail_at(call, Fault::PowerLoss);
         let run = live(&disk, true, &mut ledger, &mut random, 40);
         run.unwrap_or_else(|wrong| panic!("call {call}: {wrong}"));
         for most in [0, 2, 4] {
             let kept = |piece: u64| Random::with_seed(seed ^ piece).next() % 4 < most;
-            let disk = SimulatedDisk::holding(&disk.platter().lose_power(kept));
+            let disk = SimulatedDisk::holding(&disk.platter().lose_power(kept)).with_pieces(PIECE);
             let recovered = recovers(&disk, true, &mut ledger.clone());
             recovered.unwrap_or_else(|wrong| panic!("call {call}, {most} of 4 kept: {wrong}"));
         }
@@ -94,7 +101,7 @@ fn power_may_go_at_each_call() {
 /// A call fails once in each life, which openraft would end then; says what a start finds wrong.
 pub(super) fn fail_calls(random: &mut Random, lives: usize) -> Result<(), String> {
     let increments = random.below(2) == 0;
-    let (disk, mut ledger) = (SimulatedDisk::default(), Ledger::default());
+    let (disk, mut ledger) = (sound(), Ledger::default());
     for _ in 0..lives {
         let fault = random.pick(&[Fault::DISK_FULL, Fault::IO]);
         disk.fail_at(disk.calls() + 1 + random.below(400) as u64, fault);

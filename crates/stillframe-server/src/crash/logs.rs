@@ -42,6 +42,11 @@ impl Oracle {
     }
 }
 
+/// Files larger than this go in pieces.
+fn disk_in_pieces() -> SimulatedDisk {
+    SimulatedDisk::default().with_pieces(1000)
+}
+
 /// How many commands a server that starts finds: all from the first on, each once.
 fn recovered(files: &Files, appendonly: bool) -> Result<usize, String> {
     let disk = SimulatedDisk::holding(files);
@@ -55,7 +60,7 @@ fn recovered(files: &Files, appendonly: bool) -> Result<usize, String> {
 /// How many commands `stillframe rewind` finds up to a record, or at the end.
 fn rewound(files: &Files, until: Option<u64>) -> Result<usize, String> {
     let from = Location::on("simulated", Arc::new(SimulatedDisk::holding(files)));
-    let disk = SimulatedDisk::default();
+    let disk = disk_in_pieces();
     let to = Location::on("rewound", Arc::new(disk.clone()));
     let until = until.map(Until::Sequence);
     rewind_at(from, until, &Config::default(), &to).map_err(|error| error.to_string())?;
@@ -107,7 +112,7 @@ fn again(server: &mut Server) -> Result<(), String> {
 
 #[test]
 fn what_was_acknowledged_is_there_after_every_crash() {
-    let (disk, mut oracle) = (SimulatedDisk::default(), Oracle::default());
+    let (disk, mut oracle) = (disk_in_pieces(), Oracle::default());
     live(&disk, &mut oracle).expect("a sound disk");
     assert_eq!(oracle.acknowledged.len(), 5);
     let starts = RefCell::new(0);
@@ -127,7 +132,7 @@ fn what_was_acknowledged_is_there_after_every_crash() {
 #[test]
 fn every_earlier_state_is_there_after_every_crash() {
     for (life, keeps_all) in [(live as Life, true), (replaced, false)] {
-        let (disk, mut oracle) = (SimulatedDisk::default(), Oracle::default());
+        let (disk, mut oracle) = (disk_in_pieces(), Oracle::default());
         life(&disk, &mut oracle).expect("a sound disk");
         let recover = |files: &Files| {
             let all = rewound(files, None);
@@ -154,7 +159,7 @@ fn every_earlier_state_is_there_after_every_crash() {
 /// Only the dump and its log remain when nothing is to be kept, or the disk is full.
 #[test]
 fn the_past_goes_when_it_is_not_wanted_or_there_is_no_room() {
-    let disk = SimulatedDisk::default();
+    let disk = disk_in_pieces();
     let mut oracle = Oracle::default();
     let mut server = Server::start(&disk, true).expect("a sound disk");
     for _ in 0..3 {
@@ -189,7 +194,7 @@ fn a_log_survives_the_failure_of_any_call() {
     let lives: [(Life, u64); 2] = [(live, 50), (replaced, 30)];
     for (fault, (life, calls)) in FAULTS.into_iter().flat_map(|it| lives.map(|life| (it, life))) {
         for call in 1.. {
-            let (disk, mut oracle) = (SimulatedDisk::default(), Oracle::default());
+            let (disk, mut oracle) = (disk_in_pieces(), Oracle::default());
             disk.fail_at(call, fault);
             let lived = life(&disk, &mut oracle);
             if !disk.has_failed() {
@@ -211,7 +216,7 @@ fn a_log_survives_the_failure_of_any_call() {
 /// A start removes a log that never counted, and may lose power while it does so.
 #[test]
 fn a_start_that_crashes_is_done_again() {
-    let disk = SimulatedDisk::default();
+    let disk = disk_in_pieces();
     live(&disk, &mut Oracle::default()).expect("a sound disk");
     let mut platter = Platter::default();
     let is_published =

@@ -113,7 +113,7 @@ impl DataDirectory {
 
     /// Removes the temporary file.
     pub fn discard(&self) {
-        if let Err(error) = self.files.remove(&self.temporary) {
+        if let Err(error) = self.files.discard(&self.temporary) {
             tracing::warn!("cannot remove what is left of a save: {error}");
         }
     }
@@ -157,7 +157,7 @@ fn remove_leftovers(files: &disk::Directory) -> Result<(), Error> {
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()));
         if is_ours {
             tracing::warn!("removing {}: it was never finished", files.at(&name).display());
-            files.remove(&name)?;
+            files.discard(&name)?;
         }
     }
     Ok(())

@@ -204,7 +204,7 @@ impl History {
         let is_kept = |position: &Position| kept.iter().any(|image| image.position == *position);
         let mut removed = false;
         for &position in found.iter().filter(|position| !is_kept(position)) {
-            self.files.remove(&name(position))?;
+            self.files.discard(&name(position))?;
             removed = true;
         }
         if removed {

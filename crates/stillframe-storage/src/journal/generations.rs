@@ -2,8 +2,8 @@
 //!
 //! - A directory has the file `unpublished` until an image that names it is published. A directory
 //!   that has that file, or nothing, and that the dump does not name, is a leftover.
-//! - That file is the first to be durable in a new directory, and the last to go from a leftover: a
-//!   crash on the way leaves a leftover.
+//! - That file is the first to be durable in a new directory, and a directory that goes is renamed
+//!   first: a crash on the way leaves a leftover, or what nobody takes for a log.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -110,15 +110,14 @@ impl Generations {
         Ok(())
     }
 
+    /// At the start: removes what earlier removals left.
+    pub(super) fn sweep(&self) -> Result<(), Error> {
+        self.root()?.map_or(Ok(()), |root| root.sweep())
+    }
+
     /// Removes a generation.
     pub(super) fn remove(&self, generation: u64) -> Result<(), Error> {
-        let files = self.files(generation)?;
-        for name in files.names()?.iter().filter(|name| *name != MARKER) {
-            files.remove(name)?;
-        }
-        files.sync()?;
-        files.remove(MARKER)?;
-        self.root()?.map_or(Ok(()), |root| root.remove_below(&generation.to_string()))
+        self.existing()?.remove_all_below(&generation.to_string())
     }
 
     /// Sets a generation that nobody needs aside under another name, and returns that.

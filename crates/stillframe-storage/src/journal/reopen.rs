@@ -93,6 +93,7 @@ impl Journal {
         settings: &Settings,
     ) -> Result<(), Error> {
         let Reopened { replayed, position, log, failed } = reopened;
+        self.history.generations.sweep()?;
         let (newest, reach) = (self.history.generations.newest(), Reach::of(settings));
         self.history.tidy(Some(position), newest, reach)?;
         self.last = replayed.last;
@@ -109,6 +110,7 @@ impl Journal {
     /// Sets existing logs aside: the dump names none.
     pub(crate) fn clear(&self) -> Result<(), LogError> {
         let (history, generations) = (&self.history, &self.history.generations);
+        generations.sweep()?;
         for generation in generations.list()? {
             if generations.is_unpublished(generation)? {
                 generations.remove(generation)?;

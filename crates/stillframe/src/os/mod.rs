@@ -2,6 +2,7 @@
 
 mod copy;
 mod frozen;
+mod lease;
 #[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
 mod map;
 #[cfg(any(miri, feature = "loom", feature = "shuttle"))]
@@ -17,6 +18,7 @@ mod userfault;
 mod userfault;
 
 pub use frozen::Frozen;
+pub use lease::is_open_alone;
 pub use map::Shared;
 pub use shareable::Shareable;
 pub use thread::lower_priority;
