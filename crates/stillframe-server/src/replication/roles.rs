@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use stillframe_keyspace::Keyspace;
-use stillframe_redis::{Consumer, Effects, Refusal};
+use stillframe_redis::{Consumer, Effects};
 
 use super::replicas::replicas_at;
 use super::{Following, Phase, Replica, Replication};
