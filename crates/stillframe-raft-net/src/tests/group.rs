@@ -22,13 +22,15 @@ async fn write(rafts: BTreeMap<u64, Raft<Types>>, told: Arc<Told>, seed: u64) {
     let mut random = Random::with_seed(seed);
     while !told.over.load(Ordering::Relaxed) {
         let number = told.next.fetch_add(1, Ordering::Relaxed);
+        // Of two that say so, the one that was elected last.
         let leads = |(node, raft): &(&u64, &Raft<Types>)| {
             raft.metrics().borrow().current_leader == Some(**node)
         };
-        if let Some((_, raft)) = rafts.iter().find(leads) {
+        let term = |(_, raft): &(&u64, &Raft<Types>)| raft.metrics().borrow().current_term;
+        if let Some((_, raft)) = rafts.iter().filter(leads).max_by_key(term) {
             let bytes = [8, 100, 3_000, 60_000][random.below(4)];
             let written = raft.client_write(command(number, bytes));
-            let written = tokio::time::timeout(Duration::from_secs(3), written).await;
+            let written = tokio::time::timeout(Duration::from_secs(1), written).await;
             if let Ok(Ok(_)) = written {
                 told.acknowledged.lock().expect("no panic").push(number);
             }
@@ -80,6 +82,7 @@ fn fault(proxy: &Proxy, random: &mut Random) -> String {
 /// Faults by seed on all ways, while two clients write.
 async fn weather(test: &str, plan: Plan, rounds: usize) {
     let folder = tempfile::tempdir().expect("a folder");
+    let plan = Plan { words: rounds * 4_000, ..plan }; // more than numbers
     let mut random = Random::new(test);
     let mut group = Group::start(folder.path(), plan, random.next(), 3).await;
     group.led().await;
@@ -147,6 +150,43 @@ fn writes_go_on_in_any_weather_by_tls() {
     let plan = Plan { tls: Some(files.tls("node", "ca")), ..Plan::default() };
     let rounds = stillframe_peers::rounds(5, 200);
     block_on(weather("writes_go_on_in_any_weather_by_tls", plan, rounds));
+}
+
+/// A leader that reaches nobody is replaced, and writes go on; when it is back, it has them.
+#[test]
+fn a_leader_that_is_alone_is_replaced() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let group = Group::start(folder.path(), Plan::default(), 1, 3).await;
+        let alone = group.led().await;
+        let still = Faults { stalled: true, ..Faults::default() };
+        for (_, proxy) in
+            group.proxies.iter().filter(|((from, to), _)| *from == alone || *to == alone)
+        {
+            proxy.set(Way::There, still.clone());
+            proxy.set(Way::Back, still.clone());
+        }
+        let others: Vec<u64> = (1..=3).filter(|&node| node != alone).collect();
+        let (mut next, mut written, started) = (0, Vec::new(), Instant::now());
+        while written.len() < 20 {
+            for node in &others {
+                // A node that does not lead refuses at once.
+                let write = group.nodes[node].raft.client_write(command(next, 1_000));
+                if let Ok(Ok(_)) = tokio::time::timeout(Duration::from_secs(5), write).await {
+                    written.push(next as usize);
+                }
+                next += 1;
+            }
+            assert!(started.elapsed() < Duration::from_secs(100), "nobody took its place");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        println!("{} of {next} writes, {:?}", written.len(), started.elapsed());
+        group.heal();
+        let words = group.agreed().await;
+        assert!(written.iter().all(|&number| words[number] == 1));
+        group.end().await;
+    });
 }
 
 /// A follower that takes no bytes and sends none costs the others nothing: no election, and every
