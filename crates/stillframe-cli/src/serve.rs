@@ -162,7 +162,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
     let has_file = config.logfile().is_some();
     config.on_give_back(allocator::give_back);
-    match stillframe_server::serve(config) {
+    let member =
+        Box::new(|begin| stillframe_group::start(begin).map_err(|error| error.to_string()));
+    match stillframe_server::serve(config, member) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if has_file {

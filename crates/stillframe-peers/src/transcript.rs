@@ -232,7 +232,8 @@ fn numbers_as_zero(text: &str) -> String {
     out.replace(r"age-seconds\r\n$0\r\n0.0\r\n", r"age-seconds\r\n$0\r\n0\r\n")
 }
 
-/// One reply with the elements of all its lists sorted, and the bytes it took.
+/// One reply with the elements of all its lists sorted, without commands that Redis cannot have, and
+/// the bytes it took.
 fn in_order(raw: &[u8]) -> (Vec<u8>, usize) {
     let line = raw.windows(2).position(|pair| pair == b"\r\n").expect("a whole reply") + 2;
     let count: i64 = std::str::from_utf8(&raw[1..line - 2])
@@ -249,8 +250,10 @@ fn in_order(raw: &[u8]) -> (Vec<u8>, usize) {
                 elements.push(element);
                 end += length;
             }
+            elements.retain(|element| !element.ends_with(b"\r\nstillframe|raft\r\n"));
             elements.sort();
-            return ([&raw[..line], &elements.concat()].concat(), end);
+            let head = format!("{}{}\r\n", char::from(raw[0]), elements.len());
+            return ([head.as_bytes(), &elements.concat()].concat(), end);
         }
         _ => {}
     }

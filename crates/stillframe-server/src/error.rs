@@ -45,6 +45,9 @@ pub enum ServeError {
         /// The operating system's error.
         error: io::Error,
     },
+    /// The server cannot take part in its group, or no longer.
+    #[error("the group: {0}")]
+    Group(String),
     /// The settings of TLS are refused.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] TlsError),

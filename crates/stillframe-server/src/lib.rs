@@ -17,6 +17,7 @@ mod clients;
 mod clock;
 mod commands;
 mod config;
+pub mod consensus;
 #[cfg(test)]
 mod crash;
 mod error;

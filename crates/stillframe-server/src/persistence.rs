@@ -18,8 +18,11 @@ pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
         return;
     }
     state.note_expired(keyspace);
-    let ServerState { ledger, storage, replication, .. } = state;
-    storage.hand_on(keyspace, ledger, |effects| replication.add(effects));
+    let ServerState { ledger, storage, replication, group, .. } = state;
+    storage.hand_on(keyspace, ledger, |effects| {
+        replication.add(effects);
+        group.propose(effects);
+    });
 }
 
 /// Ends the log when all that is in it, and all that goes there, is durable.
@@ -36,8 +39,14 @@ pub(crate) fn end_log(keyspace: &mut Keyspace, state: &mut ServerState) -> Resul
 /// # Errors
 /// One sentence; it is logged and counts as a failed save.
 pub(crate) fn begin(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), SaveError> {
+    refuse_member(state)?;
     hand_on(keyspace, state);
     state.storage.begin(keyspace, &state.ledger, state.replication.point())
+}
+
+/// A dump of a member has a label, which the group gives it.
+fn refuse_member(state: &ServerState) -> Result<(), SaveError> {
+    if state.group.member().is_some() { Err(SaveError::OfAGroup) } else { Ok(()) }
 }
 
 /// Saves now at full speed and waits for the end, as all clients do.
@@ -48,6 +57,7 @@ pub(crate) fn save_and_wait(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
 ) -> Result<(), SaveError> {
+    refuse_member(state)?;
     hand_on(keyspace, state);
     let point = state.replication.point();
     state.storage.save_and_wait(keyspace, &mut state.ledger, point)
@@ -55,6 +65,12 @@ pub(crate) fn save_and_wait(
 
 /// Begins the save that the schedule, or BGSAVE SCHEDULE, asks for.
 pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
+    if let Some(member) = state.group.member_mut() {
+        if std::mem::take(&mut state.storage.saves.scheduled) {
+            member.ask_for_image();
+        }
+        return;
+    }
     if state.storage.is_save_due(&state.ledger) {
         // A failure is logged, and the save retried after a pause.
         let _ = begin(keyspace, state);
@@ -79,6 +95,7 @@ pub(crate) fn begin_log_asked(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
 ) -> Result<(), SaveError> {
+    refuse_member(state)?;
     if !may_begin(state) {
         return Ok(());
     }

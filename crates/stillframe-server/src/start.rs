@@ -8,17 +8,20 @@ use stillframe_storage::{StorageError, load_dump, recover_log};
 use crate::acl::Users;
 use crate::boot::{Boot, Opened};
 use crate::config::rewrite;
+use crate::consensus::Start;
 use crate::net::{Listeners, Network, Poller};
 use crate::process::{self, Signals, room_for_clients};
 use crate::server::Server;
 use crate::tls::Tls;
 use crate::{Config, ServeError, import, metrics, replication};
 
-/// Runs a server until SHUTDOWN or a signal stops it.
+/// Runs a server until SHUTDOWN or a signal stops it. `start` makes it a member of a group if the
+/// settings say so.
 ///
 /// # Errors
 /// [`ServeError`] in one sentence.
-pub fn serve(mut config: Config) -> Result<(), ServeError> {
+pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
+    check_member(&config)?;
     tracing::info!(
         "stillframe {} starting: process {}, snapshots by {}, compatible with Redis {}",
         env!("CARGO_PKG_VERSION"),
@@ -50,7 +53,8 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
         server.answer_to(metrics::serve(listener, waker).map_err(ServeError::Events)?);
     }
     // Expired keys of a replica wait for its primary's DEL.
-    let is_replica = server.state.config.replication.primary.is_some();
+    let follows = &server.state.config;
+    let is_replica = follows.replication.primary.is_some() || follows.raft.id > 0;
     let is_loaded = load_dump(&mut server, is_replica)?;
     import::refuse_foreign(&server.state)?;
     if !is_loaded || recover_log(&mut server)? {
@@ -67,7 +71,25 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     state.net.announce();
     warn_if_open(&state.config, &state.users);
     process::notify(state.config.process.supervised, "READY=1");
+    server.join(start)?;
     server.run()
+}
+
+/// Refuses settings that a member of a group cannot have.
+fn check_member(config: &Config) -> Result<(), ServeError> {
+    if config.raft.id == 0 {
+        return Ok(());
+    }
+    let problem = if config.appendonly {
+        Some("appendonly: the log of a member is the group's; leave it at no")
+    } else if config.replication.primary.is_some() {
+        Some("replicaof: a member of a group follows the leader of the group")
+    } else if config.snapshot.starts_with("fork") {
+        Some("snapshot: an image of a member is taken by this process; choose another algorithm")
+    } else {
+        config.raft.problem()
+    };
+    problem.map_or(Ok(()), |problem| Err(ServeError::Group(problem.to_owned())))
 }
 
 /// Whether the server leaves the terminal; not if a supervisor waits for it.

@@ -164,6 +164,24 @@ impl ServerState {
         self.scripts.engine(&self.config)
     }
 
+    /// What new replies wait for: a record of the log, or a stamp of the group.
+    #[inline]
+    pub(crate) fn awaited(&self) -> Option<u64> {
+        match self.group.member() {
+            None => self.storage.journal.awaited(),
+            Some(member) => member.awaited(),
+        }
+    }
+
+    /// Up to where replies wait no more.
+    #[inline]
+    pub(crate) fn settled(&self) -> u64 {
+        match self.group.member() {
+            None => self.storage.journal.durable(),
+            Some(member) => member.settled(),
+        }
+    }
+
     /// Whether data is being loaded, at start or from a primary.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {

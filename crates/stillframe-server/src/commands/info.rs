@@ -20,7 +20,11 @@ fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let default = asked.is_empty() || asks(b"default");
     let seen = Seen::of(ctx.keyspace, ctx.server, ctx.table);
     let mut text = String::new();
-    for Section { name, is_default, figures } in &SECTIONS {
+    let is_member = ctx.server.group.member().is_some();
+    for Section { name, is_default, of_member, figures } in &SECTIONS {
+        if *of_member && !is_member {
+            continue;
+        }
         let chosen = asks(name.to_ascii_lowercase().as_bytes());
         if everything || chosen || (default && *is_default) {
             if !text.is_empty() {

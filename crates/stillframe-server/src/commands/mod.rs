@@ -28,6 +28,7 @@ mod refusals;
 mod replay;
 mod replication;
 mod scripts;
+mod stillframe;
 #[cfg(test)]
 mod table_tests;
 mod tracking;
@@ -145,6 +146,7 @@ pub(crate) fn table() -> Table {
     migrate::register(&mut table);
     debug::register(&mut table);
     scripts::register(&mut table);
+    stillframe::register(&mut table);
     functions::register(&mut table);
     table
 }
@@ -287,6 +289,9 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         ctx.server.ledger.note_expired(ctx.keyspace);
     }
     ctx.server.send_events();
+    if command.has(flags::READONLY | flags::WRITE) || command.is_exec() {
+        ctx.server.group.look();
+    }
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
     }

@@ -48,9 +48,19 @@ fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.simple("Background saving scheduled");
         return Ok(());
     }
-    persistence::begin(ctx.keyspace, ctx.server).map_err(|problem| format!("ERR {problem}"))?;
+    begin(ctx)?;
     ctx.out.simple("Background saving started");
     Ok(())
+}
+
+/// Begins an image, or has the group begin one.
+fn begin(ctx: &mut Context<'_>) -> Result<(), Refusal> {
+    if let Some(member) = ctx.server.group.member_mut() {
+        member.ask_for_image();
+        return Ok(());
+    }
+    let begun = persistence::begin(ctx.keyspace, ctx.server);
+    begun.map_err(|problem| format!("ERR {problem}").into())
 }
 
 /// `BGREWRITEAOF`: an image replaces the log so far.
@@ -60,7 +70,7 @@ fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.simple("Background append only file rewriting scheduled");
         return Ok(());
     }
-    persistence::begin(ctx.keyspace, ctx.server).map_err(|problem| format!("ERR {problem}"))?;
+    begin(ctx)?;
     ctx.out.simple("Background append only file rewriting started");
     Ok(())
 }

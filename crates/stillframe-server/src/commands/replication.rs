@@ -189,6 +189,11 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         );
     }
     let wanted = parse_integer(args[1]).ok_or(NOT_AN_INTEGER)?;
+    if let Some(member) = ctx.server.group.member() {
+        // The reply waits, as all do, until most members have what was written before.
+        ctx.out.integer(member.others_with_writes() as i64);
+        return Ok(());
+    }
     let timeout = match parse_integer(args[2]).map(u64::try_from) {
         None => return Err("ERR timeout is not an integer or out of range".into()),
         Some(Err(_)) => return Err("ERR timeout is negative".into()),
@@ -295,6 +300,11 @@ fn filter(value: &[u8]) -> Result<(), Refusal> {
 
 /// `PSYNC stream offset`, or `SYNC`: the client becomes a replica.
 fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    if ctx.server.group.member().is_some() {
+        return Err(
+            "ERR a member of a group has no replicas: STILLFRAME RAFT ADD adds members".into()
+        );
+    }
     if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
         return Ok(());
     }

@@ -76,6 +76,9 @@ pub enum ValueError {
     /// The primary's port is none.
     #[error("Invalid master port")]
     PrimaryPort,
+    /// Not a list of members.
+    #[error("argument must be ID=HOST:PORT/HOST:PORT,... (raft port first, then the clients')")]
+    Peer,
     /// A percentile is not a number.
     #[error("Invalid latency-tracking-info-percentiles parameters")]
     Percentile,

@@ -13,6 +13,7 @@ mod inert;
 mod keyspace;
 mod kinds;
 mod process;
+mod raft;
 mod replication;
 pub(crate) mod rewrite;
 #[cfg(test)]
@@ -47,6 +48,8 @@ use kinds::{Form, bytes, one_of, quoted, text, whole, word, words, yes_or_no};
 pub use process::LogFormat;
 use process::PROCESS;
 pub(crate) use process::{OomScore, ProcessSettings, Supervised};
+use raft::RAFT;
+pub(crate) use raft::{RaftSettings, peer};
 use replication::REPLICATION;
 pub(crate) use replication::ReplicationSettings;
 pub(crate) use setting::{Change, Effect, Setting};
@@ -204,6 +207,7 @@ settings! {
     log_keep: LogKeep = LogKeep { seconds: 3600, bytes: 1 << 30 };
     limits: Limits = Limits { hash_entries: 512, ..Limits::default() };
     replication: ReplicationSettings = ReplicationSettings::default();
+    raft: RaftSettings = RaftSettings::default();
     tls: TlsSettings = TlsSettings::default();
     process: ProcessSettings = ProcessSettings::default();
     /// Users, each as the words behind `user`.
@@ -250,7 +254,7 @@ static PLACED: &[Setting] = &[
 
 /// Every setting.
 pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
-    [SETTINGS, PLACED, REPLICATION, TLS, PROCESS, FIXED, INERT].into_iter().flatten()
+    [SETTINGS, PLACED, REPLICATION, RAFT, TLS, PROCESS, FIXED, INERT].into_iter().flatten()
 }
 
 /// Every setting under every name it has.

@@ -9,7 +9,8 @@ impl Config {
     pub(crate) fn of_storage(&self) -> Settings {
         Settings {
             dbfilename: self.dbfilename.clone(),
-            save: self.save.to_vec(),
+            // A member of a group takes images when the group wants them.
+            save: if self.raft.id > 0 { Vec::new() } else { self.save.to_vec() },
             stop_writes_on_bgsave_error: self.stop_writes_on_bgsave_error,
             rdbcompression: self.rdbcompression,
             saves_uses: self.maxmemory_policy.counts_uses(),

@@ -8,11 +8,13 @@
 //! - Between two leaders the last one still stands for the slots in what describes the group, as
 //!   in Redis while a primary is out of reach: clients drop those they no longer find there.
 
+mod member;
 mod slot;
 mod view;
 
-use stillframe_redis::Refusal;
+use stillframe_redis::{Effects, Refusal};
 
+pub(crate) use member::{Member, Whose};
 pub(crate) use slot::{SLOTS, slot};
 pub(crate) use view::{MemberView, View};
 
@@ -33,9 +35,52 @@ pub(crate) struct Group {
     view: Option<Box<View>>,
     /// The leader of the view, or the last one.
     last_leader: Option<u64>,
+    /// What this server does as a member; a view that a test has given has none.
+    member: Option<Box<Member>>,
 }
 
 impl Group {
+    /// This server takes part in a group from now on.
+    pub(crate) fn join(&mut self, member: Member) {
+        self.member = Some(Box::new(member));
+    }
+
+    /// What this server does as a member.
+    #[inline]
+    pub(crate) fn member(&self) -> Option<&Member> {
+        self.member.as_deref()
+    }
+
+    /// As [`member`](Self::member), to be changed.
+    #[inline]
+    pub(crate) fn member_mut(&mut self) -> Option<&mut Member> {
+        self.member.as_deref_mut()
+    }
+
+    /// Proposes the effects of a turn to the group, if there is one.
+    pub(crate) fn propose(&mut self, effects: &Effects) {
+        if let Some(member) = &mut self.member {
+            member.propose(effects);
+        }
+    }
+
+    /// A request has seen or changed data.
+    #[inline]
+    pub(crate) fn look(&mut self) {
+        if let Some(member) = &mut self.member {
+            member.look();
+        }
+    }
+
+    /// At the end of a turn: what was read is covered, as [`Reads`] says.
+    pub(crate) fn cover_reads(&mut self) {
+        match &mut self.member {
+            Some(member) if self.reads == Reads::Linearizable => member.cover_reads(),
+            Some(member) => member.leave_reads(),
+            None => {}
+        }
+    }
+
     /// Whether the server belongs to a group.
     #[inline]
     pub(crate) fn is_member(&self) -> bool {

@@ -12,6 +12,7 @@
 pub(crate) mod accept;
 mod ahead;
 pub(crate) mod cron;
+mod grouped;
 mod queue;
 pub(crate) mod requests;
 mod serve_waiters;
@@ -27,6 +28,7 @@ use stillframe_storage::{Host, Parts};
 
 use self::turn::{Sockets, Turn};
 use crate::commands::{Alone, Replay, Table};
+use crate::group::Member;
 use crate::hub::Delivery;
 use crate::metrics::Metrics;
 use crate::net::{Poller, Ready};
@@ -90,8 +92,10 @@ impl Server {
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         while !self.state.process.stops() {
             self.hear(self.timeout())?;
+            self.attend_group()?;
             self.finish_turn();
         }
+        self.leave_group();
         match persistence::end_log(&mut self.keyspace, &mut self.state) {
             Ok(()) => self.release(u64::MAX),
             Err(_) => self.fail_withheld(),
@@ -106,7 +110,8 @@ impl Server {
         if self.state.memory.evicts() {
             memory::make_room(&mut self.keyspace, &mut self.state);
         }
-        self.stalled = self.state.storage.journal.lags(self.state.clock.turn());
+        self.stalled = self.state.storage.journal.lags(self.state.clock.turn())
+            || self.state.group.member().is_some_and(Member::lags);
         if !self.stalled {
             self.at_turn().serve_share();
         }
@@ -173,7 +178,8 @@ impl Server {
     /// requests are in doubt.
     fn hand_on(&mut self) {
         persistence::attend_log(&mut self.keyspace, &mut self.state);
-        self.release(self.state.storage.journal.durable());
+        self.state.group.cover_reads();
+        self.release(self.state.settled());
         let ServerState { storage, ledger, .. } = &mut self.state;
         if storage.journal.has_failed(&mut self.keyspace, ledger) {
             self.fail_withheld();
@@ -183,16 +189,22 @@ impl Server {
     /// Ends the connections whose replies wait for a failed log: their writes will never be on the
     /// disk.
     fn fail_withheld(&mut self) {
-        let mut doubted: Vec<usize> =
-            self.sockets.withheld.drain(..).map(|(_, place)| place).collect();
         if self.state.config.appendfsync == Policy::Always {
-            doubted.extend(self.state.clients.flushing()); // the replies of this turn
+            // The replies of this turn.
+            let flushing = self.state.clients.flushing().to_vec();
+            self.sockets.withheld.extend(flushing.into_iter().map(|place| (u64::MAX, place)));
         }
         let error = self.state.storage.writes_refused().unwrap_or(LOG_ENDED.into());
+        self.refuse_withheld(error.as_bytes());
+    }
+
+    /// Ends the connections whose replies wait, with this error.
+    fn refuse_withheld(&mut self, error: &[u8]) {
+        let doubted: Vec<usize> = self.sockets.withheld.drain(..).map(|(_, place)| place).collect();
         for place in doubted {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.judge(Some(u64::MAX));
-            client.fail_withheld(error.as_bytes());
+            client.fail_withheld(error);
             self.state.clients.flush_later(place);
         }
     }

@@ -135,7 +135,7 @@ impl Turn<'_> {
 
     /// Writes the replies of this turn, once for each client.
     pub(crate) fn flush(&mut self) {
-        let awaited = self.state.storage.journal.awaited();
+        let awaited = self.state.awaited();
         let mut unfinished = Vec::new();
         for place in self.state.clients.take_flushing() {
             let Some(client) = self.state.clients.get_mut(place) else { continue };

@@ -25,6 +25,9 @@ pub enum SaveError {
     /// Records that are in the image are not durable.
     #[error("the log does not hold what is in the image: {0}")]
     Log(#[source] Box<Error>),
+    /// A member of a group takes images when the group wants them.
+    #[error("a member of a group saves by BGSAVE alone, and its log is the group's")]
+    OfAGroup,
     /// The thread that takes images reported nothing.
     #[error("the save ended without a report")]
     Silence,

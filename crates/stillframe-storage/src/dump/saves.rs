@@ -35,6 +35,8 @@ pub struct Saves {
     pub scheduled: bool,
     /// The figures of the load at start.
     pub loaded: Loaded,
+    /// Bytes of the dump that was saved or loaded last.
+    pub dump_bytes: u64,
     pub(crate) running: Option<Save>,
     /// How it ended.
     pub(crate) handback: Handback<Saved, (Workspace, Stage)>,
@@ -124,6 +126,7 @@ impl Saves {
             count: 0,
             scheduled: false,
             loaded: Loaded::default(),
+            dump_bytes: 0,
             running: None,
             handback: Handback::new(Arc::clone(&wake)),
             workspace: Some((Workspace::new(), stage())),

@@ -171,6 +171,7 @@ impl Storage {
             Ok(_) => {
                 saves.last_success_s = unix_millis() / 1000;
                 saves.count += 1;
+                saves.dump_bytes = running.bytes_done();
                 saves.due = None;
                 ledger.dirty = ledger.dirty.saturating_sub(running.dirty);
                 self.journal.published(&running.covered, running.bytes_done());

@@ -35,6 +35,7 @@ fn load_slices<H: Host>(host: &mut H, spares_expired: bool) -> Result<bool, H::E
         host.note_slice(load.stream_point(), load.take_expired());
         let Parts { storage, .. } = host.parts();
         if is_whole {
+            storage.saves.dump_bytes = load.bytes();
             storage.saves.loaded = load.finish()?;
             return Ok(true);
         }

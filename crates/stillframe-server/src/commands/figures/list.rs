@@ -16,14 +16,21 @@ pub(in crate::commands) struct Section {
     pub(in crate::commands) name: &'static str,
     /// Whether INFO shows it unasked.
     pub(in crate::commands) is_default: bool,
+    /// Only a member of a group has it.
+    pub(in crate::commands) of_member: bool,
     pub(in crate::commands) figures: &'static [Figure],
 }
 
 const fn section(name: &'static str, figures: &'static [Figure]) -> Section {
-    Section { name, is_default: true, figures }
+    Section { name, is_default: true, of_member: false, figures }
 }
 
 impl Section {
+    /// INFO of a member of a group shows it.
+    const fn of_member(self) -> Self {
+        Self { of_member: true, ..self }
+    }
+
     /// INFO shows it when it is asked for.
     const fn on_request(self) -> Self {
         Self { is_default: false, ..self }
@@ -31,7 +38,7 @@ impl Section {
 }
 
 /// The sections in INFO's order.
-pub(in crate::commands) static SECTIONS: [Section; 13] = [
+pub(in crate::commands) static SECTIONS: [Section; 14] = [
     section("Server", SERVER),
     section("Clients", CLIENTS),
     section("Memory", MEMORY),
@@ -44,6 +51,7 @@ pub(in crate::commands) static SECTIONS: [Section; 13] = [
     section("Errorstats", &[rows(&ERRORS)]),
     section("Latencystats", &[rows(&LATENCIES)]).on_request(),
     section("Cluster", CLUSTER),
+    section("Raft", RAFT).of_member(),
     section("Keyspace", &[rows(&DATABASES)]),
 ];
 
@@ -411,6 +419,39 @@ static CPU: &[Figure] = &[
 ];
 
 static CLUSTER: &[Figure] = &[always!("cluster_enabled", |s| u8::from(s.server.group.is_member()))];
+
+static RAFT: &[Figure] = &[
+    figure("raft_id", |s| s.member(|it| it.view().id.into())),
+    figure("raft_role", |s| s.member(|it| it.view().role.into())),
+    figure("raft_term", |s| s.member(|it| it.view().term.into()))
+        .gauge("stillframe_raft_term", "The term of the group."),
+    figure("raft_leader", |s| s.member(|it| it.view().leader.unwrap_or(0).into()))
+        .gauge("stillframe_raft_leader", "The member that leads, 0 if none is known."),
+    figure("raft_serves", |s| s.member(|it| u64::from(it.serves()).into()))
+        .gauge("stillframe_raft_serves", "Whether this member leads and serves clients."),
+    figure("raft_members", |s| s.member(|it| (it.view().members.len() as u64).into()))
+        .gauge("stillframe_raft_members", "Members of the group."),
+    figure("raft_last_index", |s| s.member(|it| it.view().last.into())),
+    figure("raft_applied_index", |s| s.member(|it| it.view().applied.into()))
+        .gauge("stillframe_raft_applied_index", "The last log entry that is applied."),
+    figure("raft_lag", |s| s.member(|it| it.view().last.saturating_sub(it.view().applied).into()))
+        .gauge("stillframe_raft_lag_entries", "Log entries that are not applied yet."),
+    figure("raft_elections", |s| s.member(|it| it.view().elections.into()))
+        .counter("stillframe_raft_elections_total", "Times that this member stood for election."),
+    figure("raft_snapshots", |s| s.member(|it| it.counts().images.into()))
+        .counter("stillframe_raft_snapshots_total", "Images that were begun for the group."),
+    figure("raft_snapshot_index", |s| s.member(|it| it.view().image.into())),
+    figure("raft_proposed", |s| s.member(|it| it.counts().proposed.into()))
+        .counter("stillframe_raft_proposed_total", "Batches of effects that were proposed."),
+    figure("raft_applied", |s| s.member(|it| it.counts().applied.into()))
+        .counter("stillframe_raft_applied_total", "Batches of other members that were applied."),
+    figure("raft_confirmed", |s| s.member(|it| it.counts().confirmed.into()))
+        .counter("stillframe_raft_confirmed_total", "Questions whether this member still leads."),
+    figure("raft_reloads", |s| s.member(|it| it.counts().reloads.into())).counter(
+        "stillframe_raft_reloads_total",
+        "Times that lost proposals made memory load anew.",
+    ),
+];
 
 static REPLICATION: &[Figure] = &[
     always!("role", |s| if s.server.follows() { "slave" } else { "master" }),

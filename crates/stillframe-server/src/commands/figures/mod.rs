@@ -20,7 +20,7 @@ use super::Table;
 pub(super) use list::{SECTIONS, Section};
 use rows::Rows;
 
-use crate::group::MemberView;
+use crate::group::{Member, MemberView};
 use crate::memory::{counted_bytes, used_bytes};
 use crate::process;
 use crate::replication::Following;
@@ -106,6 +106,11 @@ impl<'a> Seen<'a> {
 
     fn following(&self, figure: fn(&Self, &Following) -> Value) -> Option<Value> {
         self.server.replication.following().map(|it| figure(self, it))
+    }
+
+    /// A figure of this server as a member of a group.
+    fn member(&self, figure: fn(&Member) -> Value) -> Option<Value> {
+        self.server.group.member().map(figure)
     }
 
     /// A figure of the leader that this member of a group follows.

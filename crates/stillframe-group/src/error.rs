@@ -1,0 +1,60 @@
+//! Why a member cannot start.
+
+use std::path::PathBuf;
+
+/// Why a member cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file of the directory.
+    #[error(transparent)]
+    Files(#[from] stillframe_durability::Error),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] stillframe_openraft::Error),
+    /// The network.
+    #[error(transparent)]
+    Network(#[from] stillframe_raft_net::Error),
+    /// Certificates.
+    #[error(transparent)]
+    Tls(#[from] stillframe_raft_net::TlsError),
+    /// The directory has data of a server that was no member.
+    #[error(
+        "{} holds data of a server that belongs to no group: start the member in an empty directory",
+        directory.display()
+    )]
+    NotOfAMember {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The file that says whose the directory is.
+    #[error("{}: {what}", path.display())]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The directory belongs to another member.
+    #[error("{} is the directory of {found}, and not of {wanted}", directory.display())]
+    OfAnother {
+        /// The directory.
+        directory: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Who was started.
+        wanted: String,
+    },
+    /// The dump has no label, or one that makes no sense.
+    #[error("the dump file is no image of a member of a group: {what}")]
+    Label {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A setting makes no sense.
+    #[error("{0}")]
+    Setting(String),
+    /// Threads could not be started.
+    #[error("cannot start the threads of the group: {0}")]
+    Threads(std::io::Error),
+}

@@ -1,0 +1,23 @@
+//! A member of a group of servers that agree by raft: [`start`] for the server's
+//! [`Consensus`](stillframe_server::consensus::Consensus), on openraft.
+//!
+//! - Threads of their own run openraft, its log and the network; the server's loop stays the one
+//!   writer of the data. They speak by [`Event`](stillframe_server::consensus::Event)s and commands.
+//! - The log holds effects, batch by batch. An image is the server's dump file, with the label behind
+//!   its last entry: id and membership of the last log entry that is in it.
+//! - A member's directory has a file `raft-member`, which says whose it is, the log in `raft-log`, and
+//!   the dump. `docs/formats/raft.md` has the bytes.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::result_large_err, reason = "openraft's errors are as large as they are")]
+
+mod error;
+mod identity;
+mod machine;
+mod node;
+mod received;
+mod types;
+
+pub use error::Error;
+pub use node::start;
+pub use types::{Types, Wire};

@@ -1,0 +1,396 @@
+//! The state machine: hands committed entries to the loop, and images of the loop to openraft.
+//!
+//! - openraft calls it from one task, one call after the other, so the loop gets events in the order
+//!   of the log.
+//! - An image begins with batches in memory that are not applied yet. Its label is that of the last of
+//!   them: known when that one comes to be applied, never if it is lost.
+//! - A dump that came from another member is checked while it is a file beside the own one; one rename
+//!   makes it the state.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use openraft::storage::{RaftStateMachine, Snapshot};
+use openraft::{
+    AnyError, Entry, LogId, RaftLogReader, RaftSnapshotBuilder, SnapshotMeta, StorageError,
+    StorageIOError, StoredMembership,
+};
+use stillframe_durability::disk::{Directory, Input};
+use stillframe_openraft::{File, Image, Incoming, LogStore, SnapshotData};
+use stillframe_raft_net::Member;
+use stillframe_server::consensus::{Applied, Event, Reign};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+use crate::node::Events;
+use crate::received;
+use crate::types::{Label, Types, entry_of, reign_of};
+
+/// Entries that are applied at once when memory is loaded anew.
+const ENTRIES_AT_ONCE: u64 = 256;
+/// Name of the dump within a snapshot.
+const DUMP: &str = "dump.rdb";
+
+/// See the head of this file.
+pub(crate) struct Machine {
+    events: Events,
+    log: LogStore<Types>,
+    files: Arc<Directory>,
+    /// The name of the dump.
+    dump: String,
+    /// What is applied.
+    label: Label,
+    /// Who waits for the label of an image.
+    waiting: Option<Waiting>,
+    newest: Arc<Newest>,
+    /// The number of the last snapshot that came in.
+    incoming: u64,
+}
+
+struct Waiting {
+    last: (Reign, u64),
+    label: mpsc::Sender<Vec<u8>>,
+    /// For the snapshot.
+    known: oneshot::Sender<Label>,
+}
+
+/// The newest image.
+#[derive(Default)]
+pub(crate) struct Newest(Mutex<Option<Kept>>);
+
+/// An image, open: it stays readable when another takes its name.
+#[derive(Clone)]
+struct Kept {
+    label: Label,
+    id: String,
+    input: Input,
+    bytes: u64,
+}
+
+impl Newest {
+    fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
+        // Taken though poisoned: it is replaced as a whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the dump that has its name now.
+    fn keep(&self, files: &Directory, dump: &str, label: Label) -> Result<(), String> {
+        let (input, bytes) = files.open_file(dump).map_err(|error| error.to_string())?;
+        let began = std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos());
+        let id = format!("{}-{began}", label.index());
+        *self.lock() = Some(Kept { label, id, input, bytes });
+        Ok(())
+    }
+
+    /// The index of the last entry in it; 0 without one.
+    pub(crate) fn index(&self) -> u64 {
+        self.lock().as_ref().map_or(0, |kept| kept.label.index())
+    }
+
+    fn snapshot(&self) -> Result<Option<Snapshot<Types>>, String> {
+        let Some(Kept { label, id, input, bytes }) = self.lock().clone() else { return Ok(None) };
+        let files = vec![File { name: DUMP.into(), bytes, input }];
+        let image = Image { number: label.index(), id: id.clone(), files };
+        let data = SnapshotData::of(image).map_err(|error| error.to_string())?;
+        let meta = SnapshotMeta {
+            last_log_id: label.applied,
+            last_membership: label.membership,
+            snapshot_id: id,
+        };
+        Ok(Some(Snapshot { meta, snapshot: Box::new(data) }))
+    }
+}
+
+impl Machine {
+    /// With the data of the dump, whose label it is; `None`: with no data.
+    pub(crate) fn new(
+        events: Events,
+        log: LogStore<Types>,
+        (files, dump): (Arc<Directory>, String),
+        label: Option<Label>,
+    ) -> Result<Self, String> {
+        let newest = Arc::new(Newest::default());
+        if let Some(label) = &label {
+            newest.keep(&files, &dump, label.clone())?;
+        }
+        let label = label.unwrap_or_default();
+        Ok(Self { events, log, files, dump, label, waiting: None, newest, incoming: 0 })
+    }
+
+    /// The newest image, for figures.
+    pub(crate) fn newest(&self) -> Arc<Newest> {
+        Arc::clone(&self.newest)
+    }
+
+    /// Hands entries to the loop; what was proposed in a reign that is over makes it load anew.
+    async fn hand_on(&mut self, mut entries: Vec<Entry<Types>>) -> Result<(), String> {
+        loop {
+            let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
+            let listed = entries.into_iter().map(entry_of).collect();
+            let applied = self.events.ask(|reply| Event::Apply(listed, reply)).await?;
+            let (done, rest) = match applied {
+                Applied::All => (heads.len(), Vec::new()),
+                Applied::Diverged(rest) => (heads.len().saturating_sub(rest.len()), rest),
+                Applied::Refused(why) => return Err(why),
+            };
+            heads.iter().take(done).for_each(|entry| self.pass(entry));
+            if rest.is_empty() {
+                return Ok(());
+            }
+            self.load_anew().await?;
+            let from = self.label.index() + 1;
+            entries = self.read(from, from + rest.len() as u64).await?;
+        }
+    }
+
+    /// An entry is applied.
+    fn pass(&mut self, entry: &Entry<Types>) {
+        self.label.pass(entry);
+        let stamp = match &entry.payload {
+            openraft::EntryPayload::Normal(wire) => wire.stamp(),
+            _ => return,
+        };
+        let id = (reign_of(&entry.log_id.leader_id), stamp);
+        if let Some(waiting) = self.waiting.take_if(|waiting| waiting.last == id) {
+            self.name(waiting.label, waiting.known);
+        }
+    }
+
+    /// An image has all that is applied now.
+    fn name(&self, label: mpsc::Sender<Vec<u8>>, known: oneshot::Sender<Label>) {
+        match self.label.encode() {
+            // If nobody waits any more, the image has failed.
+            Ok(text) => {
+                let _ = (label.send(text), known.send(self.label.clone()));
+            }
+            Err(error) => tracing::error!("an image cannot be labelled: {error}"),
+        }
+    }
+
+    /// Memory has what was lost: loads the dump, and applies what was applied behind it.
+    async fn load_anew(&mut self) -> Result<(), String> {
+        tracing::warn!(
+            "what this member proposed last was lost with its reign: loading its newest image anew"
+        );
+        self.waiting = None; // an image with such effects counts for nobody
+        let to = self.label.index();
+        let loaded = self.events.ask(|done| Event::Reload { install: None, done }).await??;
+        self.label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
+        while self.label.index() < to {
+            let from = self.label.index() + 1;
+            let entries = self.read(from, (from + ENTRIES_AT_ONCE).min(to + 1)).await?;
+            let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
+            let listed = entries.into_iter().map(entry_of).collect();
+            match self.events.ask(|reply| Event::Apply(listed, reply)).await? {
+                Applied::All => heads.iter().for_each(|entry| self.label.pass(entry)),
+                other => return Err(format!("loaded anew, entry {from} and on: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries of the log, from one index up to another, which is not read.
+    async fn read(&mut self, from: u64, to: u64) -> Result<Vec<Entry<Types>>, String> {
+        let read = self.log.try_get_log_entries(from..to).await;
+        let entries = read.map_err(|error| error.to_string())?;
+        let follow = entries.iter().zip(from..).all(|(entry, index)| entry.log_id.index == index);
+        if entries.len() as u64 != to - from || !follow {
+            return Err(format!("the log lacks some of the entries {from} to {}", to - 1));
+        }
+        Ok(entries)
+    }
+
+    /// Begins an image; what it holds is known soon.
+    async fn begin(&mut self) -> Result<Begun, String> {
+        let ((label, named), (known, labelled)) = (mpsc::channel(), oneshot::channel());
+        let (done, ended) = oneshot::channel();
+        let label_of = Box::new(move || named.recv().ok());
+        let done = Box::new(move |outcome| {
+            let _ = done.send(outcome);
+        });
+        let begun =
+            self.events.ask(|begun| Event::Image { label: label_of, begun, done }).await??;
+        match begun {
+            None => self.name(label, known),
+            Some(last) => self.waiting = Some(Waiting { last, label, known }),
+        }
+        Ok(Begun { labelled, ended })
+    }
+
+    /// Makes what has come in the state.
+    async fn install(
+        &mut self,
+        meta: &SnapshotMeta<u64, Member>,
+        data: Box<SnapshotData>,
+    ) -> Result<(), String> {
+        let said = Label { applied: meta.last_log_id, membership: meta.last_membership.clone() };
+        let id = meta.snapshot_id.clone();
+        let files = Arc::clone(&self.files);
+        let copy = self.next_incoming();
+        let checked = spawn_blocking(move || -> Result<String, String> {
+            let received = data.received(copy, |incoming| {
+                let (name, location) = incoming.make_durable()?;
+                incoming.keep();
+                Ok((incoming.name(), name, location))
+            });
+            let (incoming, name, location) = received.map_err(|error| error.to_string())?;
+            let place = Directory::existing(location).map_err(|error| error.to_string())?;
+            let found = received::check(&place, DUMP)?;
+            if name != id || found != said {
+                return Err(format!(
+                    "the snapshot {id} of {said:?} holds the files of {name}, which are {found:?}"
+                ));
+            }
+            Ok(incoming)
+        });
+        let incoming = checked.await.map_err(|error| error.to_string())??;
+        let from = format!("{incoming}/{DUMP}");
+        let (place, dump) = (Arc::clone(&files), self.dump.clone());
+        let install = Box::new(move || {
+            let renamed = place.rename(&from, &dump).and_then(|()| place.sync());
+            renamed.map_err(|error| error.to_string())
+        });
+        self.waiting = None;
+        let reload = |done| Event::Reload { install: Some(install), done };
+        let loaded = self.events.ask(reload).await??;
+        self.label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
+        let said = Label { applied: meta.last_log_id, membership: meta.last_membership.clone() };
+        if self.label != said {
+            return Err(format!("{:?} was loaded in place of {said:?}", self.label));
+        }
+        self.newest.keep(&files, &self.dump, self.label.clone())?;
+        // If that fails, the next start does it.
+        let _ = files.remove_all_below(&incoming);
+        Ok(())
+    }
+
+    fn next_incoming(
+        &mut self,
+    ) -> impl FnOnce() -> Result<Incoming, stillframe_openraft::Error> + Send + use<> {
+        self.incoming += 1;
+        let (files, number) = (Arc::clone(&self.files), self.incoming);
+        move || Incoming::create(files, number, |name| name == DUMP)
+    }
+}
+
+/// Removes what is left of snapshots that came in.
+pub(crate) fn remove_incoming(files: &Directory) -> Result<(), stillframe_durability::Error> {
+    for name in files.names()? {
+        let number = name.strip_prefix("state-").and_then(|number| number.parse::<u64>().ok());
+        if number.is_some() {
+            files.remove_all_below(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The entry for the label, without its bytes.
+fn without_units(entry: &Entry<Types>) -> Entry<Types> {
+    let payload = match &entry.payload {
+        openraft::EntryPayload::Normal(wire) => {
+            openraft::EntryPayload::Normal(wire.without_units())
+        }
+        other => other.clone(),
+    };
+    Entry { log_id: entry.log_id, payload }
+}
+
+fn failed(what: String) -> StorageError<u64> {
+    StorageIOError::write_state_machine(AnyError::error(what)).into()
+}
+
+impl RaftStateMachine<Types> for Machine {
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(
+        &mut self,
+    ) -> Result<(Option<LogId<u64>>, StoredMembership<u64, Member>), StorageError<u64>> {
+        Ok((self.label.applied, self.label.membership.clone()))
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<()>, StorageError<u64>>
+    where
+        I: IntoIterator<Item = Entry<Types>> + openraft::OptionalSend,
+        I::IntoIter: openraft::OptionalSend,
+    {
+        let entries: Vec<Entry<Types>> = entries.into_iter().collect();
+        let replies = vec![(); entries.len()];
+        self.hand_on(entries).await.map_err(failed)?;
+        Ok(replies)
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        let begun = self.begin().await;
+        let (files, dump) = (Arc::clone(&self.files), self.dump.clone());
+        Builder { begun: Some(begun), newest: self.newest(), files, dump }
+    }
+
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotData>, StorageError<u64>> {
+        let create = self.next_incoming();
+        let incoming = spawn_blocking(create).await.map_err(|error| failed(error.to_string()))?;
+        let incoming = incoming.map_err(|error| failed(error.to_string()))?;
+        Ok(Box::new(SnapshotData::receiving(incoming)))
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta<u64, Member>,
+        snapshot: Box<SnapshotData>,
+    ) -> Result<(), StorageError<u64>> {
+        self.install(meta, snapshot).await.map_err(failed)
+    }
+
+    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, StorageError<u64>> {
+        self.newest.snapshot().map_err(failed)
+    }
+}
+
+/// An image under way.
+struct Begun {
+    labelled: oneshot::Receiver<Label>,
+    ended: oneshot::Receiver<Result<(), String>>,
+}
+
+impl Begun {
+    /// Waits until it is the dump; returns its label.
+    async fn wait(self) -> Result<Label, String> {
+        self.ended.await.unwrap_or_else(|_| Err("the server has ended".into()))?;
+        self.labelled.await.map_err(|_| "it has no label".into())
+    }
+}
+
+/// Waits for an image that has begun.
+pub(crate) struct Builder {
+    begun: Option<Result<Begun, String>>,
+    newest: Arc<Newest>,
+    files: Arc<Directory>,
+    dump: String,
+}
+
+impl RaftSnapshotBuilder<Types> for Builder {
+    /// Returns the image that began with this builder when it is durable. If it fails, as on a full
+    /// disk, returns the one before, and openraft asks again later: the member goes on.
+    async fn build_snapshot(&mut self) -> Result<Snapshot<Types>, StorageError<u64>> {
+        let outcome = match self.begun.take() {
+            Some(Ok(begun)) => begun.wait().await,
+            Some(Err(why)) => Err(why),
+            None => Err("it was built before".into()),
+        };
+        match outcome {
+            Ok(label) => {
+                self.newest.keep(&self.files, &self.dump, label).map_err(failed)?;
+            }
+            Err(why) => tracing::error!("no image could be taken: {why}"),
+        }
+        match self.newest.snapshot().map_err(failed)? {
+            Some(newest) => Ok(newest),
+            None => none_yet().map_err(failed),
+        }
+    }
+}
+
+/// The snapshot of a state with nothing in it, which openraft takes no notice of.
+fn none_yet() -> Result<Snapshot<Types>, String> {
+    let image = Image { number: 0, id: "none".into(), files: Vec::new() };
+    let data = SnapshotData::of(image).map_err(|error| error.to_string())?;
+    Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: Box::new(data) })
+}

@@ -1,0 +1,457 @@
+//! The threads of a member: openraft, its log and network, and the channels to the loop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use openraft::error::RaftError;
+use openraft::{ChangeMembers, Config, Raft, ServerState, SnapshotPolicy};
+use serde::{Deserialize, Serialize};
+use stillframe_durability::{Application, LogOptions};
+use stillframe_openraft::LogStore;
+use stillframe_raft_net::{
+    Limits, Listener, Member, Network, Serving, Settings as NetSettings, Tls, TlsFiles,
+};
+use stillframe_server::consensus::{
+    Batch, Begin, Change, Consensus, Event, MemberView, Peer, Reply, Settings, View,
+};
+use stillframe_storage::wake::Wake;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc as channel, oneshot, watch};
+
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::machine::{Machine, Newest, remove_incoming};
+use crate::types::{Label, Types, Wire};
+
+/// The directory of the log.
+const LOG: &str = "raft-log";
+/// Threads of the runtime.
+const THREADS: usize = 2;
+/// How often figures are looked at that change all the time.
+const FIGURES: Duration = Duration::from_millis(100);
+/// Heartbeats in an election timeout.
+const HEARTBEATS: u64 = 5;
+/// Most bytes of a message: what one request of a client changes goes at once, and a value may have
+/// 512 MB.
+const FRAME_BYTES_MAX: u32 = 1 << 30;
+/// Most bytes of large messages that are held at once.
+const MEMORY_BYTES_MAX: usize = 1 << 30;
+/// Time for a question to another member.
+const QUESTION: Duration = Duration::from_secs(2);
+
+/// The way to the loop.
+#[derive(Clone)]
+pub(crate) struct Events {
+    sender: mpsc::Sender<Event>,
+    wake: Wake,
+}
+
+impl Events {
+    /// Sends an event. A loop that has ended hears nothing.
+    pub(crate) fn send(&self, event: Event) {
+        if self.sender.send(event).is_ok() {
+            (self.wake)();
+        }
+    }
+
+    /// Sends an event, and waits for its reply.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        event: impl FnOnce(Reply<T>) -> Event,
+    ) -> Result<T, String> {
+        let (sender, reply) = oneshot::channel();
+        self.send(event(Box::new(move |answer| {
+            let _ = sender.send(answer);
+        })));
+        reply.await.map_err(|_| "the server has ended".to_owned())
+    }
+}
+
+/// What the loop asks for.
+enum Command {
+    Propose(Batch),
+    TakeImage,
+    Change(Change, Reply<Result<(), String>>),
+}
+
+/// What members ask of each other beside raft.
+#[derive(Debug, Serialize, Deserialize)]
+enum Question {
+    /// Stand for election.
+    Elect,
+}
+
+/// A member that runs.
+struct Node {
+    events: mpsc::Receiver<Event>,
+    commands: channel::UnboundedSender<Command>,
+    confirm: watch::Sender<u64>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts a member: opens its log and its port, and begins to take part in the group.
+///
+/// # Errors
+/// [`Error`]; nothing has changed.
+pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
+    let Begin { settings, files, dump, label, wake } = begin;
+    let label = match label {
+        Some(text) => Some(Label::decode(&text).map_err(|what| Error::Label { what })?),
+        None => None,
+    };
+    let identity = Identity { group: settings.group.clone(), id: settings.id };
+    let has_data = label.is_none() && files.holds(&dump)?;
+    let is_ours = identity.owns(&files, has_data)?;
+    if label.is_none() && has_data {
+        return Err(Error::Label { what: "it has none".into() });
+    }
+    remove_incoming(&files)?;
+    if !files.holds(LOG)? {
+        files.create_below(LOG)?;
+        files.sync()?;
+    }
+    let log =
+        LogStore::open(files.below(LOG)?, !is_ours, &Application::server(), LogOptions::default())?;
+    if !is_ours {
+        identity.claim(&files)?;
+    }
+    let network = net_settings(&settings)?;
+    let config = config(&settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("raft")
+        .enable_all()
+        .build()
+        .map_err(Error::Threads)?;
+    let listener = runtime.block_on(Listener::bind(&settings.listen, network.clone()))?;
+    let (sender, events) = mpsc::channel();
+    let to_loop = Events { sender, wake };
+    let machine = Machine::new(to_loop.clone(), log.clone(), (files, dump), label);
+    let machine = machine.map_err(|what| Error::Label { what })?;
+    let (commands, asked) = channel::unbounded_channel();
+    let (confirm, confirmed) = watch::channel(0);
+    let (stop, stopped) = oneshot::channel();
+    let network = Network::new(network)?;
+    let parts = Parts { settings, config, log, machine, network, listener, events: to_loop };
+    let thread = std::thread::Builder::new().name("raft-main".into()).spawn(move || {
+        let asked = Asked { commands: asked, confirm: confirmed, stop: stopped };
+        run(runtime, parts, asked);
+    });
+    let thread = thread.map_err(Error::Threads)?;
+    Ok(Box::new(Node { events, commands, confirm, stop: Some(stop), thread: Some(thread) }))
+}
+
+impl Consensus for Node {
+    fn propose(&mut self, batch: Batch) {
+        // Nobody there: the member has failed, which the loop hears by an event.
+        let _ = self.commands.send(Command::Propose(batch));
+    }
+
+    fn confirm(&mut self, stamp: u64) {
+        let _ = self.confirm.send(stamp);
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    fn take_image(&mut self) {
+        let _ = self.commands.send(Command::TakeImage);
+    }
+
+    fn change(&mut self, change: Change, answer: Reply<Result<(), String>>) {
+        if let Err(unsent) = self.commands.send(Command::Change(change, answer))
+            && let Command::Change(_, answer) = unsent.0
+        {
+            answer(Err("this member takes no part any more".into()));
+        }
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        // What waits for a reply of the loop gets none.
+        while self.events.try_recv().is_ok() {}
+        let (_, nothing) = mpsc::channel();
+        self.events = nothing;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the group has panicked");
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What a member is made of.
+struct Parts {
+    settings: Settings,
+    config: Arc<Config>,
+    log: LogStore<Types>,
+    machine: Machine,
+    network: Network,
+    listener: Listener,
+    events: Events,
+}
+
+/// What comes from the loop.
+struct Asked {
+    commands: channel::UnboundedReceiver<Command>,
+    confirm: watch::Receiver<u64>,
+    stop: oneshot::Receiver<()>,
+}
+
+fn net_settings(settings: &Settings) -> Result<NetSettings, Error> {
+    let mut limits = Limits::default();
+    (limits.frame_bytes_max, limits.memory_bytes_max) = (FRAME_BYTES_MAX, MEMORY_BYTES_MAX);
+    let network = NetSettings::new(settings.id, settings.group.clone()).limits(limits);
+    let Some([cert, key, ca]) = &settings.tls else { return Ok(network) };
+    let [cert, key, ca] = [cert, key, ca].map(PathBuf::from);
+    Ok(network.tls(Tls::load(TlsFiles { cert, key, ca })?))
+}
+
+fn config(settings: &Settings) -> Result<Arc<Config>, Error> {
+    let timeout = settings.election_timeout_ms;
+    let config = Config {
+        cluster_name: settings.group.clone(),
+        heartbeat_interval: (timeout / HEARTBEATS).max(1),
+        election_timeout_min: timeout,
+        election_timeout_max: timeout + timeout / 2,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(settings.entries_per_image),
+        max_in_snapshot_log_to_keep: settings.entries_kept,
+        // The answer to the last chunk comes when the data is loaded.
+        install_snapshot_timeout: timeout.max(60_000),
+        ..Config::default()
+    };
+    config.validate().map(Arc::new).map_err(|error| Error::Setting(error.to_string()))
+}
+
+/// Runs a member until it is stopped.
+fn run(runtime: Runtime, parts: Parts, asked: Asked) {
+    let events = parts.events.clone();
+    let ended = runtime.block_on(take_part(parts, asked));
+    if let Err(why) = ended {
+        events.send(Event::Failed(why));
+    }
+    runtime.shutdown_timeout(Duration::from_secs(5));
+}
+
+async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
+    let Parts { settings, config, log, machine, network, listener, events } = parts;
+    let Asked { commands, confirm, mut stop } = asked;
+    let newest = machine.newest();
+    let made = Raft::new(settings.id, config, network.clone(), log, machine);
+    let raft = tokio::select! {
+        // It applies what it knows to be committed, for which it needs the loop.
+        raft = made => raft.map_err(|error| error.to_string())?,
+        _ = &mut stop => return Ok(()),
+    };
+    let serving = serve(listener, &raft);
+    if !settings.joins {
+        initialize(&raft, &settings.peers).await?;
+    }
+    let node = Running { id: settings.id, raft: raft.clone(), network, events, newest };
+    let tasks = [
+        tokio::spawn(node.clone().carry_out(commands)),
+        tokio::spawn(node.clone().confirm(confirm)),
+        tokio::spawn(node.watch(settings.election_timeout_ms)),
+    ];
+    let _ = stop.await; // a loop that has gone says nothing
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    serving.stop().await;
+    raft.shutdown().await.map_err(|error| error.to_string())
+}
+
+/// Answers the other members.
+fn serve(listener: Listener, raft: &Raft<Types>) -> Serving {
+    let theirs = raft.clone();
+    listener.serve(raft.clone(), move |_, question| {
+        let raft = theirs.clone();
+        async move {
+            match postcard::from_bytes(&question) {
+                Ok(Question::Elect) => {
+                    let elected = raft.trigger().elect().await;
+                    elected.map(|()| Vec::new()).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        }
+    })
+}
+
+/// Every member of a new group names the same members, once.
+async fn initialize(raft: &Raft<Types>, peers: &[Peer]) -> Result<(), String> {
+    if raft.is_initialized().await.map_err(|error| error.to_string())? {
+        return Ok(());
+    }
+    let members: BTreeMap<u64, Member> = peers.iter().map(|it| (it.id, member(it))).collect();
+    match raft.initialize(members).await {
+        // Another was quicker.
+        Ok(()) | Err(RaftError::APIError(openraft::error::InitializeError::NotAllowed(_))) => {
+            Ok(())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn member(peer: &Peer) -> Member {
+    Member { raft: peer.raft.clone(), client: peer.client.clone() }
+}
+
+/// What the tasks of a member share.
+#[derive(Clone)]
+struct Running {
+    id: u64,
+    raft: Raft<Types>,
+    network: Network,
+    events: Events,
+    newest: Arc<Newest>,
+}
+
+impl Running {
+    /// Does what the loop asks for. Batches are proposed one after the other.
+    async fn carry_out(self, mut commands: channel::UnboundedReceiver<Command>) {
+        while let Some(command) = commands.recv().await {
+            match command {
+                Command::Propose(batch) => {
+                    // Who does not lead proposes in vain, which the entries that follow show.
+                    if let Err(error) = self.raft.client_write_ff(Wire::from(batch)).await {
+                        return self.events.send(Event::Failed(error.to_string()));
+                    }
+                }
+                Command::TakeImage => {
+                    if let Err(error) = self.raft.trigger().snapshot().await {
+                        return self.events.send(Event::Failed(error.to_string()));
+                    }
+                }
+                Command::Change(change, answer) => {
+                    let node = self.clone();
+                    tokio::spawn(async move { answer(node.change(change).await) });
+                }
+            }
+        }
+    }
+
+    /// Asks the group whether this member leads: one question for all stamps that came meanwhile.
+    async fn confirm(self, mut stamps: watch::Receiver<u64>) {
+        while stamps.changed().await.is_ok() {
+            let stamp = *stamps.borrow_and_update();
+            let leads = self.raft.get_read_log_id().await.is_ok();
+            self.events.send(Event::Confirmed { stamp, leads });
+        }
+    }
+
+    async fn change(&self, change: Change) -> Result<(), String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        match change {
+            Change::Add(peer) => {
+                let added = self.raft.add_learner(peer.id, member(&peer), true).await;
+                added.map_err(|error| text(&error))?;
+                let voters = ChangeMembers::AddVoterIds(BTreeSet::from([peer.id]));
+                let changed = self.raft.change_membership(voters, false).await;
+                changed.map(drop).map_err(|error| text(&error))
+            }
+            Change::Remove(id) => {
+                let voters = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
+                let changed = self.raft.change_membership(voters, false).await;
+                changed.map(drop).map_err(|error| text(&error))
+            }
+            Change::Transfer(id) => self.transfer(id).await,
+        }
+    }
+
+    /// Falls silent until another member may be elected, and has it stand.
+    async fn transfer(&self, id: u64) -> Result<(), String> {
+        let (target, timeout) = {
+            let metrics = self.raft.metrics().borrow().clone();
+            let target = metrics.membership_config.membership().get_node(&id).cloned();
+            (target.ok_or("there is no such member")?, self.raft.config().election_timeout_max)
+        };
+        if id == self.id {
+            return Err("it leads already".into());
+        }
+        let question =
+            postcard::to_allocvec(&Question::Elect).map_err(|error| error.to_string())?;
+        self.raft.runtime_config().heartbeat(false);
+        let outcome = async {
+            // A leader that is heard of bars others from being elected for so long.
+            tokio::time::sleep(Duration::from_millis(timeout)).await;
+            let asked = self.network.forward(id, &target, &question, QUESTION).await;
+            asked.map_err(|error| error.to_string())?;
+            let leads =
+                |metrics: &openraft::RaftMetrics<u64, Member>| metrics.current_leader == Some(id);
+            let waited = self.raft.wait(Some(QUESTION)).metrics(leads, "another leader").await;
+            waited.map(drop).map_err(|_| "it was not elected in time".to_owned())
+        };
+        let outcome = outcome.await;
+        self.raft.runtime_config().heartbeat(true);
+        outcome
+    }
+
+    /// Tells the loop what has changed in the group.
+    async fn watch(self, timeout_ms: u64) {
+        let mut metrics = self.raft.metrics();
+        let mut changes = self.raft.server_metrics();
+        let (mut last, mut elections, mut voted) = (View::default(), 0, None);
+        loop {
+            let now = metrics.borrow_and_update().clone();
+            if let Err(error) = &now.running_state {
+                return self.events.send(Event::Failed(error.to_string()));
+            }
+            if now.vote.leader_id.node_id == self.id && voted != Some(now.vote.leader_id) {
+                elections += 1;
+                voted = Some(now.vote.leader_id);
+            }
+            let view = View { elections, ..self.view(&now, timeout_ms) };
+            if view != last {
+                last = view.clone();
+                self.events.send(Event::View(view));
+            }
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(FIGURES) => {}
+            }
+        }
+    }
+
+    fn view(&self, now: &openraft::RaftMetrics<u64, Member>, timeout_ms: u64) -> View {
+        let membership = now.membership_config.membership();
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        let matched = |id: &u64| {
+            let matched = now.replication.as_ref()?.get(id)?.as_ref()?;
+            Some(matched.index)
+        };
+        let member = |(id, member): (&u64, &Member)| MemberView {
+            peer: Peer { id: *id, raft: member.raft.clone(), client: member.client.clone() },
+            votes: voters.contains(id),
+            matched: matched(id),
+        };
+        let heard = now.millis_since_quorum_ack.is_some_and(|age| age <= 2 * timeout_ms);
+        View {
+            id: self.id,
+            term: now.current_term,
+            leader: now.current_leader,
+            has_quorum: now.state != ServerState::Leader || heard || voters.len() == 1,
+            role: match now.state {
+                ServerState::Leader => "leader",
+                ServerState::Candidate => "candidate",
+                ServerState::Follower => "follower",
+                ServerState::Learner => "learner",
+                ServerState::Shutdown => "shutdown",
+            },
+            members: membership.nodes().map(member).collect(),
+            last: now.last_log_index.unwrap_or(0),
+            applied: now.last_applied.map_or(0, |id| id.index),
+            image: self.newest.index(),
+            elections: 0,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Settings of a member of a group.
+
+use super::INT_MAX;
+use super::error::ValueError;
+use super::kinds::{bytes, one_of, text, whole, words, yes_or_no};
+use super::setting::settings;
+use crate::consensus::{Peer, Settings};
+use crate::group::Reads;
+
+settings! {
+    /// How a server takes part in a group that agrees by raft. All names are this server's own.
+    pub(crate) struct RaftSettings, entries RAFT of config[.raft];
+
+    /// The number of this member; 0: it belongs to no group.
+    id: u64 = 0,
+        "raft-id": whole(0, i64::MAX as u64) .own_at_start()
+        .help("N", "take part in a group as member N");
+    /// Where it hears the other members.
+    listen: String = String::new(),
+        "raft-listen": text() .own_at_start()
+        .help("HOST:PORT", "where the other members reach this one");
+    /// The members that begin a group.
+    peers: Vec<Peer> = Vec::new(),
+        "raft-peers": words(peers, show_peers) .own_at_start()
+        .help("1=RAFT/CLIENT,...", "members that begin a group, two HOST:PORT each");
+    /// The group is there already, and takes this member in.
+    joins: bool = false,
+        "raft-join": yes_or_no() .own_at_start();
+    /// The name of the group.
+    group: String = "stillframe".to_owned(),
+        "raft-group": text() .own_at_start();
+    /// Which reads are served by whom.
+    reads: Reads = Reads::Linearizable,
+        "raft-read": one_of([("linearizable", Reads::Linearizable), ("local", Reads::Local)])
+        .own_at_start();
+    /// How long a leader may be silent.
+    election_timeout_ms: u64 = 1000,
+        "raft-election-timeout": whole(50, INT_MAX as u64) .own_at_start();
+    /// An image is taken when the log has so many bytes, and as many as the last image.
+    log_min_bytes: u64 = 64 << 20,
+        "raft-log-min-size": bytes(1 << 20, i64::MAX as u64) .own_at_start();
+    /// So many entries stay behind an image, for members that lag.
+    entries_kept: u64 = 1000,
+        "raft-log-keep-entries": whole(0, i64::MAX as u64) .own_at_start();
+    /// Certificate, key and authority of members.
+    cert_file: String = String::new(),
+        "raft-tls-cert-file": text() .own_at_start();
+    key_file: String = String::new(),
+        "raft-tls-key-file": text() .own_at_start();
+    ca_cert_file: String = String::new(),
+        "raft-tls-ca-cert-file": text() .own_at_start();
+}
+
+/// Entries after which openraft asks for an image by itself; the size of the log decides before.
+const ENTRIES_PER_IMAGE: u64 = 10_000_000;
+
+impl RaftSettings {
+    /// The settings of the member, if the server is one.
+    pub(crate) fn of_member(&self) -> Option<Settings> {
+        let files = [&self.cert_file, &self.key_file, &self.ca_cert_file];
+        (self.id > 0).then(|| Settings {
+            id: self.id,
+            listen: self.listen.clone(),
+            peers: self.peers.clone(),
+            joins: self.joins,
+            group: self.group.clone(),
+            election_timeout_ms: self.election_timeout_ms,
+            entries_per_image: ENTRIES_PER_IMAGE,
+            entries_kept: self.entries_kept,
+            tls: files.iter().any(|file| !file.is_empty()).then(|| files.map(String::clone)),
+        })
+    }
+
+    /// What keeps a server with these settings from being a member, if it is to be one.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        if self.id == 0 {
+            return None;
+        }
+        let is_peer = self.peers.iter().any(|peer| peer.id == self.id);
+        if self.listen.is_empty() {
+            Some("raft-listen: name the HOST:PORT at which the other members reach this one")
+        } else if !self.joins && !is_peer {
+            Some(
+                "raft-peers: name the members that begin the group, this one among them; or \
+                  raft-join yes, to be taken in by a group that is there",
+            )
+        } else {
+            None
+        }
+    }
+}
+
+fn peers(value: &str) -> Result<Vec<Peer>, ValueError> {
+    let mut peers: Vec<Peer> = Vec::new();
+    for text in value.split([',', ' ']).filter(|text| !text.is_empty()) {
+        let peer = peer(text).ok_or(ValueError::Peer)?;
+        if peers.iter().any(|other| other.id == peer.id) {
+            return Err(ValueError::Peer);
+        }
+        peers.push(peer);
+    }
+    Ok(peers)
+}
+
+/// Reads `ID=HOST:PORT/HOST:PORT`.
+pub(crate) fn peer(text: &str) -> Option<Peer> {
+    let (id, addresses) = text.split_once('=')?;
+    let id = id.parse().ok().filter(|&id| id > 0)?;
+    let (raft, client) = addresses.split_once('/')?;
+    let is_address = |text: &&str| {
+        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
+    };
+    let [raft, client] = [raft, client].map(|text| Some(text).filter(is_address));
+    Some(Peer { id, raft: raft?.to_owned(), client: client?.to_owned() })
+}
+
+fn show_peers(peers: &Vec<Peer>) -> String {
+    let show = |Peer { id, raft, client }: &Peer| format!("{id}={raft}/{client}");
+    peers.iter().map(show).collect::<Vec<_>>().join(",")
+}

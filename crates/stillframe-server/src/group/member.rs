@@ -1,0 +1,341 @@
+//! This server as a member of a group: what it has proposed, and what of it has come to count.
+//!
+//! - A leader's memory has batches that the group has not agreed to yet. They are *in flight* until
+//!   their entries come back, in their order. An entry of a later reign shows that those still in
+//!   flight are lost: then memory must be loaded anew before it is applied.
+//! - Replies wait for *stamps*: that of the batch which has the effects, or, when a turn only read,
+//!   one of a question to the group whether this member still leads. Stamps are settled in their
+//!   order, so that nobody reads what may be lost.
+//! - A member leads from the moment at which the first entry of its reign is applied: its memory is then
+//!   all that came before.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, mpsc};
+
+use stillframe_redis::Effects;
+use stillframe_storage::wake::Wake;
+
+use crate::consensus::{Batch, Change, Consensus, Event, Reign, Reply, View};
+
+/// Bytes of batches in flight; beyond, no requests are served.
+const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+
+/// See the head of this file.
+pub(crate) struct Member {
+    consensus: Box<dyn Consensus>,
+    id: u64,
+    view: View,
+    /// The reign of this member, while it leads.
+    leads: Option<Reign>,
+    /// The last reign of this member whose first entry was applied.
+    opened: Option<Reign>,
+    in_flight: VecDeque<InFlight>,
+    /// Bytes of these.
+    in_flight_bytes: usize,
+    /// What replies wait for.
+    awaited: VecDeque<Awaited>,
+    /// The last stamp.
+    stamp: u64,
+    /// A request has seen or changed data since the last batch.
+    looked: bool,
+    /// Who waits for the image under way.
+    image: Option<Reply<Result<(), String>>>,
+    /// Bytes of batches since the last image began.
+    log_bytes: u64,
+    counts: Counts,
+    /// How changes of the group went, for the clients that asked for them.
+    answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
+    wake: Wake,
+}
+
+/// How a change of the group went, and which client asked for it.
+type Answer = (u64, Result<(), String>);
+
+/// Counters for INFO.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Counts {
+    /// Batches proposed.
+    pub(crate) proposed: u64,
+    /// Batches of others applied.
+    pub(crate) applied: u64,
+    /// Questions whether this member still leads.
+    pub(crate) confirmed: u64,
+    /// Times that memory was loaded anew because what was proposed was lost.
+    pub(crate) reloads: u64,
+    /// Images that were begun.
+    pub(crate) images: u64,
+}
+
+/// A batch that was proposed.
+struct InFlight {
+    reign: Reign,
+    stamp: u64,
+    bytes: usize,
+}
+
+/// Something that replies wait for.
+struct Awaited {
+    stamp: u64,
+    is_batch: bool,
+    done: bool,
+}
+
+/// What an entry with a batch is.
+pub(crate) enum Whose {
+    /// Of this member, and in memory.
+    Own,
+    /// To be applied.
+    Another,
+    /// Of this member, and not the next one that it proposed.
+    Gap,
+}
+
+impl Member {
+    pub(crate) fn new(id: u64, consensus: Box<dyn Consensus>, wake: Wake) -> Self {
+        Self {
+            consensus,
+            id,
+            view: View { id, role: "follower", ..View::default() },
+            leads: None,
+            opened: None,
+            in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
+            awaited: VecDeque::new(),
+            stamp: 0,
+            looked: false,
+            image: None,
+            log_bytes: 0,
+            counts: Counts::default(),
+            answers: mpsc::channel(),
+            wake,
+        }
+    }
+
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.consensus.next_event()
+    }
+
+    /// What the member last heard of its group.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Bytes of batches since the last image began.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log_bytes
+    }
+
+    /// How many other members have a write once its reply is sent: most of those that vote.
+    pub(crate) fn others_with_writes(&self) -> usize {
+        self.view.members.iter().filter(|member| member.votes).count() / 2
+    }
+
+    /// Whether it leads, and has heard of most others of late.
+    pub(crate) fn serves(&self) -> bool {
+        self.leads.is_some() && self.view.has_quorum
+    }
+
+    /// Whether so much waits for the group that requests must wait, too.
+    pub(crate) fn lags(&self) -> bool {
+        self.in_flight_bytes > IN_FLIGHT_BYTES_MAX
+    }
+
+    /// Whether it leads.
+    pub(crate) fn leads(&self) -> bool {
+        self.leads.is_some()
+    }
+
+    /// Notes what is known of the group.
+    pub(crate) fn see(&mut self, view: View) {
+        self.view = view;
+        self.look_who_leads();
+    }
+
+    /// The first entry of a reign was applied.
+    pub(crate) fn open(&mut self, reign: Reign) {
+        if reign.leader == self.id {
+            self.opened = Some(reign);
+        }
+        self.look_who_leads();
+    }
+
+    fn look_who_leads(&mut self) {
+        let leads = self.view.role == "leader" && self.in_flight.is_empty();
+        let reign = self.opened.filter(|reign| leads && reign.term == self.view.term);
+        // One that leads already has batches of its reign in flight.
+        let still =
+            self.leads.filter(|reign| self.view.role == "leader" && self.view.term == reign.term);
+        self.leads = still.or(reign);
+    }
+
+    /// A request has seen or changed data: its reply waits for the group.
+    #[inline]
+    pub(crate) fn look(&mut self) {
+        self.looked = true;
+    }
+
+    /// Proposes the units of `effects`.
+    pub(crate) fn propose(&mut self, effects: &Effects) {
+        let Some(reign) = self.leads else { return };
+        let mut units = Vec::new();
+        for (db, requests) in effects.units() {
+            let length = requests.len() as u32 + 1;
+            units.extend_from_slice(&length.to_le_bytes());
+            units.push(db as u8); // below DATABASES
+            units.extend_from_slice(requests);
+        }
+        if units.is_empty() {
+            return;
+        }
+        self.stamp += 1;
+        let stamp = self.stamp;
+        self.log_bytes += units.len() as u64;
+        self.counts.proposed += 1;
+        let bytes = units.len();
+        self.in_flight.push_back(InFlight { reign, stamp, bytes });
+        self.in_flight_bytes += bytes;
+        self.awaited.push_back(Awaited { stamp, is_batch: true, done: false });
+        self.looked = false;
+        self.consensus.propose(Batch { reign, stamp, units });
+    }
+
+    /// At the end of a turn: if a request has read what is not covered by a batch behind it, asks
+    /// whether this member still leads.
+    pub(crate) fn cover_reads(&mut self) {
+        if std::mem::take(&mut self.looked) && self.leads.is_some() {
+            self.stamp += 1;
+            self.awaited.push_back(Awaited { stamp: self.stamp, is_batch: false, done: false });
+            self.counts.confirmed += 1;
+            self.consensus.confirm(self.stamp);
+        }
+    }
+
+    /// Reads wait for nothing but the batches before them.
+    pub(crate) fn leave_reads(&mut self) {
+        self.looked = false;
+    }
+
+    /// The stamp for which new replies wait.
+    pub(crate) fn awaited(&self) -> Option<u64> {
+        self.awaited.back().map(|last| last.stamp)
+    }
+
+    /// The last stamp that is settled, as all before it are.
+    pub(crate) fn settled(&self) -> u64 {
+        self.awaited.front().map_or(self.stamp, |first| first.stamp - 1)
+    }
+
+    /// This member led when it was asked for this stamp.
+    pub(crate) fn confirmed(&mut self, stamp: u64) {
+        let asked = self.awaited.iter_mut().filter(|it| !it.is_batch && it.stamp <= stamp);
+        asked.for_each(|it| it.done = true);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while self.awaited.front().is_some_and(|first| first.done) {
+            self.awaited.pop_front();
+        }
+    }
+
+    /// Whether an entry of this reign shows that what is in flight is lost.
+    pub(crate) fn is_behind(&self, reign: Reign) -> bool {
+        self.in_flight.front().is_some_and(|first| first.reign < reign)
+    }
+
+    /// A batch is committed.
+    pub(crate) fn commit(&mut self, batch: &Batch) -> Whose {
+        let Some(&InFlight { reign, stamp, bytes }) = self.in_flight.front() else {
+            self.log_bytes += batch.units.len() as u64;
+            self.counts.applied += 1;
+            return Whose::Another;
+        };
+        if (reign, stamp) != (batch.reign, batch.stamp) {
+            // Of an earlier reign it can only be this member's own start again.
+            return if batch.reign == reign { Whose::Gap } else { Whose::Another };
+        }
+        self.in_flight.pop_front();
+        self.in_flight_bytes -= bytes;
+        if let Some(own) = self.awaited.iter_mut().find(|it| it.stamp == stamp) {
+            own.done = true;
+        }
+        self.settle();
+        Whose::Own
+    }
+
+    /// The last batch in memory that is not committed.
+    pub(crate) fn last_in_flight(&self) -> Option<(Reign, u64)> {
+        self.in_flight.back().map(|last| (last.reign, last.stamp))
+    }
+
+    /// Replies that wait get none: their requests may come to count, or not.
+    pub(crate) fn give_up_waiting(&mut self) -> bool {
+        let any = !self.awaited.is_empty();
+        self.awaited.clear();
+        any
+    }
+
+    /// Memory is loaded anew: nothing is in flight any more. The reign begins again with its first
+    /// entry.
+    pub(crate) fn forget(&mut self) {
+        self.counts.reloads += u64::from(!self.in_flight.is_empty());
+        self.in_flight.clear();
+        self.in_flight_bytes = 0;
+        (self.leads, self.opened) = (None, None);
+    }
+
+    /// An image has begun.
+    pub(crate) fn note_image(&mut self, done: Reply<Result<(), String>>) {
+        self.log_bytes = 0;
+        self.counts.images += 1;
+        self.image = Some(done);
+    }
+
+    /// The image under way has ended.
+    pub(crate) fn end_image(&mut self, outcome: Result<(), String>) {
+        if let Some(done) = self.image.take() {
+            done(outcome);
+        }
+    }
+
+    /// Whether an image of the group is under way.
+    pub(crate) fn takes_image(&self) -> bool {
+        self.image.is_some()
+    }
+
+    pub(crate) fn ask_for_image(&mut self) {
+        self.log_bytes = 0; // not once more until it has come
+        self.consensus.take_image();
+    }
+
+    /// Changes the group; `client` is to get the answer.
+    pub(crate) fn change(&mut self, change: Change, client: Option<u64>) {
+        let (answers, wake) = (self.answers.0.clone(), Arc::clone(&self.wake));
+        let what = format!("{change:?}");
+        let answer = Box::new(move |outcome: Result<(), String>| {
+            match &outcome {
+                Ok(()) => tracing::info!("the group has changed: {what}"),
+                Err(why) => tracing::warn!("the group has not changed: {what}: {why}"),
+            }
+            if let Some(client) = client
+                && answers.send((client, outcome)).is_ok()
+            {
+                wake();
+            }
+        });
+        self.consensus.change(change, answer);
+    }
+
+    /// How a change went that a client has asked for.
+    pub(crate) fn next_answer(&mut self) -> Option<(u64, Result<(), String>)> {
+        self.answers.1.try_recv().ok()
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.consensus.stop();
+    }
+}
