@@ -115,6 +115,7 @@ pub(crate) fn peer(text: &str) -> Option<Peer> {
     Some(Peer { id, raft: raft?.to_owned(), client: client?.to_owned() })
 }
 
+#[expect(clippy::ptr_arg, reason = "a kind of value shows the value itself")]
 fn show_peers(peers: &Vec<Peer>) -> String {
     let show = |Peer { id, raft, client }: &Peer| format!("{id}={raft}/{client}");
     peers.iter().map(show).collect::<Vec<_>>().join(",")
