@@ -12,11 +12,11 @@ fn both() -> [Server; 2] {
 }
 
 fn names(client: &mut Client) -> BTreeSet<String> {
-    client.ask("COMMAND LIST").list().iter().map(Reply::text).filter(is_of_redis).collect()
+    client.ask("COMMAND LIST").list().iter().map(Reply::text).filter(|it| is_of_redis(it)).collect()
 }
 
 /// Whether Redis can know a command: STILLFRAME is this server's own.
-fn is_of_redis(name: &String) -> bool {
+fn is_of_redis(name: &str) -> bool {
     container(name) != "stillframe"
 }
 
@@ -91,14 +91,14 @@ fn every_command_of_redis_is_here_or_known_to_be_absent() {
         let [here, there] = [&mut ours, &mut redis].map(|client| {
             let reply = client.ask(line);
             let names = reply.list().iter().map(|it| it.list()[0].text());
-            names.filter(is_of_redis).collect::<BTreeSet<_>>()
+            names.filter(|it| is_of_redis(it)).collect::<BTreeSet<_>>()
         });
         assert_eq!(here, top, "{line}");
         assert_eq!(there.into_iter().filter(is_here).collect::<BTreeSet<_>>(), top, "{line}");
     }
     let documents = |client: &mut Client| -> BTreeSet<String> {
         let reply = client.ask("COMMAND DOCS");
-        reply.list().chunks(2).map(|pair| pair[0].text()).filter(is_of_redis).collect()
+        reply.list().chunks(2).map(|pair| pair[0].text()).filter(|it| is_of_redis(it)).collect()
     };
     assert_eq!(documents(&mut ours), top);
     let filters = ["ACLCAT dangerous", "ACLCAT nosuch", "PATTERN *e*", "MODULE none"];
@@ -107,7 +107,7 @@ fn every_command_of_redis_is_here_or_known_to_be_absent() {
         let [here, there] = [&mut ours, &mut redis].map(|client| {
             let reply = client.ask(&line);
             let names = reply.list().iter().map(Reply::text);
-            names.filter(is_of_redis).filter(is_here).collect::<BTreeSet<_>>()
+            names.filter(|it| is_of_redis(it)).filter(is_here).collect::<BTreeSet<_>>()
         });
         assert_eq!(here, there, "{line}");
     }
