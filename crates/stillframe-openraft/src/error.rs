@@ -81,6 +81,9 @@ pub enum Error {
         /// Which one.
         what: &'static str,
     },
+    /// The state cannot be opened.
+    #[error("the state cannot be opened: {0}")]
+    State(Box<dyn std::error::Error + Send + Sync>),
     /// An image failed.
     #[error("the image failed: {reason}")]
     Image {
@@ -93,6 +96,13 @@ pub enum Error {
     /// Applying an entry panicked before, so the state may hold half of it.
     #[error("an entry was applied in part; open the member again")]
     Poisoned,
+}
+
+impl Error {
+    /// The state cannot be opened, for this reason.
+    pub fn state(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::State(Box::new(error))
+    }
 }
 
 /// What openraft is told.

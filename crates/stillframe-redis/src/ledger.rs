@@ -35,6 +35,9 @@ pub struct Ledger {
     pub in_exec: bool,
     /// A script is running its requests.
     pub in_script: bool,
+    /// Members of a group run the same requests: what they store must not depend on where elements
+    /// lie in memory.
+    pub agrees: bool,
     /// A test has RESTORE take damaged payloads.
     pub skips_checksums: bool,
     /// The workspace of DUMP, from its first use on.
@@ -84,6 +87,7 @@ impl Ledger {
             events: Events::default(),
             in_exec: false,
             in_script: false,
+            agrees: false,
             skips_checksums: false,
             dump_workspace: None,
             random,

@@ -104,7 +104,7 @@ fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) -> Result<(), Re
         )
         .into());
     }
-    let (elements, is_set) = ctx.read(args[1], |_, entry| gather(entry))?;
+    let (mut elements, is_set) = ctx.read(args[1], |_, entry| gather(entry))?;
     let mut order = match options.by {
         None => Order::Own,
         Some(pattern) if c_string(pattern).contains(&b'*') => Order::Looked,
@@ -113,6 +113,9 @@ fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) -> Result<(), Re
     if matches!(order, Order::None) && is_set && (options.store.is_some() || ctx.ledger.in_script) {
         // What is stored, and what a script goes by, must not depend on where the members lie.
         (order, options.alpha) = (Order::Own, true);
+    }
+    if is_set && (options.store.is_some() || ctx.ledger.in_script) {
+        elements.sort(); // so that those that compare equal have an order
     }
     let range = options.range(elements.len());
     let elements = ordered(ctx, elements, &options, &order)

@@ -13,12 +13,12 @@ use super::sink::Destination;
 const STAGE_BYTES: usize = 256 << 10;
 
 /// A stage that one file after another uses.
-pub(crate) fn stage() -> Stage {
+pub fn stage() -> Stage {
     Stage::new(STAGE_BYTES)
 }
 
 /// The file being written.
-pub(crate) struct DumpFile {
+pub struct DumpFile {
     file: disk::Output,
     throttle: Throttle,
     /// Bytes written, perhaps by a forked child.
@@ -27,7 +27,7 @@ pub(crate) struct DumpFile {
 
 impl DumpFile {
     /// Prepares to write `file`, which is empty.
-    pub(crate) fn new(
+    pub fn new(
         mut file: disk::Output,
         stage: Stage,
         throttle: Throttle,
@@ -40,12 +40,12 @@ impl DumpFile {
     }
 
     /// The file itself, and the bytes that it should have.
-    pub(crate) fn file(&mut self) -> (&mut disk::Output, u64) {
+    pub fn file(&mut self) -> (&mut disk::Output, u64) {
         (&mut self.file, self.written.load(Ordering::Relaxed))
     }
 
     /// Takes the stage for the next file. This one can write nothing more.
-    pub(crate) fn take_stage(&mut self) -> Stage {
+    pub fn take_stage(&mut self) -> Stage {
         self.file.take_stage().unwrap_or_else(stage)
     }
 

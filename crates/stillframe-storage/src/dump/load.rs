@@ -30,6 +30,9 @@ pub struct Loaded {
 }
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
+/// How the names of a raft member's fields begin, and how many of them count.
+const RAFT_FIELDS: &[u8] = b"raft-";
+const FIELDS_MAX: usize = 8;
 /// Keys loaded between two readings of the clock.
 const BATCH: usize = 32;
 
@@ -44,6 +47,8 @@ pub struct Load {
     merge: bool,
     /// The point of a stream of replication in the file.
     stream: StreamFields,
+    /// Fields of a raft member.
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// Expired keys, if they are collected.
     expired: Option<Vec<(usize, Vec<u8>)>>,
     loaded: Loaded,
@@ -64,6 +69,7 @@ impl Load {
             now,
             merge: false,
             stream: StreamFields::default(),
+            fields: Vec::new(),
             expired: None,
             loaded: Loaded::default(),
             empty: 0,
@@ -90,6 +96,12 @@ impl Load {
     /// The point of a stream of replication in the file, if any.
     pub fn stream_point(&self) -> Option<StreamPoint> {
         self.stream.point()
+    }
+
+    /// The field of this name in the file, if it is one of a raft member.
+    pub fn field(&self, name: &[u8]) -> Option<&[u8]> {
+        let found = self.fields.iter().find(|(field, _)| field == name);
+        found.map(|(_, value)| &value[..])
     }
 
     /// Bytes of the file.
@@ -142,7 +154,14 @@ impl Load {
             Next::Other => {}
             Next::Empty => self.empty += 1,
             Next::Stream(field) => self.stream.take(field),
+<<<<<<< HEAD
             Next::Label(label) => self.loaded.label = Some(label),
+=======
+            Next::Field { name, value } if self.fields.len() < FIELDS_MAX => {
+                self.fields.push((name, value));
+            }
+            Next::Field { .. } => {}
+>>>>>>> f1466a1a (Add the keyspace as a state for openraft groups)
             Next::Position(position) => {
                 self.loaded.position = Some(position);
                 // Records of the log may be about keys that have expired since.
@@ -258,8 +277,18 @@ pub enum Next {
     Position(Position),
     /// The point of a stream of replication, or a part of it.
     Stream(StreamField),
+<<<<<<< HEAD
     /// The label by which a group knows the state.
     Label(Vec<u8>),
+=======
+    /// A field of a raft member.
+    Field {
+        /// Its name.
+        name: Vec<u8>,
+        /// What it says.
+        value: Vec<u8>,
+    },
+>>>>>>> f1466a1a (Add the keyspace as a state for openraft groups)
     /// An empty key, which is skipped.
     Empty,
     /// Another part that is no key.
@@ -282,8 +311,13 @@ pub fn next<R: Read>(
             let position = Position::parse(text).ok_or(EntryError::Position { offset })?;
             return Ok(Next::Position(position));
         }
+<<<<<<< HEAD
         Some(Event::Aux { name: LABEL_FIELD, value: Value::Bytes(label) }) => {
             return Ok(Next::Label(label.to_vec()));
+=======
+        Some(Event::Aux { name, value: Value::Bytes(text) }) if name.starts_with(RAFT_FIELDS) => {
+            return Ok(Next::Field { name: name.to_vec(), value: text.to_vec() });
+>>>>>>> f1466a1a (Add the keyspace as a state for openraft groups)
         }
         Some(Event::Aux { name, value }) => {
             return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));

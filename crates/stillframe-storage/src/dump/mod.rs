@@ -24,8 +24,7 @@ use crate::clock::unix_millis;
 
 pub use directory::{DataDirectory, create, enter};
 pub use error::{EntryError, LoadError, SaveError};
-pub use file::given_up;
-pub(crate) use file::{DumpFile, stage};
+pub use file::{DumpFile, given_up, stage};
 pub use handback::{Handback, Taker};
 pub use load::{Load, Loaded, Next, load, load_file, next};
 pub(crate) use saves::Saved;

@@ -11,6 +11,7 @@ use crate::command::sample::Count;
 use crate::context::Context;
 use crate::errors::{MUST_BE_POSITIVE, Refusal, SYNTAX};
 use crate::number::integers::at_least;
+use crate::random::Random;
 use crate::table::Table;
 
 /// Adds the commands of this module.
@@ -143,7 +144,7 @@ fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err(SYNTAX);
     }
     let count = args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)).transpose()?;
-    let mut random = ctx.ledger.random.split();
+    let (mut random, agrees) = (ctx.ledger.random.split(), ctx.ledger.agrees);
     let (out, set) = ctx.found_to_edit::<Set<'_>>(key)?;
     let Some(set) = set else {
         if count.is_some() {
@@ -153,9 +154,13 @@ fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         return Ok(());
     };
-    let ranks = Count::Distinct(count.unwrap_or(1)).ranks(&mut random, set.len());
-    let members = members_at(set, &ranks);
-    if ranks.is_empty() {
+    let members = if agrees {
+        chosen(set, count.unwrap_or(1), &mut random)
+    } else {
+        let ranks = Count::Distinct(count.unwrap_or(1)).ranks(&mut random, set.len());
+        members_at(set, &ranks)
+    };
+    if members.is_empty() {
         out.set(0);
         return Ok(());
     }
@@ -171,6 +176,27 @@ fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 fn members_at(set: Set<'_>, ranks: &[usize]) -> Vec<Vec<u8>> {
     ranks.iter().filter_map(|&rank| set.at(rank)).map(<[u8]>::to_vec).collect()
+}
+
+/// As many members, every choice being as likely, whatever their order: those of the lowest hashes
+/// under a random key.
+fn chosen(set: Set<'_>, count: usize, random: &mut Random) -> Vec<Vec<u8>> {
+    let seed = random.bits();
+    let hash = |member: &[u8]| {
+        let whole = member.chunks(8).fold(seed ^ member.len() as u64, |hash, chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            Random::with_seed(hash ^ u64::from_le_bytes(word)).bits()
+        });
+        Random::with_seed(whole ^ seed).bits()
+    };
+    let mut members: Vec<(u64, &[u8])> = set.iter().map(|member| (hash(member), member)).collect();
+    if count < members.len() && count > 0 {
+        members.select_nth_unstable(count - 1);
+    }
+    members.truncate(count);
+    members.sort_unstable();
+    members.into_iter().map(|(_, member)| member.to_vec()).collect()
 }
 
 /// `SRANDMEMBER key [count]`
