@@ -24,8 +24,8 @@ impl std::fmt::Display for Identity {
 }
 
 impl Identity {
-    /// Whether the directory is this member's already; another's is refused, and so is one with data
-    /// of a server that was no member. `has_data`: there is a dump, and it has no label.
+    /// Whether the directory is this member's already; another's is refused, and so is one with
+    /// data of a server that was no member. `has_data`: there is a dump, and it has no label.
     pub(crate) fn owns(&self, directory: &Directory, has_data: bool) -> Result<bool, Error> {
         if !directory.holds(NAME)? {
             if has_data {

@@ -2,16 +2,18 @@
 //! [`Consensus`](stillframe_server::consensus::Consensus), on openraft.
 //!
 //! - Threads of their own run openraft, its log and the network; the server's loop stays the one
-//!   writer of the data. They speak by [`Event`](stillframe_server::consensus::Event)s and commands.
-//! - The log holds effects, batch by batch. An image is the server's dump file, with the label behind
-//!   its last entry: id and membership of the last log entry that is in it.
-//! - A member's directory has a file `raft-member`, which says whose it is, the log in `raft-log`, and
-//!   the dump. `docs/formats/raft.md` has the bytes.
+//!   writer of the data. They speak by events
+//!   ([`Event`](stillframe_server::consensus::Event)) and commands.
+//! - The log holds effects, batch by batch. An image is the server's dump file, with the label
+//!   behind its last entry: id and membership of the last log entry that is in it.
+//! - A member's directory has a file `raft-member`, which says whose it is, the log in `raft-log`,
+//!   and the dump. `docs/formats/raft.md` has the bytes of the log.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "openraft's errors are as large as they are")]
 
 mod error;
+mod events;
 mod identity;
 mod machine;
 mod node;

@@ -1,11 +1,11 @@
 //! The state machine: hands committed entries to the loop, and images of the loop to openraft.
 //!
-//! - openraft calls it from one task, one call after the other, so the loop gets events in the order
-//!   of the log.
-//! - An image begins with batches in memory that are not applied yet. Its label is that of the last of
-//!   them: known when that one comes to be applied, never if it is lost.
-//! - A dump that came from another member is checked while it is a file beside the own one; one rename
-//!   makes it the state.
+//! - openraft calls it from one task, one call after the other, so the loop gets events in the
+//!   order of the log.
+//! - An image begins with batches in memory that are not applied yet. Its label is that of the last
+//!   of them: known when that one comes to be applied, never if it is lost.
+//! - A dump that came from another member is checked while it is a file beside the own one; one
+//!   rename makes it the state.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
@@ -21,7 +21,7 @@ use stillframe_server::consensus::{Applied, Event, Reign};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use crate::node::Events;
+use crate::events::Events;
 use crate::received;
 use crate::types::{Label, Types, entry_of, reign_of};
 

@@ -17,11 +17,11 @@ use stillframe_raft_net::{
 use stillframe_server::consensus::{
     Batch, Begin, Change, Consensus, Event, MemberView, Peer, Reply, Settings, View,
 };
-use stillframe_storage::wake::Wake;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc as channel, oneshot, watch};
 
 use crate::error::Error;
+use crate::events::Events;
 use crate::identity::Identity;
 use crate::machine::{Machine, Newest, remove_incoming};
 use crate::types::{Label, Types, Wire};
@@ -41,34 +41,6 @@ const FRAME_BYTES_MAX: u32 = 1 << 30;
 const MEMORY_BYTES_MAX: usize = 1 << 30;
 /// Time for a question to another member.
 const QUESTION: Duration = Duration::from_secs(2);
-
-/// The way to the loop.
-#[derive(Clone)]
-pub(crate) struct Events {
-    sender: mpsc::Sender<Event>,
-    wake: Wake,
-}
-
-impl Events {
-    /// Sends an event. A loop that has ended hears nothing.
-    pub(crate) fn send(&self, event: Event) {
-        if self.sender.send(event).is_ok() {
-            (self.wake)();
-        }
-    }
-
-    /// Sends an event, and waits for its reply.
-    pub(crate) async fn ask<T: Send + 'static>(
-        &self,
-        event: impl FnOnce(Reply<T>) -> Event,
-    ) -> Result<T, String> {
-        let (sender, reply) = oneshot::channel();
-        self.send(event(Box::new(move |answer| {
-            let _ = sender.send(answer);
-        })));
-        reply.await.map_err(|_| "the server has ended".to_owned())
-    }
-}
 
 /// What the loop asks for.
 enum Command {
@@ -129,7 +101,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         .map_err(Error::Threads)?;
     let listener = runtime.block_on(Listener::bind(&settings.listen, network.clone()))?;
     let (sender, events) = mpsc::channel();
-    let to_loop = Events { sender, wake };
+    let to_loop = Events::new(sender, wake);
     let machine = Machine::new(to_loop.clone(), log.clone(), (files, dump), label);
     let machine = machine.map_err(|what| Error::Label { what })?;
     let (commands, asked) = channel::unbounded_channel();

@@ -232,8 +232,8 @@ fn numbers_as_zero(text: &str) -> String {
     out.replace(r"age-seconds\r\n$0\r\n0.0\r\n", r"age-seconds\r\n$0\r\n0\r\n")
 }
 
-/// One reply with the elements of all its lists sorted, without commands that Redis cannot have, and
-/// the bytes it took.
+/// One reply with the elements of all its lists sorted, without commands that Redis cannot have,
+/// and the bytes it took.
 fn in_order(raw: &[u8]) -> (Vec<u8>, usize) {
     let line = raw.windows(2).position(|pair| pair == b"\r\n").expect("a whole reply") + 2;
     let count: i64 = std::str::from_utf8(&raw[1..line - 2])

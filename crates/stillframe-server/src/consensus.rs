@@ -2,9 +2,9 @@
 //!
 //! - The loop is the one writer. A leader runs a request first and proposes its effects; the reply
 //!   waits until they are committed. So the memory of a leader may be ahead of the log.
-//! - Each batch of effects has a *stamp*, which rises, and the reign in which it was proposed. A batch
-//!   that is committed in another reign counts for nobody: what was proposed in a reign is committed
-//!   as a prefix, or is lost.
+//! - Each batch of effects has a *stamp*, which rises, and the reign in which it was proposed. A
+//!   batch that is committed in another reign counts for nobody: what was proposed in a reign is
+//!   committed as a prefix, or is lost.
 //! - The consensus lives on threads of its own. It sends [`Event`]s and wakes the loop; the loop
 //!   answers each by its reply. Events come in the order of the log.
 
@@ -119,7 +119,8 @@ pub enum Event {
     Image {
         /// Becomes known when all that is in memory now is committed.
         label: Label,
-        /// The last batch in memory that is not applied, by reign and stamp; or why no image begins.
+        /// The last batch in memory that is not applied, by reign and stamp; or why no image
+        /// begins.
         begun: Reply<Result<Option<(Reign, u64)>, String>>,
         /// The image is the dump, or why it is not.
         done: Reply<Result<(), String>>,

@@ -298,13 +298,19 @@ fn filter(value: &[u8]) -> Result<(), Refusal> {
     }
 }
 
+/// Members of a group get its log in another way.
+fn refuse_member(ctx: &Context<'_>) -> Result<(), Refusal> {
+    match ctx.server.group.member() {
+        None => Ok(()),
+        Some(_) => {
+            Err("ERR a member of a group has no replicas: STILLFRAME RAFT ADD adds members".into())
+        }
+    }
+}
+
 /// `PSYNC stream offset`, or `SYNC`: the client becomes a replica.
 fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    if ctx.server.group.member().is_some() {
-        return Err(
-            "ERR a member of a group has no replicas: STILLFRAME RAFT ADD adds members".into()
-        );
-    }
+    refuse_member(ctx)?;
     if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
         return Ok(());
     }

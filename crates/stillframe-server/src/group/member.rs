@@ -6,8 +6,8 @@
 //! - Replies wait for *stamps*: that of the batch which has the effects, or, when a turn only read,
 //!   one of a question to the group whether this member still leads. Stamps are settled in their
 //!   order, so that nobody reads what may be lost.
-//! - A member leads from the moment at which the first entry of its reign is applied: its memory is then
-//!   all that came before.
+//! - A member leads from the moment at which the first entry of its reign is applied: its memory is
+//!   then all that came before.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};

@@ -179,11 +179,8 @@ impl Load {
                 Next::Expired { .. }
                 | Next::Position(_)
                 | Next::Stream(_)
-<<<<<<< HEAD
                 | Next::Label(_)
-=======
                 | Next::Field { .. }
->>>>>>> f1466a1a (Add the keyspace as a state for openraft groups)
                 | Next::Empty
                 | Next::Other => {}
             }

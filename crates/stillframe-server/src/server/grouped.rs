@@ -1,6 +1,7 @@
 //! The loop's part in a group: what has happened there, between two requests.
 //!
-//! - All that requests did so far is proposed first: then the loop stands at a point of consistency.
+//! - All that requests did so far is proposed first: then the loop stands at a point of
+//!   consistency.
 //! - Events are handled before requests, so that a turn's requests see who leads.
 
 use std::time::{Duration, Instant};

@@ -154,14 +154,11 @@ impl Load {
             Next::Other => {}
             Next::Empty => self.empty += 1,
             Next::Stream(field) => self.stream.take(field),
-<<<<<<< HEAD
             Next::Label(label) => self.loaded.label = Some(label),
-=======
             Next::Field { name, value } if self.fields.len() < FIELDS_MAX => {
                 self.fields.push((name, value));
             }
             Next::Field { .. } => {}
->>>>>>> f1466a1a (Add the keyspace as a state for openraft groups)
             Next::Position(position) => {
                 self.loaded.position = Some(position);
                 // Records of the log may be about keys that have expired since.
@@ -277,10 +274,8 @@ pub enum Next {
     Position(Position),
     /// The point of a stream of replication, or a part of it.
     Stream(StreamField),
-<<<<<<< HEAD
     /// The label by which a group knows the state.
     Label(Vec<u8>),
-=======
     /// A field of a raft member.
     Field {
         /// Its name.
@@ -288,7 +283,6 @@ pub enum Next {
         /// What it says.
         value: Vec<u8>,
     },
->>>>>>> f1466a1a (Add the keyspace as a state for openraft groups)
     /// An empty key, which is skipped.
     Empty,
     /// Another part that is no key.
@@ -311,13 +305,11 @@ pub fn next<R: Read>(
             let position = Position::parse(text).ok_or(EntryError::Position { offset })?;
             return Ok(Next::Position(position));
         }
-<<<<<<< HEAD
         Some(Event::Aux { name: LABEL_FIELD, value: Value::Bytes(label) }) => {
             return Ok(Next::Label(label.to_vec()));
-=======
+        }
         Some(Event::Aux { name, value: Value::Bytes(text) }) if name.starts_with(RAFT_FIELDS) => {
             return Ok(Next::Field { name: name.to_vec(), value: text.to_vec() });
->>>>>>> f1466a1a (Add the keyspace as a state for openraft groups)
         }
         Some(Event::Aux { name, value }) => {
             return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));
