@@ -7,7 +7,7 @@ use stillframe_script::{
     Call, Engine, Functions, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
 };
 
-const LIMITS: Limits = Limits { memory_bytes: 4 << 20, instructions: 200_000 };
+const LIMITS: Limits = Limits { memory_bytes: 4 << 20, instructions: 100_000 };
 
 /// Bytes that the interpreter may have beyond its limit: it takes no notice of it where it makes
 /// functions of C.
