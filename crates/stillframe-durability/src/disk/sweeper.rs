@@ -289,6 +289,8 @@ fn remove(
                 return Ended::Stopped;
             }
         }
+        // The directory goes when its files have: a crash then has little left to decide.
+        let _ = patiently(|| inside.sync_names());
         let _ = patiently(|| disk.remove_below(name));
         return Ended::Done;
     }
