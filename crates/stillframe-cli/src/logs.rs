@@ -44,8 +44,8 @@ fn filter(level: LogLevel) -> EnvFilter {
     EnvFilter::new(match level {
         LogLevel::Debug => "trace",
         LogLevel::Verbose => "debug",
-        LogLevel::Notice => "info",
-        LogLevel::Warning => "warn",
+        LogLevel::Notice => "info,openraft=warn",
+        LogLevel::Warning => "warn,openraft=error",
     })
 }
 

@@ -291,12 +291,21 @@ struct Running {
 impl Running {
     /// Does what the loop asks for. Batches are proposed one after the other.
     async fn carry_out(self, mut commands: channel::UnboundedReceiver<Command>) {
+        // The entries say what became of a batch; openraft wants to be heard all the same.
+        let (outcomes, mut heard) = channel::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(outcome) = heard.recv().await {
+                let _: Result<_, oneshot::error::RecvError> = outcome.await;
+            }
+        });
         while let Some(command) = commands.recv().await {
             match command {
                 Command::Propose(batch) => {
                     // Who does not lead proposes in vain, which the entries that follow show.
-                    if let Err(error) = self.raft.client_write_ff(Wire::from(batch)).await {
-                        return self.events.send(Event::Failed(error.to_string()));
+                    match self.raft.client_write_ff(Wire::from(batch)).await {
+                        // The task that hears of it lives as long as this one.
+                        Ok(outcome) => drop(outcomes.send(outcome)),
+                        Err(error) => return self.events.send(Event::Failed(error.to_string())),
                     }
                 }
                 Command::TakeImage => {

@@ -82,6 +82,8 @@ fn stop(
     }
     let save = match last_save {
         _ if state.is_loading() => false,
+        // A member has all in the log of its group.
+        LastSave::IfScheduled if state.group.member().is_some() => false,
         LastSave::IfScheduled => !state.config.save.is_empty() || unlogged,
         LastSave::Always => true,
         LastSave::Never => false,
