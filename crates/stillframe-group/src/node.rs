@@ -91,6 +91,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     if !is_ours {
         identity.claim(&files)?;
     }
+    log.resign(&settings.id)?;
     let network = net_settings(&settings)?;
     let config = config(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -115,6 +115,27 @@ impl<C: RaftTypeConfig> LogStore<C> {
         self.shared.log.stats()
     }
 
+    /// Has a node that led when it ended begin as a follower, before openraft reads the vote. By
+    /// itself openraft goes on in the same term, with no entry to show that a new life begins: a
+    /// state machine that counts what it has proposed must not take that of another life for its
+    /// own. Nobody else can have led in that term, so nothing is granted twice.
+    ///
+    /// # Errors
+    /// [`Error`]: the log has failed.
+    pub fn resign(&self, node: &C::NodeId) -> Result<(), Error> {
+        let leads = |vote: &Vote<C::NodeId>| {
+            vote.committed && vote.leader_id().voted_for().as_ref() == Some(node)
+        };
+        if self.lock().head.vote.as_ref().is_some_and(leads) {
+            self.add_head(|head| {
+                if let Some(vote) = &mut head.vote {
+                    vote.committed = false;
+                }
+            })?;
+        }
+        Ok(())
+    }
+
     /// The last entry that was purged.
     #[must_use]
     pub fn purged(&self) -> Option<LogId<C::NodeId>> {
