@@ -41,6 +41,7 @@ mod permissions;
 mod programs;
 mod promises;
 mod pubsub;
+mod raft;
 mod random;
 mod refused;
 mod reloading;
