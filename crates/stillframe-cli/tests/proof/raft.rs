@@ -1,5 +1,5 @@
-//! Groups of servers that agree by raft: nothing acknowledged is lost when the leader is killed, and
-//! members end equal.
+//! Groups of servers that agree by raft: nothing acknowledged is lost when the leader is killed,
+//! and members end equal.
 
 use crate::support::{Client, Kind, Reply, Server, Setup, free_port, rounds, wait_until};
 use std::path::Path;
