@@ -149,8 +149,13 @@ impl Sweeper {
         if thread.is_none() {
             let (theirs, piece_bytes) = (Arc::clone(&self.shared), self.piece_bytes);
             let work = move || theirs.sweep(piece_bytes);
-            // Without one, the next start removes it.
-            *thread = Builder::new().name("sweeper".into()).spawn(work).ok();
+            match Builder::new().name("sweeper".into()).spawn(work) {
+                Ok(started) => *thread = Some(started),
+                Err(_) => {
+                    let jobs = std::mem::take(&mut self.shared.lock().jobs);
+                    jobs.into_iter().for_each(|job| _ = job.run(u64::MAX, |_| Next::All));
+                }
+            }
         }
     }
 

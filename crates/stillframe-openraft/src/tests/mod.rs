@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod crashes;
+mod full;
 mod group;
 mod mutants;
 mod suite;
