@@ -1,0 +1,35 @@
+//! What clients of a Redis-compatible server saw, and whether a server that does one thing after
+//! the other could have shown it to them: whether the history is *linearizable*.
+//!
+//! - [`Recorder`] and [`Client`] record: who called what and when, what came back and when. A call
+//!   whose reply was lost may have taken effect at any later time, or never.
+//! - [`check`] judges. [`Verdict::Undecided`] is what it says when its budget did not suffice.
+//! - A [`Violation`] shows the few calls that no order explains.
+//!
+//! Calls are strings with unique values, counters, lists that grow, and MULTI over any of them.
+//!
+//! Invariants:
+//! - A verdict is a function of the history and the budget: no clock, no chance.
+//! - `Linearizable` and `Violated` are proofs; whatever is not known is `Undecided`.
+#![forbid(unsafe_code)]
+
+mod call;
+mod check;
+mod client;
+mod frontier;
+mod groups;
+mod history;
+mod model;
+mod mutant;
+mod search;
+mod shrink;
+
+pub use call::{Call, Command, Key, Reply};
+pub use check::{Verdict, check};
+pub use client::{Client, Connection};
+pub use history::{Operation, Outcome, Recorder};
+pub use search::Budget;
+pub use shrink::Violation;
+
+#[cfg(test)]
+mod tests;
