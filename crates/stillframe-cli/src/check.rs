@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::archive;
 use crate::files::{self, Finding, Health};
 use crate::outcome::{fail, print};
 
@@ -14,9 +15,12 @@ Examples:
   stillframe check stillframe-data/dump.rdb     an RDB file, of Redis too
   stillframe check data                         every checkpoint, log and RDB file of a directory,
                                                 the logs of a server below it, too
+  stillframe check s3://bucket/prefix           every object of an archive
   stillframe check --json data                  one JSON object a file; start and end of a flaw are
                                                 byte offsets, end is exclusive
 
+At the URL of an archive, check fetches every object into the directory for temporary files, and
+compares it with the manifest.
 The first bytes of a file decide its kind. check changes nothing, and a store or server may
 run. A log that ends in bytes that are no records is 'torn': a loss of power leaves such an end, and
 the next start ignores it; damage to the very last records looks the same.
@@ -25,7 +29,7 @@ Exit status: 0 all sound, 1 something is damaged, torn or unreadable, 2 wrong us
 // `inspect` has these flags, too.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Files, or directories of them
+    /// Files, directories of them, or URLs of archives
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// One JSON object a file instead of text
@@ -44,7 +48,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 pub(crate) fn report(paths: &[PathBuf], show: impl Fn(&Finding) -> String) -> ExitCode {
     let (mut bad, mut wrong) = (false, false);
     for path in paths {
-        match files::find(path) {
+        let found = match archive::url(path) {
+            Some(url) => archive::find(url),
+            None => files::find(path),
+        };
+        match found {
             Ok(findings) => {
                 for finding in findings {
                     bad |= !matches!(finding.health, Health::Sound | Health::Skipped);

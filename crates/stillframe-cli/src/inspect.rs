@@ -2,20 +2,43 @@
 
 use std::fmt::{Display, Write};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::archive;
 use crate::check;
 use crate::files::{ApplicationFacts, CheckpointFacts, Facts, Finding, LogFacts, RdbFacts};
+use crate::moment::{ago, at};
+use crate::outcome::{fail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   stillframe inspect dump.rdb           keys by database and type, expiries, aux fields
   stillframe inspect --json data        one JSON object a file, times in unix milliseconds
+  stillframe inspect s3://bucket/prefix what an archive holds, by its newest manifest
 
-inspect verifies every file as 'stillframe check' does, with the same exit statuses.";
+inspect verifies every file as 'stillframe check' does, with the same exit statuses; of an archive
+it reads the manifest alone.";
 
 pub(crate) fn run(arguments: &check::Arguments) -> ExitCode {
-    check::report(&arguments.paths, if arguments.json { check::json } else { text })
+    let (archives, files): (Vec<_>, Vec<_>) =
+        arguments.paths.iter().cloned().partition(|path| archive::url(path).is_some());
+    let mut wrong = false;
+    for path in &archives {
+        match archive::inspect(&path.to_string_lossy(), arguments.json) {
+            Ok(text) => {
+                if let Err(status) = print(&text) {
+                    return status;
+                }
+            }
+            Err(problem) => {
+                fail(1, &problem);
+                wrong = true;
+            }
+        }
+    }
+    if wrong {
+        return ExitCode::from(1);
+    }
+    check::report(&files, if arguments.json { check::json } else { text })
 }
 
 fn text(finding: &Finding) -> String {
@@ -110,24 +133,4 @@ impl Lines {
             self.add("also", format_args!("{functions} function libraries, {modules} of modules"));
         }
     }
-}
-
-/// A moment, and how far it is from now.
-fn at(unix_ms: i64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let ahead_ms = i128::from(unix_ms) - i128::try_from(now).unwrap_or_default();
-    let (amount, unit) = match ahead_ms.unsigned_abs() / 1000 {
-        s @ 0..120 => (s, "s"),
-        s @ 120..7200 => (s / 60, "min"),
-        s @ 7200..172_800 => (s / 3600, "h"),
-        s => (s / 86_400, "days"),
-    };
-    match ahead_ms {
-        1.. => format!("in {amount} {unit} (unix ms {unix_ms})"),
-        _ => format!("{amount} {unit} ago (unix ms {unix_ms})"),
-    }
-}
-
-fn ago(unix_ms: u64) -> String {
-    i64::try_from(unix_ms).map_or_else(|_| format!("unix ms {unix_ms}"), at)
 }

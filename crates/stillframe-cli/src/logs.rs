@@ -41,12 +41,15 @@ pub(crate) fn start_for(config: &mut Config) -> Result<(), String> {
 }
 
 fn filter(level: LogLevel) -> EnvFilter {
-    EnvFilter::new(match level {
+    let own = match level {
         LogLevel::Debug => "trace",
         LogLevel::Verbose => "debug",
         LogLevel::Notice => "info,openraft=warn",
         LogLevel::Warning => "warn,openraft=error",
-    })
+    };
+    // What reaches object stores logs requests, which may hold credentials.
+    const SILENT: &str = "object_store=off,reqwest=off,hyper=off,hyper_util=off,h2=off,rustls=off";
+    EnvFilter::new(format!("{own},{SILENT}"))
 }
 
 fn begin(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {

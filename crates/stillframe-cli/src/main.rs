@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod archive;
 mod check;
 mod daemon;
 mod files;
@@ -11,6 +12,7 @@ mod inspect;
 mod lab;
 mod load;
 mod logs;
+mod moment;
 mod outcome;
 mod rewind;
 mod serve;

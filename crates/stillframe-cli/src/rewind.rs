@@ -10,6 +10,7 @@ use stillframe_durability::inspect::Name;
 use stillframe_durability::{Accepted, Error, Until, rewind};
 use stillframe_server::{Config, LogLevel};
 
+use crate::archive::Scratch;
 use crate::outcome::{fail, print};
 use crate::{check, files, logs};
 
@@ -21,6 +22,8 @@ Examples:
   stillframe rewind data --until @1795316645 --out restored      the same, in unix seconds
   stillframe rewind data --accept-chain-loss --out restored      the newest whole checkpoint
   stillframe inspect data                                    which records and times there are
+  stillframe recover --from s3://bucket/prefix DIR           from an archive, on any machine
+  stillframe recover --from s3://bucket/prefix --until 2026-11-22T03:04:05Z DIR
 
 DIR is the data directory of a server, which may run, or the directory of a Store, which must be
 closed. rewind only reads DIR. A server's result is a dump file for 'stillframe serve --dir'. A
@@ -32,16 +35,23 @@ Exit status: 0 done, 1 that point cannot be reached, 2 wrong usage.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A data directory of a server, or the directory of a Store
+    /// A data directory of a server, or a directory of a Store; with --from, where the result goes
     #[arg(value_name = "DIR")]
-    from: PathBuf,
+    directory: PathBuf,
+    /// An archive, by its URL: s3://bucket/prefix, gs://, az:// or file:///path
+    #[arg(
+        long = "from",
+        value_name = "URL",
+        conflicts_with_all = ["out", "dbfilename", "appenddirname"]
+    )]
+    archive: Option<String>,
     /// Last record to keep, or last time: 2026-11-22T03:04:05Z, or @ and unix seconds
     /// [default: the end of the log]
     #[arg(long, value_name = "SEQ|TIME", value_parser = until)]
     until: Option<Until>,
     /// Directory for the result, created if missing; it must hold no state yet
-    #[arg(long, value_name = "DIR2")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR2", required_unless_present = "archive")]
+    out: Option<PathBuf>,
     /// Accept a damaged log: take what lies before the damage
     #[arg(long)]
     accept_loss: bool,
@@ -80,15 +90,19 @@ struct Report {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let from = &arguments.from;
-    let is_store = match holds_a_store(from) {
-        Ok(is_store) => is_store,
-        Err(error) => {
-            return fail(2, &error);
+    let outcome = match (&arguments.archive, &arguments.out) {
+        (Some(url), _) => archived(url, arguments),
+        (None, Some(out)) => {
+            let (from, until) = (&arguments.directory, arguments.until);
+            let is_store = match holds_a_store(from) {
+                Ok(is_store) => is_store,
+                Err(error) => return fail(2, &error),
+            };
+            logs::start(LogLevel::Warning);
+            Way { from, until, out }.go(is_store, arguments)
         }
+        (None, None) => return fail(2, &"name a directory for the result (--out)"),
     };
-    logs::start(LogLevel::Warning);
-    let outcome = if is_store { store(arguments) } else { server(arguments) };
     let report = match outcome {
         Ok(report) => report,
         Err(status) => return status,
@@ -107,10 +121,46 @@ fn holds_a_store(path: &Path) -> Result<bool, Error> {
     Ok(names.iter().any(|name| Name::parse(name).is_some()))
 }
 
-fn store(arguments: &Arguments) -> Result<Report, ExitCode> {
-    let Arguments { from, until, out, accept_loss, accept_chain_loss, .. } = arguments;
+/// From where, to which point, into what.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    from: &'a Path,
+    until: Option<Until>,
+    out: &'a Path,
+}
+
+impl Way<'_> {
+    fn go(self, is_store: bool, arguments: &Arguments) -> Result<Report, ExitCode> {
+        if is_store { store(self, arguments) } else { server(self, arguments) }
+    }
+}
+
+/// From an archive: its files are fetched beside the directory, and rewound into it. If that ends
+/// early, they are there for the next try.
+fn archived(url: &str, arguments: &Arguments) -> Result<Report, ExitCode> {
+    let out = &arguments.directory;
+    let names = Directory::existing(out).and_then(|it| it.names()).unwrap_or_default();
+    if names.iter().any(|name| name != "lock" && name != "stillframe.lock") {
+        return Err(fail(2, &format_args!("{} is not empty", out.display())));
+    }
+    logs::start(LogLevel::Warning);
+    let scratch = Scratch::beside(out);
+    let fetched = stillframe_archive::fetch(url, arguments.until, &scratch.0);
+    let fetched = fetched.map_err(|error| fail(1, &error))?;
+    let way = Way { from: &scratch.0, until: fetched.until, out };
+    let mut report = way.go(fetched.store, arguments)?;
+    report.notices.extend(fetched.notices);
+    if let Err(error) = scratch.remove() {
+        report.notices.push(format!("what was fetched is left: {error}"));
+    }
+    Ok(report)
+}
+
+fn store(way: Way<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
+    let Arguments { accept_loss, accept_chain_loss, .. } = arguments;
+    let Way { from, until, out } = way;
     let accepted = Accepted { log_loss: *accept_loss, chain_loss: *accept_chain_loss };
-    let rewound = rewind(from, *until, accepted, out).map_err(|error| match error {
+    let rewound = rewind(from, until, accepted, out).map_err(|error| match error {
         Error::BrokenChain { .. } => fail(1, &format_args!("{error} (--accept-chain-loss)")),
         Error::Log { .. } => fail(1, &format_args!("{error} (--accept-loss)")),
         error => fail(1, &error),
@@ -138,8 +188,8 @@ fn store(arguments: &Arguments) -> Result<Report, ExitCode> {
     })
 }
 
-fn server(arguments: &Arguments) -> Result<Report, ExitCode> {
-    let Arguments { from, until, out, .. } = arguments;
+fn server(way: Way<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
+    let Way { from, until, out } = way;
     let mut config = Config::default();
     let dir = Some(out.display().to_string());
     let accept = Some(if arguments.accept_loss { "yes" } else { "no" }.to_owned());
@@ -156,7 +206,7 @@ fn server(arguments: &Arguments) -> Result<Report, ExitCode> {
             return Err(fail(2, &format_args!("--{problem} (see 'stillframe rewind --help')")));
         }
     }
-    let rewound = stillframe_server::rewind(from, *until, config);
+    let rewound = stillframe_server::rewind(from, until, config);
     let rewound = rewound.map_err(|error| fail(1, &error))?;
     Ok(Report {
         kind: "server",

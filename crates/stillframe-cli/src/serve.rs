@@ -14,7 +14,7 @@ use clap::Args;
 use stillframe_server::{Config, ConfigError, enter_directory, leaves_terminal, split_words};
 
 use crate::outcome::fail;
-use crate::{allocator, daemon, logs};
+use crate::{allocator, archive, daemon, logs};
 
 /// The text of `serve --help` that clap does not write.
 pub(crate) fn examples() -> String {
@@ -162,6 +162,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
     let has_file = config.logfile().is_some();
     config.on_give_back(allocator::give_back);
+    config.on_archive(archive::open);
     let member =
         Box::new(|begin| stillframe_group::start(begin).map_err(|error| error.to_string()));
     match stillframe_server::serve(config, member) {

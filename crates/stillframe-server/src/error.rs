@@ -37,6 +37,9 @@ pub enum ServeError {
         /// The operating system's error.
         error: io::Error,
     },
+    /// The archive cannot be used.
+    #[error("cannot archive: {0}")]
+    Archive(String),
     /// The port of the figures cannot be listened on.
     #[error("cannot serve metrics at {address}: {error}; choose another port with --metrics-port")]
     Metrics {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod archive;
 mod boot;
 mod client;
 mod clients;
@@ -40,6 +41,7 @@ mod start;
 mod state;
 mod tls;
 
+pub use archive::{Archive, ArchiveFigures, ArchiveWish, OpenArchive};
 pub use config::{
     Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError, flags_help,
     parse_size, split_words,

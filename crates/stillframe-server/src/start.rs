@@ -62,6 +62,7 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
         return Ok(());
     }
     let Server { keyspace, state, .. } = &mut server;
+    state.process.begin_archive(&state.config)?;
     state.storage.end_load();
     replication::resume_stream(keyspace, state);
     state.process.tend_oom_score(&state.config, state.replication.is_replica());

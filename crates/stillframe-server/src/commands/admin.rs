@@ -155,6 +155,9 @@ fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     if asked.having(Effect::Bandwidth).is_some() {
         server.storage.saves.hold_to(config.snapshot_bandwidth_bytes);
     }
+    if asked.having(Effect::Archive).is_some() {
+        server.process.tend_archive(config);
+    }
     server.users.give_all_channels(config.acl_all_channels);
     keyspace.keep_expired(server.ledger.wants_expired());
     keyspace.count_uses(config.counting());
@@ -204,6 +207,9 @@ fn moved(
         return Err(refused(
             "the log goes on from the dump file in its directory: CONFIG SET appendonly no first",
         ));
+    }
+    if server.process.archive().is_some() {
+        return Err(refused("the archive is of the directory at the start: start again"));
     }
     let opened = enter(&before.dir).and_then(|old| {
         let new = enter(&config.dir)?;

@@ -4,6 +4,7 @@
 //!   come from it, so that a value means the same everywhere.
 //! - A setting that is refused changes nothing.
 
+mod archive;
 mod choices;
 mod directives;
 pub(crate) mod error;
@@ -36,6 +37,9 @@ use stillframe_keyspace::{KEY_BYTES_MAX, Limits};
 use stillframe_redis::Classes;
 use stillframe_storage::{LogKeep, SavePoint};
 
+use crate::archive::OpenArchive;
+
+use archive::{ARCHIVE, ArchiveSettings};
 pub(crate) use choices::show_percentile;
 use choices::{
     OutputClasses, Save, addresses, algorithm, allowed, bandwidth, beats, directory_name,
@@ -210,6 +214,7 @@ settings! {
     raft: RaftSettings = RaftSettings::default();
     tls: TlsSettings = TlsSettings::default();
     process: ProcessSettings = ProcessSettings::default();
+    archive: ArchiveSettings = ArchiveSettings::default();
     /// Users, each as the words behind `user`.
     users: Vec<Vec<Vec<u8>>> = Vec::new();
     /// Commands with other names for clients, and those without any, in this order.
@@ -220,6 +225,8 @@ settings! {
     log_switch: Option<fn(LogLevel)> = None;
     /// Gives free memory back to the system.
     give_back: Option<fn()> = None;
+    /// Opens an archive.
+    open_archive: Option<OpenArchive> = None;
     config_file: Option<PathBuf> = None;
 }
 
@@ -254,7 +261,7 @@ static PLACED: &[Setting] = &[
 
 /// Every setting.
 pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
-    [SETTINGS, PLACED, REPLICATION, RAFT, TLS, PROCESS, FIXED, INERT].into_iter().flatten()
+    [SETTINGS, PLACED, REPLICATION, RAFT, TLS, PROCESS, ARCHIVE, FIXED, INERT].into_iter().flatten()
 }
 
 /// Every setting under every name it has.
@@ -447,6 +454,11 @@ impl Config {
     /// allocator.
     pub fn on_give_back(&mut self, give_back: fn()) {
         self.give_back = Some(give_back);
+    }
+
+    /// Sets the function that opens an archive: the program knows object stores.
+    pub fn on_archive(&mut self, open: OpenArchive) {
+        self.open_archive = Some(open);
     }
 
     /// The file that the log goes to, or `None` for standard error.

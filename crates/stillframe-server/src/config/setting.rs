@@ -74,6 +74,8 @@ pub(crate) enum Effect {
     Listen,
     /// Logs more, or less.
     LogLevel,
+    /// The archive obeys.
+    Archive,
     /// The default user has another password.
     Password,
 }

@@ -18,6 +18,8 @@ pub(crate) use system::{
     thread_cpu_seconds,
 };
 
+use crate::ServeError;
+use crate::archive::{Archive, ArchiveFigures};
 use crate::config::Config;
 
 /// The process, from its start to its end.
@@ -31,6 +33,8 @@ pub(crate) struct Process {
     /// The loop ends after this turn.
     stops: bool,
     oom_scores: OomScores,
+    /// The archive of the data directory, if there is one.
+    archive: Option<Box<dyn Archive>>,
 }
 
 impl Process {
@@ -42,6 +46,7 @@ impl Process {
             ending: None,
             stops: false,
             oom_scores: OomScores::default(),
+            archive: None,
         }
     }
 
@@ -63,6 +68,30 @@ impl Process {
     /// Notes that the shutdown was aborted or failed: the next signal asks again.
     pub(crate) fn forget_signals(&self) {
         self.signals.forget();
+    }
+
+    /// Begins the archive that the settings name.
+    ///
+    /// # Errors
+    /// [`ServeError::Archive`]: nobody can open one, or it belongs to another.
+    pub(crate) fn begin_archive(&mut self, config: &Config) -> Result<(), ServeError> {
+        let Some(wish) = config.archive_wish() else { return Ok(()) };
+        let none = || ServeError::Archive("this program has no archives".to_owned());
+        let open = config.open_archive.ok_or_else(none)?;
+        self.archive = Some(open(&wish).map_err(ServeError::Archive)?);
+        Ok(())
+    }
+
+    /// Has the archive obey the settings.
+    pub(crate) fn tend_archive(&self, config: &Config) {
+        if let (Some(archive), Some(wish)) = (&self.archive, config.archive_wish()) {
+            archive.obey(&wish);
+        }
+    }
+
+    /// How far the archive is.
+    pub(crate) fn archive(&self) -> Option<ArchiveFigures> {
+        self.archive.as_ref().map(|archive| archive.figures())
     }
 
     /// Forty digits that name this run of the server.

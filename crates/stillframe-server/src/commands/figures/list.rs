@@ -307,6 +307,18 @@ static PERSISTENCE: &[Figure] = &[
     always!("log_kept_images", |s| s.server.storage.journal.kept().images),
     always!("log_kept_since_ms", |s| s.server.storage.journal.kept().since_ms),
     always!("log_kept_bytes", |s| s.server.storage.journal.kept().bytes),
+    always!("archive_state", |s| s.server.process.archive().map_or("off", |it| it.state)),
+    figure("archive_pending_bytes", |s| s.of_archive(|it| it.pending_bytes.into()))
+        .gauge("stillframe_archive_pending_bytes", "Bytes that wait for the archive."),
+    figure("archive_uploaded_bytes", |s| s.of_archive(|it| it.uploaded_bytes.into()))
+        .counter("stillframe_archive_uploaded_bytes_total", "Bytes uploaded to the archive."),
+    figure("archive_manifest_ms", |s| s.of_archive(|it| it.manifest_ms.into())),
+    figure("archive_last_record", |s| s.of_archive(|it| it.last_record.into()))
+        .gauge("stillframe_archive_last_record", "The last record of the log in the archive."),
+    figure("archive_sets", |s| s.of_archive(|it| it.sets.into())),
+    figure("archive_errors", |s| s.of_archive(|it| it.errors.into()))
+        .counter("stillframe_archive_errors_total", "Errors of the archive's store."),
+    figure("archive_last_error", |s| s.of_archive(|it| Value::Text(it.last_error))),
     figure("aof_current_size", |s| s.of_log(|it| it.current_bytes.into()))
         .gauge("redis_aof_current_size_bytes", "Bytes of the log."),
     figure("aof_base_size", |s| s.of_log(|it| it.base_bytes.into()))

@@ -20,6 +20,7 @@ use super::Table;
 pub(super) use list::{SECTIONS, Section};
 use rows::Rows;
 
+use crate::archive::ArchiveFigures;
 use crate::group::{Member, MemberView};
 use crate::memory::{counted_bytes, used_bytes};
 use crate::process;
@@ -98,6 +99,10 @@ impl<'a> Seen<'a> {
     /// The figures of the log, if it is on.
     fn log(&self) -> Option<&LogFigures> {
         self.log.get_or_init(|| self.server.storage.journal.figures()).as_ref()
+    }
+
+    fn of_archive(&self, figure: fn(ArchiveFigures) -> Value) -> Option<Value> {
+        self.server.process.archive().map(figure)
     }
 
     fn of_log(&self, figure: fn(&LogFigures) -> Value) -> Option<Value> {
