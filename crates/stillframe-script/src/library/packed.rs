@@ -286,7 +286,8 @@ fn read(
         at = at.saturating_add(padding);
         let mut length = item.bytes();
         if item == Item::Bytes(0) {
-            let Some(value) = values.pop_back().and_then(|value| value.as_f64()) else {
+            // A text that is a number is one.
+            let Some(value) = values.pop_back().and_then(|value| number(lua, Some(&value))) else {
                 return Ok(Err(Wrong::plain("format 'c0' needs a previous size")));
             };
             length = bits(value) as usize;
