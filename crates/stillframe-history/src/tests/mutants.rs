@@ -28,6 +28,8 @@ fn is_right(random: &mut Random) -> bool {
 fn every_mistake_is_found() {
     let mut random = Random::new("mutants");
     for &mutant in Mutant::ALL {
-        assert!(!with_mutant(mutant, || is_right(&mut random)), "{mutant:?} is not found");
+        // Some need luck.
+        let is_found = (0..20).any(|_| !with_mutant(mutant, || is_right(&mut random)));
+        assert!(is_found, "{mutant:?} is not found");
     }
 }
