@@ -1,8 +1,10 @@
 //! Groups of servers that agree by raft: nothing acknowledged is lost when the leader is killed,
 //! and members end equal.
 
-use crate::support::{Client, Kind, Reply, Server, Setup, free_port, rounds, wait_until};
+use crate::support::{Client, Kind, Reply, Server, Setup, rounds, wait_until};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// How to start a member, again and again.
 struct Group {
@@ -13,7 +15,7 @@ struct Group {
 impl Group {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self { folder, ports: [(); 3].map(|()| free_port()) }
+        Self { folder, ports: [(); 3].map(|()| port_of_a_member()) }
     }
 
     fn start(&self, member: usize) -> Server {
@@ -29,6 +31,18 @@ impl Group {
         std::fs::create_dir_all(folder).expect("a folder");
         let flags = [&flags[..], &more, &debug].concat();
         Setup::new(Kind::Ours("imprint")).folder(folder).flags(&flags).start()
+    }
+}
+
+/// A port that nobody else gets while a member is down: below those that the system hands out.
+fn port_of_a_member() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 12_000 + (std::process::id() % 10_000) as u16;
+    loop {
+        let port = start + NEXT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 
