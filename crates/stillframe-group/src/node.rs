@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::identity::Identity;
 use crate::machine::{Machine, Newest, remove_incoming};
-use crate::types::{Label, Types, Wire};
+use crate::types::{Label, Types, Wire, reign_of};
 
 /// The directory of the log.
 const LOG: &str = "raft-log";
@@ -326,8 +326,10 @@ impl Running {
     async fn confirm(self, mut stamps: watch::Receiver<u64>) {
         while stamps.changed().await.is_ok() {
             let stamp = *stamps.borrow_and_update();
-            let leads = self.raft.get_read_log_id().await.is_ok();
-            self.events.send(Event::Confirmed { stamp, leads });
+            // The first of its reign, or a later one: it names the reign that was confirmed.
+            let read = self.raft.get_read_log_id().await.ok().and_then(|(read, _)| read);
+            let reign = read.map(|id| reign_of(&id.leader_id));
+            self.events.send(Event::Confirmed { stamp, reign });
         }
     }
 

@@ -134,12 +134,13 @@ pub enum Event {
     },
     /// What is known of the group has changed.
     View(View),
-    /// Whether this member led when it was asked, for all stamps up to this one.
+    /// An answer for all stamps up to this one.
     Confirmed {
         /// The stamp.
         stamp: u64,
-        /// It did.
-        leads: bool,
+        /// The reign in which this member led when it was asked. One that has lost the lead and won
+        /// it again has seen nothing of what came between.
+        reign: Option<Reign>,
     },
     /// This member can do no more, for a reason: its log has failed, say.
     Failed(String),

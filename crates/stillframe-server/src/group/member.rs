@@ -229,11 +229,16 @@ impl Member {
         self.awaited.front().map_or(self.stamp, |first| first.stamp - 1)
     }
 
-    /// This member led when it was asked for this stamp.
-    pub(crate) fn confirmed(&mut self, stamp: u64) {
+    /// This member led in `reign` when it was asked for this stamp. Returns whether that is the
+    /// reign in which it has read.
+    pub(crate) fn confirmed(&mut self, stamp: u64, reign: Option<Reign>) -> bool {
+        if reign.is_none() || reign != self.leads {
+            return false;
+        }
         let asked = self.awaited.iter_mut().filter(|it| !it.is_batch && it.stamp <= stamp);
         asked.for_each(|it| it.done = true);
         self.settle();
+        true
     }
 
     fn settle(&mut self) {
@@ -337,5 +342,49 @@ impl Member {
 
     pub(crate) fn stop(&mut self) {
         self.consensus.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A consensus that only listens.
+    struct Deaf;
+
+    impl Consensus for Deaf {
+        fn propose(&mut self, _: Batch) {}
+        fn confirm(&mut self, _: u64) {}
+        fn next_event(&mut self) -> Option<Event> {
+            None
+        }
+        fn take_image(&mut self) {}
+        fn change(&mut self, _: Change, _: Reply<Result<(), String>>) {}
+        fn stop(&mut self) {}
+    }
+
+    fn leader(term: u64) -> Member {
+        let mut member = Member::new(1, Box::new(Deaf), stillframe_storage::wake::nobody());
+        let view = View { id: 1, term, role: "leader", has_quorum: true, ..View::default() };
+        member.see(view);
+        assert!(!member.leads(), "the first entry of its reign is not applied");
+        member.open(Reign { term, leader: 1 });
+        assert!(member.serves());
+        member
+    }
+
+    #[test]
+    fn a_read_is_confirmed_by_the_reign_in_which_it_was() {
+        let reign = |term| Some(Reign { term, leader: 1 });
+        let mut member = leader(3);
+        member.look();
+        member.cover_reads();
+        let stamp = member.awaited().expect("a read waits");
+        for other in [None, reign(2), reign(5), Some(Reign { term: 3, leader: 2 })] {
+            assert!(!member.confirmed(stamp, other), "{other:?}");
+            assert_eq!(member.awaited(), Some(stamp), "{other:?}");
+        }
+        assert!(member.confirmed(stamp, reign(3)));
+        assert_eq!((member.awaited(), member.settled()), (None, stamp));
     }
 }

@@ -67,12 +67,12 @@ impl Server {
                     }
                     self.show_group();
                 }
-                Event::Confirmed { stamp, leads: true } => {
-                    if let Some(member) = self.state.group.member_mut() {
-                        member.confirmed(stamp);
+                Event::Confirmed { stamp, reign } => {
+                    let member = self.state.group.member_mut();
+                    if !member.is_some_and(|member| member.confirmed(stamp, reign)) {
+                        self.give_up_waiting();
                     }
                 }
-                Event::Confirmed { leads: false, .. } => self.give_up_waiting(),
                 Event::Failed(why) => {
                     self.give_up_waiting();
                     return Err(ServeError::Group(why));
