@@ -179,7 +179,6 @@ impl Load {
                 Next::Expired { .. }
                 | Next::Position(_)
                 | Next::Stream(_)
-                | Next::Label(_)
                 | Next::Field { .. }
                 | Next::Empty
                 | Next::Other => {}

@@ -154,7 +154,6 @@ impl Load {
             Next::Other => {}
             Next::Empty => self.empty += 1,
             Next::Stream(field) => self.stream.take(field),
-            Next::Label(label) => self.loaded.label = Some(label),
             Next::Field { name, value } if self.fields.len() < FIELDS_MAX => {
                 self.fields.push((name, value));
             }
@@ -199,7 +198,8 @@ impl Load {
         if self.empty > 0 {
             tracing::warn!("empty keys skipped: {}", self.empty);
         }
-        self.loaded
+        let label = self.field(LABEL_FIELD).map(<[u8]>::to_vec);
+        Loaded { label, ..self.loaded }
     }
 
     fn failed(&self, problem: EntryError) -> StorageError {
@@ -274,8 +274,6 @@ pub enum Next {
     Position(Position),
     /// The point of a stream of replication, or a part of it.
     Stream(StreamField),
-    /// The label by which a group knows the state.
-    Label(Vec<u8>),
     /// A field of a raft member.
     Field {
         /// Its name.
@@ -304,9 +302,6 @@ pub fn next<R: Read>(
         Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
             let position = Position::parse(text).ok_or(EntryError::Position { offset })?;
             return Ok(Next::Position(position));
-        }
-        Some(Event::Aux { name: LABEL_FIELD, value: Value::Bytes(label) }) => {
-            return Ok(Next::Label(label.to_vec()));
         }
         Some(Event::Aux { name, value: Value::Bytes(text) }) if name.starts_with(RAFT_FIELDS) => {
             return Ok(Next::Field { name: name.to_vec(), value: text.to_vec() });
