@@ -17,6 +17,8 @@ use std::time::Instant;
 
 use stillframe_keyspace::{DATABASES, Type};
 
+use crate::caller::Caller;
+
 /// A client that waits.
 pub struct Waiter {
     /// Its place in the registry of clients.
@@ -41,6 +43,25 @@ pub struct Waiter {
     pub acks: Option<Acks>,
     /// When it came: its place in the queues of its keys. Given to it by [`Waiters::park`].
     pub ticket: u64,
+}
+
+impl Waiter {
+    /// A client that waits for something else than keys.
+    pub fn without_keys(caller: &Caller) -> Self {
+        Self {
+            place: caller.place,
+            db: caller.db,
+            keys: Vec::new(),
+            kind: Type::String, // of no key
+            needs_keys: false,
+            deadline: None,
+            command: caller.last_command,
+            before: Vec::new(),
+            after: Vec::new(),
+            acks: None,
+            ticket: 0,
+        }
+    }
 }
 
 /// A key that a client waits for.

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe_keyspace::Type;
 use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
@@ -207,19 +206,8 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     let deadline = (!timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten();
-    let waiter = Waiter {
-        place: ctx.session.caller.place,
-        db: ctx.session.caller.db,
-        keys: Vec::new(),
-        kind: Type::String, // of no key
-        needs_keys: false,
-        deadline,
-        command: ctx.session.caller.last_command,
-        before: Vec::new(),
-        after: Vec::new(),
-        acks: Some(Acks { offset, wanted }),
-        ticket: 0,
-    };
+    let acks = Some(Acks { offset, wanted });
+    let waiter = Waiter { deadline, acks, ..Waiter::without_keys(&ctx.session.caller) };
     ctx.server.ledger.waiters.park(ctx.session.caller.id, waiter);
     ctx.session.caller.waits = true;
     ctx.server.replication.await_replicas(ctx.session.caller.id);

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use stillframe_keyspace::Type;
 use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::{Refusal, Waiter};
 use stillframe_resp::parse_integer;
@@ -71,19 +70,7 @@ fn raft(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     member.change(change, Some(client));
-    let waiter = Waiter {
-        place: ctx.session.caller.place,
-        db: ctx.session.caller.db,
-        keys: Vec::new(),
-        kind: Type::String, // of no key
-        needs_keys: false,
-        deadline: None,
-        command: ctx.session.caller.last_command,
-        before: Vec::new(),
-        after: Vec::new(),
-        acks: None,
-        ticket: 0,
-    };
+    let waiter = Waiter::without_keys(&ctx.session.caller);
     ctx.server.ledger.waiters.park(client, waiter);
     ctx.session.caller.waits = true;
     Ok(())
