@@ -124,22 +124,29 @@ impl Machine {
     /// Hands entries to the loop; what was proposed in a reign that is over makes it load anew.
     async fn hand_on(&mut self, mut entries: Vec<Entry<Types>>) -> Result<(), String> {
         loop {
-            let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
-            let listed = entries.into_iter().map(entry_of).collect();
-            let applied = self.events.ask(|reply| Event::Apply(listed, reply)).await?;
-            let (done, rest) = match applied {
-                Applied::All => (heads.len(), Vec::new()),
-                Applied::Diverged(rest) => (heads.len().saturating_sub(rest.len()), rest),
-                Applied::Refused(why) => return Err(why),
-            };
-            heads.iter().take(done).for_each(|entry| self.pass(entry));
-            if rest.is_empty() {
+            let rest = self.offer(entries).await?;
+            if rest == 0 {
                 return Ok(());
             }
             self.load_anew().await?;
             let from = self.label.index() + 1;
-            entries = self.read(from, from + rest.len() as u64).await?;
+            entries = self.read(from, from + rest).await?;
         }
+    }
+
+    /// Has the loop apply entries. Returns how many of them it did not apply, because memory must be
+    /// loaded anew first.
+    async fn offer(&mut self, entries: Vec<Entry<Types>>) -> Result<u64, String> {
+        let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
+        let listed = entries.into_iter().map(entry_of).collect();
+        let rest = match self.events.ask(|reply| Event::Apply(listed, reply)).await? {
+            Applied::All => 0,
+            Applied::Diverged(rest) => rest,
+            Applied::Refused(why) => return Err(why),
+        };
+        let done = heads.len().saturating_sub(rest);
+        heads.iter().take(done).for_each(|entry| self.pass(entry));
+        Ok(rest as u64)
     }
 
     /// An entry is applied.
@@ -178,11 +185,8 @@ impl Machine {
         while self.label.index() < to {
             let from = self.label.index() + 1;
             let entries = self.read(from, (from + ENTRIES_AT_ONCE).min(to + 1)).await?;
-            let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
-            let listed = entries.into_iter().map(entry_of).collect();
-            match self.events.ask(|reply| Event::Apply(listed, reply)).await? {
-                Applied::All => heads.iter().for_each(|entry| self.label.pass(entry)),
-                other => return Err(format!("loaded anew, entry {from} and on: {other:?}")),
+            if self.offer(entries).await? > 0 {
+                return Err(format!("loaded anew, entry {from} and on were not applied"));
             }
         }
         Ok(())

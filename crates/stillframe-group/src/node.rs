@@ -78,7 +78,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let identity = Identity { group: settings.group.clone(), id: settings.id };
     let has_data = label.is_none() && files.holds(&dump)?;
     let is_ours = identity.owns(&files, has_data)?;
-    if label.is_none() && has_data {
+    if has_data {
         return Err(Error::Label { what: "it has none".into() });
     }
     remove_incoming(&files)?;

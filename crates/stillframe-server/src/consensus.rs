@@ -173,9 +173,9 @@ pub enum Content {
 pub enum Applied {
     /// All of them.
     All,
-    /// All but these: memory has batches that the first of them shows to be lost. It must be loaded
-    /// anew first.
-    Diverged(Vec<Entry>),
+    /// All but so many at the end: memory has batches that the first of these shows to be lost. It
+    /// must be loaded anew first.
+    Diverged(usize),
     /// One cannot be applied, for a reason.
     Refused(String),
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use stillframe::algorithms::ALL;
 use stillframe_storage::dump::{self, DataDirectory};
 use stillframe_storage::{StorageError, load_dump, recover_log};
 
@@ -85,7 +86,7 @@ fn check_member(config: &Config) -> Result<(), ServeError> {
         Some("appendonly: the log of a member is the group's; leave it at no")
     } else if config.replication.primary.is_some() {
         Some("replicaof: a member of a group follows the leader of the group")
-    } else if config.snapshot.starts_with("fork") {
+    } else if ALL.iter().any(|info| info.name == config.snapshot && !info.in_process) {
         Some("snapshot: an image of a member is taken by this process; choose another algorithm")
     } else {
         config.raft.problem()

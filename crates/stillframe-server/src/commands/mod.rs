@@ -289,8 +289,10 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         ctx.server.ledger.note_expired(ctx.keyspace);
     }
     ctx.server.send_events();
-    if command.has(flags::READONLY | flags::WRITE) || command.is_exec() {
-        ctx.server.group.look();
+    if let Some(member) = ctx.server.group.member_mut()
+        && (command.has(flags::READONLY | flags::WRITE) || command.is_exec())
+    {
+        member.look();
     }
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);

@@ -53,7 +53,7 @@ pub use process::LogFormat;
 use process::PROCESS;
 pub(crate) use process::{OomScore, ProcessSettings, Supervised};
 use raft::RAFT;
-pub(crate) use raft::{RaftSettings, peer};
+pub(crate) use raft::{RaftSettings, address, peer};
 use replication::REPLICATION;
 pub(crate) use replication::ReplicationSettings;
 pub(crate) use setting::{Change, Effect, Setting};

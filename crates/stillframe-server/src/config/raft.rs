@@ -107,12 +107,16 @@ pub(crate) fn peer(text: &str) -> Option<Peer> {
     let (id, addresses) = text.split_once('=')?;
     let id = id.parse().ok().filter(|&id| id > 0)?;
     let (raft, client) = addresses.split_once('/')?;
-    let is_address = |text: &&str| {
-        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-        port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
-    };
-    let [raft, client] = [raft, client].map(|text| Some(text).filter(is_address));
-    Some(Peer { id, raft: raft?.to_owned(), client: client?.to_owned() })
+    let [raft, client] = [raft, client].map(|text| address(text).map(|_| text.to_owned()));
+    Some(Peer { id, raft: raft?, client: client? })
+}
+
+/// Reads `HOST:PORT`; an IPv6 host loses its brackets.
+pub(crate) fn address(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|&port| port > 0)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (!host.is_empty()).then_some((host, port))
 }
 
 #[expect(clippy::ptr_arg, reason = "a kind of value shows the value itself")]

@@ -86,7 +86,7 @@ pub(crate) enum Whose {
     Own,
     /// To be applied.
     Another,
-    /// Of this member, and not the next one that it proposed.
+    /// Not the next one that this member proposed, though some are in flight.
     Gap,
 }
 
@@ -259,9 +259,9 @@ impl Member {
             self.counts.applied += 1;
             return Whose::Another;
         };
+        // All of earlier reigns was applied before this member led, and a later one is behind.
         if (reign, stamp) != (batch.reign, batch.stamp) {
-            // Of an earlier reign it can only be this member's own start again.
-            return if batch.reign == reign { Whose::Gap } else { Whose::Another };
+            return Whose::Gap;
         }
         self.in_flight.pop_front();
         self.in_flight_bytes -= bytes;

@@ -64,14 +64,6 @@ impl Group {
         }
     }
 
-    /// A request has seen or changed data.
-    #[inline]
-    pub(crate) fn look(&mut self) {
-        if let Some(member) = &mut self.member {
-            member.look();
-        }
-    }
-
     /// At the end of a turn: what was read is covered, as [`Reads`] says.
     pub(crate) fn cover_reads(&mut self) {
         match &mut self.member {

@@ -13,6 +13,7 @@ use stillframe_storage::replay::Records;
 
 use super::Server;
 use crate::commands::{Alone, Replay};
+use crate::config::address;
 use crate::consensus::{Applied, Begin, Content, Entry, Event, Reign, Reply, Start};
 use crate::group::{Member, MemberView, View, Whose};
 use crate::hub::Delivery;
@@ -102,7 +103,7 @@ impl Server {
             let Some(member) = self.state.group.member_mut() else { break };
             if member.is_behind(entry.reign) {
                 self.give_up_waiting();
-                return Applied::Diverged(std::iter::once(entry).chain(entries).collect());
+                return Applied::Diverged(1 + entries.len());
             }
             match entry.content {
                 Content::First => {
@@ -259,8 +260,8 @@ impl Server {
 }
 
 fn member_view(member: &crate::consensus::MemberView) -> MemberView {
-    let (host, port) = cut(&member.peer.client);
-    let (_, raft_port) = cut(&member.peer.raft);
+    let (host, port) = address(&member.peer.client).unwrap_or_default();
+    let (_, raft_port) = address(&member.peer.raft).unwrap_or_default();
     MemberView {
         id: member.peer.id,
         host: host.to_owned(),
@@ -270,10 +271,4 @@ fn member_view(member: &crate::consensus::MemberView) -> MemberView {
         voter: member.votes,
         applied: member.matched.unwrap_or(0),
     }
-}
-
-/// Host and port of an address; IPv6 addresses lose their brackets.
-fn cut(address: &str) -> (&str, u16) {
-    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
-    (host.trim_start_matches('[').trim_end_matches(']'), port.parse().unwrap_or(0))
 }
