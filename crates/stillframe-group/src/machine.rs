@@ -134,8 +134,8 @@ impl Machine {
         }
     }
 
-    /// Has the loop apply entries. Returns how many of them it did not apply, because memory must be
-    /// loaded anew first.
+    /// Has the loop apply entries. Returns how many of them it did not apply, because memory must
+    /// be loaded anew first.
     async fn offer(&mut self, entries: Vec<Entry<Types>>) -> Result<u64, String> {
         let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
         let listed = entries.into_iter().map(entry_of).collect();

@@ -11,14 +11,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use stillframe_authority::SignedByAuthority;
 
 /// The files of a node, in PEM form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +161,7 @@ impl Material {
         let server = builder.with_single_cert(chain.clone(), key.clone_key()).map_err(no_pair)?;
         let builder = ClientConfig::builder_with_provider(provider.clone());
         let builder = builder.with_protocol_versions(&[&TLS13]).map_err(no_pair)?;
-        let authority = Arc::new(SignedByAuthority { roots, provider });
+        let authority = Arc::new(SignedByAuthority::new(roots, provider));
         let builder = builder.dangerous().with_custom_certificate_verifier(authority);
         let client = builder.with_client_auth_cert(chain, key).map_err(no_pair)?;
         Ok(Self { server: Arc::new(server), client: Arc::new(client) })
@@ -184,57 +183,4 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let bytes = read(path)?;
     let key = PrivateKeyDer::from_pem_slice(&bytes);
     key.map_err(|source| TlsError::NoKey { path: path.to_owned(), source })
-}
-
-/// Trusts a node if the authority has signed its certificate, whatever its name.
-#[derive(Debug)]
-struct SignedByAuthority {
-    roots: RootCertStore,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for SignedByAuthority {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(
-            &certificate,
-            &self.roots,
-            intermediates,
-            now,
-            algorithms,
-        )?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -11,17 +11,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
-    ServerConnection, SignatureScheme, SupportedProtocolVersion,
+    ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, ServerConnection,
+    SupportedProtocolVersion,
 };
+use stillframe_authority::SignedByAuthority;
 
 use super::{TlsError, TlsStream};
 use crate::config::Config;
@@ -120,7 +119,7 @@ fn client(
     trusted: Option<RootCertStore>,
 ) -> Result<ClientConfig, TlsError> {
     let roots = trusted.ok_or(TlsError::NoAuthority)?;
-    let authority = SignedByAuthority { roots, provider: Arc::clone(provider) };
+    let authority = SignedByAuthority::new(roots, Arc::clone(provider));
     let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
     let builder = builder.with_protocol_versions(versions)?;
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(authority));
@@ -206,57 +205,4 @@ fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, TlsError> {
         }
     }
     Ok(Some(roots).filter(|roots| !roots.is_empty()))
-}
-
-/// Trusts a primary if an authority has signed its certificate, whatever its name.
-#[derive(Debug)]
-struct SignedByAuthority {
-    roots: RootCertStore,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for SignedByAuthority {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(
-            &certificate,
-            &self.roots,
-            intermediates,
-            now,
-            algorithms,
-        )?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
