@@ -111,16 +111,16 @@ pub(crate) fn equal_bytes(line: &[AtomicU64; 8], value: u8) -> Option<u64> {
     None
 }
 
-/// Asks the processor to bring what lies at `word` near. Nothing is accessed: any address will do.
+/// Asks the processor to bring what lies at `place` near. Nothing is accessed: any address will do.
 #[inline]
-pub(crate) fn prefetch(word: *const AtomicU64) {
+pub fn prefetch<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads nothing that the program can see, and does not fault.
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(word.cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = word;
+    let _ = place;
 }
 
 /// Copies words as a sequence of aligned 8-byte moves, which x86-64 never tears (Intel SDM, volume

@@ -17,15 +17,14 @@ mod userfault;
 #[path = "fake_userfault.rs"]
 mod userfault;
 
+pub use copy::prefetch;
 pub use frozen::Frozen;
 pub use lease::is_open_alone;
 pub use map::Shared;
 pub use shareable::Shareable;
 pub use thread::lower_priority;
 
-pub(crate) use copy::{
-    copy_memory, copy_words, equal_bytes, load_words, plain, prefetch, store_words,
-};
+pub(crate) use copy::{copy_memory, copy_words, equal_bytes, load_words, plain, store_words};
 pub(crate) use map::Region;
 pub(crate) use process::{Child, Ended, STATUS_PANICKED};
 pub(crate) use thread::thread_time;
