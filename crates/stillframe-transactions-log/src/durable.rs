@@ -225,6 +225,7 @@ impl<A: Concurrent> Durable<A> {
         match image.capture(&mut sink) {
             Ok(()) => {}
             Err(CaptureError::Sink(error)) => return Err(error),
+            Err(CaptureError::OverBudget) => return Err(Error::OverBudget),
             Err(_) => return Err(Error::Memory),
         }
         if mutation.is(Mutant::KeepsUnpublished) {

@@ -64,6 +64,12 @@ pub enum Error {
         /// Its name.
         name: &'static str,
     },
+    /// The budget for before-images was used up.
+    #[error(
+        "the budget for before-images is used up and the checkpoint given up; those before it are intact; allow \
+         more or let commits wait (OnFull::Slow)"
+    )]
+    OverBudget,
     /// The image lost before-images for want of memory, or images could not be merged.
     #[error("memory for a checkpoint could not be had; those before it are intact")]
     Memory,

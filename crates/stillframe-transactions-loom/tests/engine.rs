@@ -25,8 +25,8 @@ use stillframe_transactions::algorithms::stopped::Naive;
 use stillframe_transactions::with_mutant;
 use stillframe_transactions::{Concurrent, Engine, Mutant, Settings, Stop};
 
-/// What a thread's transactions write: records, each with one more than it holds.
-type Program = &'static [&'static [usize]];
+/// What a thread's transactions write: words of records, each with one more than it holds.
+type Program = &'static [&'static [(usize, usize)]];
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let long = std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1");
@@ -38,10 +38,10 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 
 fn transact<A: Concurrent>(engine: &Engine<A, Commits>, program: Program) {
     let mut worker = engine.worker().expect("there are two");
-    for records in program {
+    for words in program {
         let done = worker.run(|tx| {
-            for &record in *records {
-                tx.update(record, 0, |word| word + 1)?;
+            for &(record, word) in *words {
+                tx.update(record, word, |word| word + 1)?;
             }
             Ok::<_, Stop<()>>(())
         });
@@ -51,9 +51,15 @@ fn transact<A: Concurrent>(engine: &Engine<A, Commits>, program: Program) {
 
 /// Two threads with a program each, images in a row meanwhile.
 fn model<A: Concurrent>(programs: [Program; 2], images: usize) {
-    let settings = Settings::new(2, 1).workers(2);
+    let writes = programs.iter().flat_map(|program| program.iter().copied().flatten());
+    let words = 1 + writes.map(|(_, word)| *word).max().unwrap_or(0);
+    let settings = Settings::new(2, words).workers(2);
     let engine: Engine<A, Commits> =
         Engine::with_journal(settings, Commits::new(2)).expect("it is small");
+    if words > 1 {
+        // An absent record would hide wrong words.
+        transact(&engine, &[&[(0, 0)]]);
+    }
     let engine = Arc::new(engine);
     let clients = programs.map(|program| {
         let engine = Arc::clone(&engine);
@@ -76,9 +82,11 @@ fn model<A: Concurrent>(programs: [Program; 2], images: usize) {
     compare(engine.journal().commits(), &taken).expect("an image holds a prefix of the commits");
 }
 
-const PAIR: [Program; 2] = [&[&[0, 1]], &[]];
-const MEETING: [Program; 2] = [&[&[0]], &[&[0, 1]]];
-const AGAIN: [Program; 2] = [&[&[1], &[1]], &[]];
+const PAIR: [Program; 2] = [&[&[(0, 0), (1, 0)]], &[]];
+const MEETING: [Program; 2] = [&[&[(0, 0)]], &[&[(0, 0), (1, 0)]]];
+const AGAIN: [Program; 2] = [&[&[(1, 0)], &[(1, 0)]], &[]];
+/// One word after the other of a record: Imprint saves it in two entries.
+const WORDS: [Program; 2] = [&[&[(0, 0)], &[(0, 1)]], &[]];
 
 fn all<A: Concurrent>() {
     explore(2, || model::<A>(PAIR, 1));
@@ -109,6 +117,7 @@ fn piggyback() {
 #[test]
 fn imprint() {
     all::<Imprint>();
+    explore(2, || model::<Imprint>(WORDS, 1));
 }
 
 fn rejects<A: Concurrent>(mutant: Mutant, programs: [Program; 2], images: usize) {
@@ -125,4 +134,6 @@ fn mistakes_of_memory_order_are_rejected() {
     rejects::<Imprint>(Mutant::EpochAnnouncesByReleaseAlone, PAIR, 1);
     rejects::<Imprint>(Mutant::ImprintNoReleaseFence, PAIR, 1);
     rejects::<Imprint>(Mutant::ImprintNoAcquireFence, PAIR, 1);
+    rejects::<Imprint>(Mutant::ImprintSavesARecordOnce, WORDS, 1);
+    rejects::<Imprint>(Mutant::ImprintForgetsFirstEntry, WORDS, 1);
 }

@@ -1,7 +1,8 @@
 //! The contract that every algorithm for several writers fulfils, on one screen.
 
 use crate::epochs::Epochs;
-use crate::shape::{CreateError, Shape};
+use crate::settings::Settings;
+use crate::shape::{CreateError, Parts};
 use crate::table::Table;
 
 /// An image could not be captured; another one may be.
@@ -14,6 +15,9 @@ pub enum CaptureError<E> {
     /// Memory for before-images could not be had, so that the image has lost some.
     #[error("memory for the before-images of the image could not be had")]
     Memory,
+    /// The [budget](Settings::budget) for before-images is used up.
+    #[error("the budget for before-images is used up; the image is cancelled")]
+    OverBudget,
     /// The process could not be forked, or its child has been killed.
     #[error("no image by fork: {0}")]
     Fork(std::io::ErrorKind),
@@ -31,11 +35,11 @@ pub trait Concurrent: Sized + Send + Sync + 'static {
     /// Name, source and costs.
     const INFO: Info;
 
-    /// State of absent records, for so many workers.
+    /// State of absent records.
     ///
     /// # Errors
     /// [`CreateError`] when the memory cannot be had.
-    fn create(shape: Shape, workers: usize) -> Result<Self, CreateError>;
+    fn create(settings: &Settings) -> Result<Self, CreateError>;
     /// Where workers announce that they install.
     fn epochs(&self) -> &Epochs;
     /// Whether an epoch lets workers install; they wait for one that does.
@@ -45,6 +49,11 @@ pub trait Concurrent: Sized + Send + Sync + 'static {
 
     /// The table that holds the newest value of a record, whose lock the caller holds.
     fn newest(&self, record: usize) -> &Table;
+    /// A hint, given without the lock: a transaction is about to write a record. Whatever that will
+    /// need may be brought near, while the lock and the record are on their way as well.
+    fn prefetch(&self, record: usize) {
+        self.newest(record).prefetch(record);
+    }
     /// Installs the writes of a commit, whose `worker` has announced `epoch` and holds the locks of
     /// all it read and wrote. Calls `ordered` once, with the number of the first image that holds
     /// this commit.
@@ -120,6 +129,18 @@ pub(crate) struct Written {
     /// Where its words start among the values.
     pub(crate) start: usize,
     pub(crate) present: bool,
+    /// What differs from the value before, or may.
+    pub(crate) changed: Parts,
+}
+
+/// A record that a commit replaces.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Change<'t> {
+    pub(crate) record: usize,
+    /// What differs from the value before, or may.
+    pub(crate) parts: Parts,
+    /// All words of the new value; `None` if it is deleted.
+    pub(crate) value: Option<&'t [u64]>,
 }
 
 /// What a transaction has written.
@@ -133,10 +154,15 @@ pub struct Writes<'t> {
 impl<'t> Writes<'t> {
     /// Each record that was written, once, with its whole new value; `None` if it is deleted.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Option<&'t [u64]>)> + use<'t> {
+        self.changes().map(|change| (change.record, change.value))
+    }
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Change<'t>> + use<'t> {
         let (values, width) = (self.values, self.width);
-        self.written
-            .iter()
-            .map(move |it| (it.record, it.present.then(|| &values[it.start..][..width])))
+        self.written.iter().map(move |it| Change {
+            record: it.record,
+            parts: it.changed,
+            value: it.present.then(|| &values[it.start..][..width]),
+        })
     }
     /// Records written.
     #[must_use]

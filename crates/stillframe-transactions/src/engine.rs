@@ -3,6 +3,7 @@
 use crate::contract::{CaptureError, Concurrent, Journal, Records};
 use crate::locks::{Conflict, Deadlock, Locks};
 use crate::mutant::Mutation;
+use crate::settings::Settings;
 use crate::shape::{CreateError, Shape};
 use crate::sync::{AtomicBool, AtomicU64, Backoff, Line, Mutex, Ordering};
 use crate::transaction::{Core, Scratch, Transaction};
@@ -39,39 +40,6 @@ pub struct NoWorker {
     pub workers: usize,
 }
 
-/// How an engine is made.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct Settings {
-    /// The layout of the state.
-    pub shape: Shape,
-    /// Most threads that run transactions at once.
-    pub workers: usize,
-    /// What a transaction does about a locked record.
-    pub deadlock: Deadlock,
-}
-
-impl Settings {
-    /// So many records of so many words, for 16 workers.
-    #[must_use]
-    pub fn new(records: usize, words: usize) -> Self {
-        let shape = Shape { records, words };
-        Self { shape, workers: 16, deadlock: Deadlock::default() }
-    }
-    /// Most threads that run transactions at once.
-    #[must_use]
-    pub fn workers(mut self, workers: usize) -> Self {
-        self.workers = workers;
-        self
-    }
-    /// What a transaction does about a locked record.
-    #[must_use]
-    pub fn deadlock(mut self, deadlock: Deadlock) -> Self {
-        self.deadlock = deadlock;
-        self
-    }
-}
-
 /// Records that transactions on several threads read and write, one after the other as far as
 /// anybody can tell (strict two-phase locking), and images of the state between two of them.
 #[derive(Debug)]
@@ -99,13 +67,14 @@ impl<A: Concurrent, J: Journal> Engine<A, J> {
     /// # Errors
     /// [`CreateError`] when the memory cannot be had.
     pub fn with_journal(settings: Settings, journal: J) -> Result<Self, CreateError> {
-        let Settings { shape, workers, deadlock } = settings;
+        let Settings { shape, workers, deadlock, .. } = settings;
         Ok(Self {
             core: Core {
-                state: A::create(shape, workers)?,
+                state: A::create(&settings)?,
                 journal,
                 locks: Locks::new(shape.records, deadlock)?,
                 shape,
+                split: shape.split(),
                 mutation: Mutation::current(),
             },
             ages: Line(AtomicU64::new(1)),

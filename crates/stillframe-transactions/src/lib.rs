@@ -48,6 +48,7 @@ mod engine;
 mod epochs;
 mod locks;
 mod mutant;
+mod settings;
 mod shape;
 mod sync;
 mod table;
@@ -55,7 +56,7 @@ mod transaction;
 
 pub use algorithms::imprint::Imprint;
 pub use contract::{CaptureError, Completeness, Concurrent, Info, Journal, Records, Writes};
-pub use engine::{Engine, Image, ImageError, NoWorker, Settings, Stop, Worker};
+pub use engine::{Engine, Image, ImageError, NoWorker, Stop, Worker};
 pub use epochs::{Epochs, Section};
 pub use locks::{Conflict, Deadlock};
 #[doc(hidden)]
@@ -63,6 +64,8 @@ pub use mutant::Mutant;
 #[cfg(feature = "mutants")]
 #[doc(hidden)]
 pub use mutant::with_mutant;
+pub use settings::Settings;
 pub use shape::{CreateError, Shape};
+pub use stillframe::OnFull;
 pub use table::Table;
 pub use transaction::Transaction;

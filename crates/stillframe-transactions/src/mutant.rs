@@ -31,8 +31,16 @@ stillframe::mutants! { pub when feature = "mutants";
     ImprintNoAcquireFence,
     /// Imprint: a record counts as captured before it is.
     ImprintPublishesCursorEarly,
-    /// Imprint: a before-image of an older image is taken for one of this image.
-    ImprintTrustsStaleHead,
+    /// Imprint: heads stay until the number of their image comes again.
+    ImprintKeepsHeads,
+    /// Imprint: what a later commit changes of a record that has a before-image is not saved.
+    ImprintSavesARecordOnce,
+    /// Imprint: of a record that was saved in two entries the capture sees the newer one.
+    ImprintForgetsFirstEntry,
+    /// Imprint: a commit for whose before-images the budget has no room goes on.
+    ImprintWaitsNotForCapture,
+    /// Imprint: an image is not told that a before-image of it was lost.
+    ImprintHidesLoss,
     /// Imprint: a worker gives chunks back at each commit, and not at each image.
     ImprintGivesChunksBack,
     /// Imprint: a commit of the image's own epoch saves before-images.

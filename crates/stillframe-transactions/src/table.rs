@@ -2,8 +2,11 @@
 //!
 //! All loads and stores are relaxed: a record's lock or the protocol of the algorithm orders them.
 
-use crate::shape::{CreateError, Shape};
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
+use crate::shape::{CreateError, Parts, Shape, Split};
+use crate::sync::{AtomicU8, AtomicU64, Line, Ordering};
+
+/// Words of a cache line.
+const LINE_WORDS: usize = align_of::<Line<()>>() / size_of::<u64>();
 
 /// `make()` in `count` places, or the error that there is no room.
 pub(crate) fn filled<T>(count: usize, make: impl Fn() -> T) -> Result<Box<[T]>, CreateError> {
@@ -65,7 +68,11 @@ impl Bits {
 #[derive(Debug)]
 pub struct Table {
     width: usize,
+    split: Split,
+    /// Those of record 0 are the ones from `start` on, where a cache line begins: a record of 8
+    /// words is one line and not half of two.
     cells: Box<[AtomicU64]>,
+    start: usize,
     present: Bits,
 }
 
@@ -77,12 +84,21 @@ impl Table {
     pub fn new(shape: Shape) -> Result<Self, CreateError> {
         let count = shape.records.checked_mul(shape.words);
         let count = count.ok_or(CreateError::Memory { bytes: usize::MAX })?;
-        let (cells, present) = (words(count)?, Bits::new(shape.records)?);
-        Ok(Self { width: shape.words, cells, present })
+        let (cells, present) =
+            (words(count.saturating_add(LINE_WORDS - 1))?, Bits::new(shape.records)?);
+        let start = cells.as_ptr().align_offset(align_of::<Line<()>>()).min(LINE_WORDS - 1);
+        Ok(Self { width: shape.words, split: shape.split(), cells, start, present })
     }
 
-    fn cells(&self, record: usize) -> &[AtomicU64] {
-        &self.cells[record * self.width..][..self.width]
+    /// The words of a record.
+    pub(crate) fn cells(&self, record: usize) -> &[AtomicU64] {
+        &self.cells[self.start + record * self.width..][..self.width]
+    }
+
+    /// Brings the first words of a record near.
+    #[inline]
+    pub fn prefetch(&self, record: usize) {
+        stillframe::os::prefetch(self.cells(record).as_ptr());
     }
 
     /// One word of a record; zero if it is absent.
@@ -113,8 +129,9 @@ impl Table {
         records: std::ops::Range<usize>,
         into: &mut [u64],
     ) -> std::io::Result<u64> {
-        let cells = records.start * self.width..records.end * self.width;
-        memory.load(&self.cells[cells], into)?;
+        let width = self.width;
+        let cells = &self.cells[self.start + records.start * width..];
+        memory.load(&cells[..records.len() * width], into)?;
         let mut present = [0];
         memory.load(std::slice::from_ref(&self.present.0[records.start / 64]), &mut present)?;
         Ok(present[0])
@@ -128,6 +145,17 @@ impl Table {
                 cells.iter().zip(value).for_each(|(to, &from)| to.store(from, Ordering::Relaxed));
             }
             None => cells.iter().for_each(|cell| cell.store(0, Ordering::Relaxed)),
+        }
+        self.present.set(record, value.is_some());
+    }
+
+    /// Replaces a record that differs from the value in parts; `None` makes it absent.
+    pub(crate) fn patch(&self, record: usize, parts: Parts, value: Option<&[u64]>) {
+        let cells = self.cells(record);
+        for words in self.split.words_of(parts) {
+            for word in words {
+                cells[word].store(value.map_or(0, |value| value[word]), Ordering::Relaxed);
+            }
         }
         self.present.set(record, value.is_some());
     }

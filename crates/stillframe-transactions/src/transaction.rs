@@ -4,7 +4,7 @@ use crate::contract::{Concurrent, Journal, Writes, Written};
 use crate::epochs::Section;
 use crate::locks::{Conflict, Locks};
 use crate::mutant::{Mutant, Mutation};
-use crate::shape::Shape;
+use crate::shape::{Parts, Shape, Split};
 
 /// What the transactions of all workers share.
 #[derive(Debug)]
@@ -13,6 +13,7 @@ pub(crate) struct Core<A, J> {
     pub(crate) journal: J,
     pub(crate) locks: Locks,
     pub(crate) shape: Shape,
+    pub(crate) split: Split,
     pub(crate) mutation: Mutation,
 }
 
@@ -112,6 +113,9 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
             return Err(Conflict(()));
         }
         let found = self.scratch.find(record);
+        if found.is_none() && exclusive && !cfg!(any(feature = "loom", feature = "shuttle")) {
+            self.core.state.prefetch(record);
+        }
         let taken = match found {
             Some(at) if self.scratch.held[at].exclusive || !exclusive => return Ok(at),
             Some(_) => locks.upgrade(record, self.age),
@@ -183,7 +187,8 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
                 self.scratch.values.resize(start + self.core.shape.words, 0);
                 let present =
                     self.core.state.newest(record).load(record, &mut self.scratch.values[start..]);
-                self.scratch.written.push(Written { record, start, present });
+                let changed = Parts::NONE;
+                self.scratch.written.push(Written { record, start, present, changed });
                 self.scratch.held[at].written = Some(to);
                 to
             }
@@ -209,10 +214,11 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
         word: usize,
         patch: impl FnOnce(u64) -> u64,
     ) -> Result<(), Conflict> {
-        let width = self.core.shape.words;
-        assert!(word < width, "word {word} of {width}");
+        let Core { shape: Shape { words, .. }, split, .. } = *self.core;
+        assert!(word < words, "word {word} of {words}");
         let edited = self.edit(record)?;
         edited.present = true;
+        edited.changed = edited.changed.with(split.part(word));
         let start = edited.start;
         let value = &mut self.scratch.values[start + word];
         *value = patch(*value);
@@ -225,10 +231,31 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
     /// [`Conflict`], as every call.
     pub fn store(&mut self, record: usize, words: &[u64]) -> Result<(), Conflict> {
         assert_eq!(words.len(), self.core.shape.words, "words of a record");
+        self.replace(record, Some(words))
+    }
+
+    /// Replaces a record; `None` makes it absent.
+    fn replace(&mut self, record: usize, words: Option<&[u64]>) -> Result<(), Conflict> {
+        let Core { shape: Shape { words: width, .. }, split, .. } = *self.core;
         let edited = self.edit(record)?;
-        edited.present = true;
-        let start = edited.start;
-        self.scratch.values[start..][..words.len()].copy_from_slice(words);
+        edited.present = words.is_some();
+        let (start, mut changed) = (edited.start, edited.changed);
+        let values = &mut self.scratch.values[start..][..width];
+        let part_words = split.part_words();
+        for (nth, old) in values.chunks_mut(part_words).enumerate() {
+            let new = words.map(|words| &words[nth * part_words..][..old.len()]);
+            let differs = match new {
+                Some(new) => new != old,
+                None => old.iter().any(|&word| word != 0),
+            };
+            match new {
+                _ if !differs => continue,
+                Some(new) => old.copy_from_slice(new),
+                None => old.fill(0),
+            }
+            changed = changed.with(Parts(1 << nth));
+        }
+        self.edit(record)?.changed = changed;
         Ok(())
     }
 
@@ -252,11 +279,7 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
         if !self.present(record)? {
             return Ok(false);
         }
-        let width = self.core.shape.words;
-        let edited = self.edit(record)?;
-        edited.present = false;
-        let start = edited.start;
-        self.scratch.values[start..][..width].fill(0);
+        self.replace(record, None)?;
         Ok(true)
     }
 

@@ -245,7 +245,7 @@ fn what_cannot_be_had_is_said() {
     drop(image);
     engine.begin().expect("the one before has ended");
     let much = Engine::<Imprint>::create(Settings::new(1 << 40, 1));
-    assert!(matches!(much, Err(CreateError::Records { most, .. }) if most > 1 << 30));
+    assert!(matches!(much, Err(CreateError::Records { most, .. }) if most > 1 << 29));
     struct Huge;
     impl Visitor for Huge {
         type Output = ();

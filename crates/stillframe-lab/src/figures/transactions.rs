@@ -578,7 +578,7 @@ impl<L: FnMut()> Records for Sheet<'_, L> {
 
 #[cfg(test)]
 mod tests {
-    use stillframe_transactions::{CreateError, Epochs, Imprint, Info, Shape, Table};
+    use stillframe_transactions::{CreateError, Epochs, Imprint, Info, Table};
 
     use super::*;
 
@@ -624,8 +624,8 @@ mod tests {
 
     impl<const MISTAKE: u8> Concurrent for Wrong<MISTAKE> {
         const INFO: Info = Imprint::INFO;
-        fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
-            Imprint::create(shape, workers).map(Self)
+        fn create(settings: &Settings) -> Result<Self, CreateError> {
+            Imprint::create(settings).map(Self)
         }
         fn epochs(&self) -> &Epochs {
             self.0.epochs()

@@ -2,7 +2,8 @@
 
 use crate::contract::{CaptureError, Completeness, Concurrent, Info, Records, Writes};
 use crate::epochs::Epochs;
-use crate::shape::{CreateError, Shape};
+use crate::settings::Settings;
+use crate::shape::CreateError;
 use crate::table::Table;
 
 /// One table, from which no images are taken: they are empty.
@@ -22,7 +23,8 @@ impl Concurrent for Bare {
         image: Completeness::Nothing,
     };
 
-    fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
+    fn create(settings: &Settings) -> Result<Self, CreateError> {
+        let Settings { shape, workers, .. } = *settings;
         Ok(Self { table: Table::new(shape)?, epochs: Epochs::new(workers) })
     }
     fn epochs(&self) -> &Epochs {
@@ -32,7 +34,7 @@ impl Concurrent for Bare {
         &self.table
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
-        writes.iter().for_each(|(record, value)| self.table.store(record, value));
+        writes.changes().for_each(|it| self.table.patch(it.record, it.parts, it.value));
         ordered(epoch);
     }
     fn begin(&self) -> u64 {

@@ -24,9 +24,10 @@
 
 use std::marker::PhantomData;
 
-use crate::contract::{CaptureError, Completeness, Concurrent, Info, Records, Writes};
+use crate::contract::{CaptureError, Change, Completeness, Concurrent, Info, Records, Writes};
 use crate::epochs::Epochs;
 use crate::mutant::{Mutant, Mutation};
+use crate::settings::Settings;
 use crate::shape::{CreateError, Shape};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Backoff, Mutex, Ordering};
 use crate::table::{Bits, Table, bytes};
@@ -131,7 +132,8 @@ impl<F: Form> Phased<F> {
     }
 
     /// What a commit of `phase` does to a record before its value is replaced.
-    fn apply(&self, phase: u64, record: usize, value: Option<&[u64]>) {
+    fn apply(&self, phase: u64, change: Change<'_>) {
+        let record = change.record;
         self.latched(record, |mut available, mut stable| {
             match phase {
                 PREPARE if !available && !stable => {
@@ -150,7 +152,7 @@ impl<F: Form> Phased<F> {
                 REST | COMPLETE => stable = false,
                 _ => {}
             }
-            self.live.store(record, value);
+            self.live.patch(record, change.parts, change.value);
             (available, stable)
         });
     }
@@ -172,7 +174,8 @@ impl<F: Form> Phased<F> {
 impl<F: Form> Concurrent for Phased<F> {
     const INFO: Info = F::INFO;
 
-    fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
+    fn create(settings: &Settings) -> Result<Self, CreateError> {
+        let Settings { shape, workers, .. } = *settings;
         let bits = || Bits::new(shape.records);
         let partial = F::INFO.image == Completeness::Increment;
         Ok(Self {
@@ -197,7 +200,7 @@ impl<F: Form> Concurrent for Phased<F> {
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
         let (image, phase) = (epoch / PHASES, epoch % PHASES);
-        writes.iter().for_each(|(record, value)| self.apply(phase, record, value));
+        writes.changes().for_each(|change| self.apply(phase, change));
         let after = {
             let _latch = self.commits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let passed = self.epochs.now() == image * PHASES + RESOLVE;

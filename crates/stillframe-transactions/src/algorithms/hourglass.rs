@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use crate::contract::{CaptureError, Completeness, Concurrent, Info, Records, Writes};
 use crate::epochs::Epochs;
 use crate::mutant::{Mutant, Mutation};
+use crate::settings::Settings;
 use crate::shape::{CreateError, Shape};
 use crate::sync::Mutex;
 use crate::table::{Bits, Table};
@@ -55,7 +56,8 @@ impl Concurrent for VirtualHourglass {
         image: Completeness::Increment,
     };
 
-    fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
+    fn create(settings: &Settings) -> Result<Self, CreateError> {
+        let Settings { shape, workers, .. } = *settings;
         Ok(Self {
             tables: [Table::new(shape)?, Table::new(shape)?],
             written: [Bits::new(shape.records)?, Bits::new(shape.records)?],

@@ -19,6 +19,7 @@ use super::walk;
 use crate::contract::{CaptureError, Completeness, Concurrent, Info, Records, Writes};
 use crate::epochs::Epochs;
 use crate::mutant::{Mutant, Mutation};
+use crate::settings::Settings;
 use crate::shape::{CreateError, Shape};
 use crate::sync::{AtomicBool, AtomicU8, Backoff, Ordering};
 use crate::table::{Table, bytes};
@@ -81,7 +82,8 @@ impl Concurrent for VirtualPiggyback {
         image: Completeness::Full,
     };
 
-    fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
+    fn create(settings: &Settings) -> Result<Self, CreateError> {
+        let Settings { shape, workers, .. } = *settings;
         Ok(Self {
             tables: [Table::new(shape)?, Table::new(shape)?],
             place: bytes(shape.records)?,

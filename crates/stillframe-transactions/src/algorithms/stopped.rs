@@ -9,6 +9,7 @@ use super::walk;
 use crate::contract::{CaptureError, Completeness, Concurrent, Info, Records, Writes};
 use crate::epochs::Epochs;
 use crate::mutant::{Mutant, Mutation};
+use crate::settings::Settings;
 use crate::shape::{CreateError, Shape};
 use crate::table::Table;
 
@@ -53,7 +54,8 @@ pub struct Stopped<I> {
 impl<I: Still> Concurrent for Stopped<I> {
     const INFO: Info = I::INFO;
 
-    fn create(shape: Shape, workers: usize) -> Result<Self, CreateError> {
+    fn create(settings: &Settings) -> Result<Self, CreateError> {
+        let Settings { shape, workers, .. } = *settings;
         let (table, image) = (Table::new(shape)?, I::create(shape)?);
         let mutation = Mutation::current();
         Ok(Self { table, image, shape, epochs: Epochs::new(workers), mutation })
@@ -68,7 +70,7 @@ impl<I: Still> Concurrent for Stopped<I> {
         &self.table
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
-        writes.iter().for_each(|(record, value)| self.table.store(record, value));
+        writes.changes().for_each(|it| self.table.patch(it.record, it.parts, it.value));
         ordered(epoch / 2);
     }
     fn begin(&self) -> u64 {

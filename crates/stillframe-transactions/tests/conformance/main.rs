@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use oracle::{Commits, Copy, compare};
 use stillframe_transactions::algorithms::{ALL, Visitor, with};
-use stillframe_transactions::{Completeness, Concurrent, Deadlock, Engine, Settings, Stop};
+use stillframe_transactions::{Completeness, Concurrent, Deadlock, Engine, OnFull, Settings, Stop};
 
 /// Random numbers (SplitMix64).
 struct Random(u64);
@@ -31,6 +31,10 @@ struct Race {
     workers: usize,
     transactions: usize,
     deadlock: Deadlock,
+    /// Bytes for before-images, and what happens when they are used up.
+    budget: (usize, OnFull),
+    /// Transactions replace single words, so that a commit changes parts of records.
+    by_word: bool,
     seed: u64,
 }
 
@@ -41,6 +45,8 @@ impl Race {
         workers: 3,
         transactions: 400,
         deadlock: Deadlock::NoWait,
+        budget: (usize::MAX, OnFull::Cancel),
+        by_word: false,
         seed: 1,
     };
 }
@@ -48,8 +54,9 @@ impl Race {
 /// Runs random transactions on all workers while images are taken back to back, every third of them
 /// given up or refused by its sink. Says how many words of images were compared.
 fn race<A: Concurrent>(race: Race) -> Result<usize, String> {
-    let Race { records, words, workers, transactions, deadlock, seed } = race;
+    let Race { records, words, workers, transactions, deadlock, seed, .. } = race;
     let settings = Settings::new(records, words).workers(workers).deadlock(deadlock);
+    let settings = settings.budget(race.budget.0, race.budget.1);
     let engine: Engine<A, Commits> =
         Engine::with_journal(settings, Commits::new(records)).map_err(|error| error.to_string())?;
     let over = AtomicBool::new(false);
@@ -57,7 +64,8 @@ fn race<A: Concurrent>(race: Race) -> Result<usize, String> {
         let clients: Vec<_> = (0..workers as u64)
             .map(|client| {
                 let engine = &engine;
-                scope.spawn(move || clients_work(engine, transactions, seed * 1000 + client))
+                let seed = seed * 1000 + client;
+                scope.spawn(move || clients_work(engine, transactions, race.by_word, seed))
             })
             .collect();
         let images = scope.spawn(|| take_images(&engine, &over, seed));
@@ -77,11 +85,13 @@ fn race<A: Concurrent>(race: Race) -> Result<usize, String> {
     Ok(images.iter().map(|(_, image)| image.len() * words).sum())
 }
 
-/// Random transactions. Each write of a record has a number of its own, which all words repeat, so
-/// that a client can tell a torn read and a stale one.
+/// Random transactions. Each write has a number of its own. All words of a record repeat it, so
+/// that a client can tell a torn read and a stale one; if words are written one by one, the first
+/// one is looked at.
 fn clients_work<A: Concurrent>(
     engine: &Engine<A, Commits>,
     transactions: usize,
+    by_word: bool,
     seed: u64,
 ) -> Result<(), String> {
     let mut worker = engine.worker().map_err(|error| error.to_string())?;
@@ -91,15 +101,20 @@ fn clients_work<A: Concurrent>(
         let records: Vec<usize> =
             (0..1 + random.below(4)).map(|_| random.below(shape.records)).collect();
         let kinds: Vec<usize> = records.iter().map(|_| random.below(10)).collect();
+        let words: Vec<usize> = records.iter().map(|_| random.below(shape.words)).collect();
         let aborts = random.below(10) == 0;
         let done = worker.run(|tx| {
             let mut seen = vec![0; shape.words];
             let mut own = BTreeMap::new();
-            for (&record, kind) in records.iter().zip(&kinds) {
+            for ((&record, &word), kind) in records.iter().zip(&words).zip(&kinds) {
                 let present = tx.load(record, &mut seen)?;
                 let newest = own.get(&record).copied();
                 let newest = newest.unwrap_or_else(|| engine.journal().newest(record));
-                if present != (newest != 0) || seen.iter().any(|&word| word != newest) {
+                let wrong = match by_word {
+                    true => seen[0] != newest,
+                    false => present != (newest != 0) || seen.iter().any(|&it| it != newest),
+                };
+                if wrong {
                     let wrong = format!("record {record} reads as {seen:?}, not {newest}");
                     return Err(Stop::Abort(wrong));
                 }
@@ -109,6 +124,13 @@ fn clients_work<A: Concurrent>(
                         own.insert(record, 0);
                     }
                     1..=3 => {}
+                    _ if by_word => {
+                        let number = oracle::next();
+                        tx.write(record, word, number)?;
+                        if word == 0 {
+                            own.insert(record, number);
+                        }
+                    }
                     _ => {
                         let number = oracle::next();
                         tx.store(record, &vec![number; shape.words])?;
@@ -182,7 +204,8 @@ fn wide_images_are_prefixes_of_the_commit_order() {
         while words < enough {
             seed += 1;
             let workers = 2 + seed as usize % 15;
-            let race = Race { records: 1000, words: 512, workers, seed, ..Race::SMALL };
+            let by_word = seed % 2 == 0;
+            let race = Race { records: 1000, words: 512, workers, by_word, seed, ..Race::SMALL };
             let ran = with(info.name, Racing(race)).expect("it is in the registry");
             words += ran.unwrap_or_else(|wrong| panic!("{}, seed {seed}: {wrong}", info.name));
         }
@@ -194,12 +217,32 @@ fn wide_images_are_prefixes_of_the_commit_order() {
 fn images_are_prefixes_of_the_commit_order() {
     for seed in 1..=if is_long() { 200 } else { 4 } {
         for deadlock in [Deadlock::NoWait, Deadlock::WaitDie] {
-            for (records, words, workers) in [(12, 3, 3), (2, 1, 2), (300, 2, 4), (1, 5, 3)] {
-                let race = Race { records, words, workers, deadlock, seed, ..Race::SMALL };
+            let shapes = [(12, 3, 3), (2, 1, 2), (300, 2, 4), (1, 5, 3), (5, 100, 3)];
+            for ((records, words, workers), by_word) in
+                shapes.into_iter().flat_map(|shape| [(shape, false), (shape, true)])
+            {
+                let race = Race { records, words, workers, deadlock, by_word, ..Race::SMALL };
+                let race = Race { seed, ..race };
                 for info in ALL {
                     let ran = with(info.name, Racing(race)).expect("it is in the registry");
                     ran.unwrap_or_else(|wrong| panic!("{}, seed {seed}: {wrong}", info.name));
                 }
+            }
+        }
+    }
+}
+
+/// A budget of one chunk for all workers: commits wait, or the image is cancelled; none is wrong.
+#[test]
+fn images_on_a_budget_are_right_or_cancelled() {
+    for seed in 1..=if is_long() { 100 } else { 5 } {
+        for on_full in [OnFull::Slow, OnFull::Cancel] {
+            for by_word in [false, true] {
+                let budget = (1, on_full);
+                let race = Race { records: 300, words: 512, workers: 4, budget, ..Race::SMALL };
+                let race = Race { by_word, seed, transactions: 200, ..race };
+                let ran = with("imprint", Racing(race)).expect("it is in the registry");
+                ran.unwrap_or_else(|wrong| panic!("{on_full:?}, seed {seed}: {wrong}"));
             }
         }
     }
