@@ -157,7 +157,7 @@ fn copies(case: &Case, info: Option<&Info>) -> f64 {
 }
 
 /// Reads the registry's column: `2`, `1 to 2`, `2 + 8 bytes a unit`, `3 + 3 bits a unit`.
-fn stated_copies(memory: &str, unit_bytes: f64) -> f64 {
+pub(crate) fn stated_copies(memory: &str, unit_bytes: f64) -> f64 {
     let largest = |part: &str| {
         let numbers = part.split(|c: char| !c.is_ascii_digit() && c != '.');
         numbers.filter_map(|number| number.parse::<f64>().ok()).fold(0.0, f64::max)
