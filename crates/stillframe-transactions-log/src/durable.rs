@@ -1,6 +1,5 @@
 //! The engine with its log: open, run, checkpoint.
 
-use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 
 use stillframe_durability::disk::{Directory, Location};
@@ -10,6 +9,7 @@ use stillframe_transactions::{
     Transaction,
 };
 
+use crate::appliers::{self, Feeder};
 use crate::commits::{Commits, Outcome};
 use crate::error::{Error, Refused};
 use crate::image;
@@ -22,6 +22,9 @@ const LOCK: &str = "transactions.lock";
 
 /// Images from which on they are merged, where an algorithm makes increments.
 const IMAGES_MAX: usize = 8;
+
+/// Threads that recover: each looks at all of the log, so that more would hold up one another.
+const THREADS_MAX: usize = 8;
 
 /// How a state is kept.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +93,14 @@ pub struct Durable<A: Concurrent> {
     mutation: Mutation,
 }
 
+/// What a recovery has come by.
+struct Found {
+    /// The highest number of an image or a commit.
+    newest: u64,
+    records: u64,
+    commits: u64,
+}
+
 /// What checkpoints change, one at a time.
 #[derive(Debug)]
 struct Keeper {
@@ -126,7 +137,9 @@ impl<A: Concurrent> Durable<A> {
         }
         let engine = Engine::with_journal(settings, Commits::new(settings.workers))?;
         let keeper = Keeper::new(directory, options, manifest);
-        let recovery = keeper.recover(&engine, mutation)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(THREADS_MAX).min(settings.workers).max(1);
+        let recovery = keeper.recover(&engine, threads, mutation)?;
         keeper.clean()?;
         let waits = keeper.options.log.policy == Policy::Always;
         Ok((Self { engine, waits, keeper: Mutex::new(keeper), mutation }, recovery))
@@ -263,67 +276,64 @@ impl Keeper {
         Self { directory, options, manifest, is_fresh: true, in_doubt: Vec::new() }
     }
 
-    /// Reads images and log into the engine, whose commits go into the log from then on.
+    /// Reads images and log into the engine by so many threads; its commits go into the log from
+    /// then on.
     fn recover<A: Concurrent>(
         &self,
         engine: &Engine<A, Commits>,
+        threads: usize,
         mutation: Mutation,
     ) -> Result<Recovery, Error> {
-        let Self { directory, options, manifest, .. } = self;
-        let Options { log, application, accepts_loss } = options;
-        let shape = manifest.shape;
+        let shape = self.manifest.shape;
+        let mut found = Found { newest: self.manifest.number(), records: 0, commits: 0 };
+        let (log, replayed) = appliers::feed(engine, shape, threads, |feeder| {
+            for part in &self.manifest.images {
+                image::read(&self.directory, part, &self.options.application, |piece| {
+                    found.records += record::count(piece, shape)?;
+                    feeder.push(piece);
+                    Ok(())
+                })?;
+            }
+            self.read_log(feeder, &mut found)
+        })?;
         let commits = engine.journal();
-        let mut worker = engine.worker()?;
-        let mut put = |record: usize, words: Option<&[u64]>| {
-            let done = worker.run(|tx| {
-                match words {
-                    Some(words) => tx.store(record, words)?,
-                    None => drop(tx.delete(record)?),
-                }
-                Ok::<_, Stop<Infallible>>(())
-            });
-            done.unwrap_or_else(|never| match never {});
-        };
-        let mut records = 0;
-        for part in &manifest.images {
-            image::read(directory, part, shape, application, |record, words| {
-                records += 1;
-                put(record, words);
-            })?;
+        if !mutation.is(Mutant::ForgetsNumbers) {
+            commits.begin_behind(found.newest);
         }
-        let image = manifest.number();
-        let (mut newest, mut applied) = (image, 0);
-        let name = manifest.log_name();
-        if !directory.holds(&name)? && manifest.position == manifest.first {
+        commits.change_log(log);
+        let Found { records, commits, .. } = found;
+        Ok(Recovery { image: self.manifest.number(), records, commits, log: replayed })
+    }
+
+    /// Hands out what the log has behind the image.
+    fn read_log(&self, feeder: &mut Feeder, found: &mut Found) -> Result<(Log, Replayed), Error> {
+        let Self { directory, options: Options { log, application, accepts_loss }, .. } = self;
+        let Manifest { shape, position, first, .. } = self.manifest;
+        let (name, image) = (self.manifest.log_name(), self.manifest.number());
+        if !directory.holds(&name)? && position == first {
             directory.create_below(&name)?;
             directory.sync()?;
         }
         let location = || directory.below(&name);
-        let is_new = manifest.position == manifest.first && Log::segments(location()?)?.is_empty();
-        let (log, replayed) = if is_new {
-            let log = Log::create(location()?, manifest.first, application, log.clone())?;
-            (log, Replayed::default())
-        } else {
-            let from = manifest.position;
-            Log::open(location()?, from, *accepts_loss, application, log.clone(), |action| {
-                let mut bytes = action.bytes;
-                let number = record::take(&mut bytes).ok_or("it has no number")?;
-                newest = newest.max(number);
-                // What the image holds may have been followed by a commit that it holds as well,
-                // and whose record is lost: applied again, it would undo that one.
-                if number > image {
-                    applied += 1;
-                    record::entries(bytes, shape, &mut put)?;
-                }
-                Ok(())
-            })?
-        };
-        drop(worker);
-        if !mutation.is(Mutant::ForgetsNumbers) {
-            commits.begin_behind(newest);
+        if position == first && Log::segments(location()?)?.is_empty() {
+            let log = Log::create(location()?, first, application, log.clone())?;
+            return Ok((log, Replayed::default()));
         }
-        commits.change_log(log);
-        Ok(Recovery { image, records, commits: applied, log: replayed })
+        let log = log.clone();
+        let opened = Log::open(location()?, position, *accepts_loss, application, log, |action| {
+            let mut bytes = action.bytes;
+            let number = record::take(&mut bytes).ok_or("it has no number")?;
+            record::count(bytes, shape)?;
+            found.newest = found.newest.max(number);
+            // What the image holds may have been followed by a commit that it holds as well, and
+            // whose record is lost: applied again, it would undo that one.
+            if number > image {
+                found.commits += 1;
+                feeder.push(bytes);
+            }
+            Ok(())
+        });
+        Ok(opened?)
     }
 
     /// Begins a log behind one that failed. The state in memory has what that one lost, so the

@@ -71,22 +71,21 @@ impl Writer {
     }
 }
 
-/// Hands out all records of an image, in order.
+/// Hands out all entries of an image, in order and piece by piece.
 ///
 /// # Errors
 /// Damage, or an end before the last piece.
 pub(crate) fn read(
     directory: &Directory,
     part: &Part,
-    shape: Shape,
     application: &Application,
-    mut each: impl FnMut(usize, Option<&[u64]>),
+    mut each: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), Error> {
     let mut pieces = 0;
     if part.pieces > 0 {
         Log::read(directory.below(&part.name)?, 1, false, None, application, |action| {
             pieces += 1;
-            record::entries(action.bytes, shape, &mut each).map_err(Into::into)
+            each(action.bytes).map_err(Into::into)
         })?;
     }
     if pieces == part.pieces {
@@ -112,11 +111,14 @@ pub(crate) fn merge(
     words.resize(size, 0);
     present.resize(shape.records, false);
     for part in parts {
-        read(directory, part, shape, application, |record, new| {
-            present[record] = new.is_some();
-            if let Some(new) = new {
-                words[record * shape.words..][..shape.words].copy_from_slice(new);
-            }
+        read(directory, part, application, |piece| {
+            record::entries(piece, shape, |record, new| {
+                present[record] = new.is_some();
+                let into = &mut words[record * shape.words..][..shape.words];
+                into.iter_mut()
+                    .zip(record::words(new.unwrap_or_default()))
+                    .for_each(|(to, word)| *to = word);
+            })
         })?;
     }
     let mut writer = Writer::create(directory, MERGED, number, application)?;

@@ -43,6 +43,7 @@
 
 #![forbid(unsafe_code)]
 
+mod appliers;
 mod commits;
 mod durable;
 mod error;

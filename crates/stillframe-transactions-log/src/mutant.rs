@@ -9,6 +9,8 @@ stillframe::mutants! { pub(crate) when test;
     ForgetsNumbers,
     /// An increment counts as kept though its checkpoint was not published.
     KeepsUnpublished,
+    /// Threads that recover share the log by turns, so that two of them put the same record.
+    SharesByTurns,
     /// A log that failed is used again.
     TrustsFailedLog,
 }

@@ -27,17 +27,32 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*first))
 }
 
-/// Takes an entry off the front: the record, and whether its words were read into `words`.
-fn entry(bytes: &mut &[u8], shape: Shape, words: &mut [u64]) -> Option<(usize, bool)> {
+/// Takes an entry off the front: the record, and the bytes of its words unless it is absent; `None`
+/// at the end and where the bytes hold no entry of that shape.
+pub(crate) fn entry<'b>(bytes: &mut &'b [u8], shape: Shape) -> Option<(usize, Option<&'b [u8]>)> {
     let head = take(bytes)?;
     let record = usize::try_from(head >> 1).ok().filter(|record| *record < shape.records)?;
-    let present = head & 1 == 1;
-    if present {
-        for word in words {
-            *word = take(bytes)?;
-        }
+    if head & 1 == 0 {
+        return Some((record, None));
     }
-    Some((record, present))
+    let (words, rest) = bytes.split_at_checked(shape.words.checked_mul(size_of::<u64>())?)?;
+    *bytes = rest;
+    Some((record, Some(words)))
+}
+
+/// The words that an entry holds.
+pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
+}
+
+/// How many entries there are.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub(crate) fn count(bytes: &[u8], shape: Shape) -> Result<u64, String> {
+    let mut count = 0;
+    entries(bytes, shape, |_, _| count += 1)?;
+    Ok(count)
 }
 
 /// Hands out all entries, in order.
@@ -47,17 +62,16 @@ fn entry(bytes: &mut &[u8], shape: Shape, words: &mut [u64]) -> Option<(usize, b
 pub(crate) fn entries(
     mut bytes: &[u8],
     shape: Shape,
-    mut each: impl FnMut(usize, Option<&[u64]>),
+    mut each: impl FnMut(usize, Option<&[u8]>),
 ) -> Result<(), String> {
-    let mut words = vec![0; shape.words];
     while !bytes.is_empty() {
-        let Some((record, present)) = entry(&mut bytes, shape, &mut words) else {
+        let Some((record, words)) = entry(&mut bytes, shape) else {
             return Err(format!(
                 "it holds no records of {} words below {}",
                 shape.words, shape.records
             ));
         };
-        each(record, present.then_some(&words[..]));
+        each(record, words);
     }
     Ok(())
 }

@@ -208,6 +208,14 @@ impl<A: Concurrent, J: Journal> Worker<'_, A, J> {
     }
 }
 
+impl<A: Concurrent, J: Journal> Worker<'_, A, J> {
+    /// A hint: the next transaction is about to write a record. Many given ahead are on their way
+    /// at the same time, where a transaction waits for one after the other.
+    pub fn prefetch(&self, record: usize) {
+        self.engine.core.prefetch(record);
+    }
+}
+
 impl<A: Concurrent, J: Journal> Drop for Worker<'_, A, J> {
     fn drop(&mut self) {
         self.engine.free().push(self.index);

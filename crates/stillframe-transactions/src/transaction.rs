@@ -17,6 +17,17 @@ pub(crate) struct Core<A, J> {
     pub(crate) mutation: Mutation,
 }
 
+impl<A: Concurrent, J> Core<A, J> {
+    /// Brings near what a write of a record touches. Models have no caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, record: usize) {
+        if record < self.shape.records && !cfg!(any(feature = "loom", feature = "shuttle")) {
+            self.locks.prefetch(record);
+            self.state.prefetch(record);
+        }
+    }
+}
+
 /// A record that a transaction has locked.
 #[derive(Debug, Clone, Copy)]
 struct Held {
@@ -113,8 +124,8 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
             return Err(Conflict(()));
         }
         let found = self.scratch.find(record);
-        if found.is_none() && exclusive && !cfg!(any(feature = "loom", feature = "shuttle")) {
-            self.core.state.prefetch(record);
+        if found.is_none() && exclusive {
+            self.core.prefetch(record);
         }
         let taken = match found {
             Some(at) if self.scratch.held[at].exclusive || !exclusive => return Ok(at),

@@ -559,9 +559,10 @@ const CAUSES: &[Line] = &[
         cause(
             Origin::Ours,
             "images follow one another without a pause, so that nearly every write is the first \
-             one to its record: each saves 80 bytes and touches a head beside 64 bytes of record.",
-            "measured on the same machine (lab figure li-20): 1.5x before the head alone told old \
-             before-images, 1.15 to 1.4x since. With larger records it is the copy that counts.",
+             one to its record: it looks at a head of its own and saves two words, and the capture \
+             takes its part of the caches and the memory.",
+            "cargo run --release -p stillframe-transactions --example commits, which has a reader of \
+             the whole state without images beside it.",
         ),
     ),
     (
@@ -569,8 +570,8 @@ const CAUSES: &[Line] = &[
         "memory of Imprint is at most",
         cause(
             Origin::Ours,
-            "two threads write 7 million records a second; what they write before the capture comes \
-             by, in some 15 ms on average, is saved: 80 bytes each.",
+            "what the threads write before the capture comes by is saved: two words of a record for \
+             a word that changes. A capture that waits for the processor lets more come before it.",
             "the commits a second and the processor's time of an image in this figure.",
         ),
     ),
