@@ -1,6 +1,6 @@
 //! Threads that put records into the state while it is recovered, each those of its own part of all
-//! records: what concerns one record is put in the order of the log by one thread, and what does not
-//! meet is put at the same time. One thread reads ahead and hands the same bytes to all.
+//! records: what concerns one record is put in the order of the log by one thread, and what does
+//! not meet is put at the same time. One thread reads ahead and hands the same bytes to all.
 
 use std::convert::Infallible;
 use std::sync::Arc;
