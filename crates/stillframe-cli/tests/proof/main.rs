@@ -9,6 +9,7 @@
 
 mod support;
 
+mod archived;
 mod blocking;
 mod busy;
 mod clients;
