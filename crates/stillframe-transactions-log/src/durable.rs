@@ -138,7 +138,7 @@ impl<A: Concurrent> Durable<A> {
         let engine = Engine::with_journal(settings, Commits::new(settings.workers))?;
         let keeper = Keeper::new(directory, options, manifest);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.clamp(2, THREADS_MAX).min(settings.workers);
+        let threads = cores.clamp(2, THREADS_MAX).min(settings.workers).max(1);
         let recovery = keeper.recover(&engine, threads, mutation)?;
         keeper.clean()?;
         let waits = keeper.options.log.policy == Policy::Always;
