@@ -29,8 +29,8 @@ trap 'rm -rf "$scratch"' EXIT
 # built is used as it is.
 codecs=(--workspace --test redis --test lab_servers)
 proof=(--workspace --test proof)
-proofs=(archived:: clients:: configuration:: collections:: files:: import:: introspection:: operations::
-    permissions:: programs:: requests:: tools:: settings:: transcript:: twins::
+proofs=(archived:: clients:: configuration:: collections:: files:: import:: introspection::
+    operations:: permissions:: programs:: requests:: tools:: settings:: transcript:: twins::
     replication::sentinel replication::migration replication::failover journal::always lifecycle::
     load::saves load::ycsb load::every load::a_rewrite saving:: scanning::)
 

@@ -1,6 +1,6 @@
-//! `--archive s3://...` beside a real server of S3, which is killed, stopped and damaged: saving and
-//! writing go on, what was missed is caught up, and a moment of the past comes back from the URL
-//! alone.
+//! `--archive s3://...` beside a real server of S3, which is killed, stopped and damaged: saving
+//! and writing go on, what was missed is caught up, and a moment of the past comes back from the
+//! URL alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
