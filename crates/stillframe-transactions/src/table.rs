@@ -101,6 +101,14 @@ impl Table {
         stillframe::os::prefetch(self.cells(record).as_ptr());
     }
 
+    /// Brings a record near that is read once, if there is one of that number.
+    pub(crate) fn prefetch_once(&self, record: usize) {
+        let words = self.cells.get(self.start + record * self.width..).unwrap_or_default();
+        for line in words[..self.width.min(words.len())].chunks(LINE_WORDS) {
+            stillframe::os::prefetch_once(line.as_ptr());
+        }
+    }
+
     /// One word of a record; zero if it is absent.
     #[inline]
     pub fn word(&self, record: usize, word: usize) -> u64 {
@@ -112,11 +120,14 @@ impl Table {
         self.present.get(record)
     }
 
+    /// The words of a record.
+    pub(crate) fn words(&self, record: usize) -> impl Iterator<Item = u64> {
+        self.cells(record).iter().map(|cell| cell.load(Ordering::Relaxed))
+    }
+
     /// Copies a record into `into` and says whether it is present.
     pub fn load(&self, record: usize, into: &mut [u64]) -> bool {
-        for (to, from) in into.iter_mut().zip(self.cells(record)) {
-            *to = from.load(Ordering::Relaxed);
-        }
+        into.iter_mut().zip(self.words(record)).for_each(|(to, word)| *to = word);
         self.present(record)
     }
 
@@ -152,11 +163,9 @@ impl Table {
     /// Replaces a record that differs from the value in parts; `None` makes it absent.
     pub(crate) fn patch(&self, record: usize, parts: Parts, value: Option<&[u64]>) {
         let cells = self.cells(record);
-        for words in self.split.words_of(parts) {
-            for word in words {
-                cells[word].store(value.map_or(0, |value| value[word]), Ordering::Relaxed);
-            }
-        }
+        self.split.words_of(parts, |word| {
+            cells[word].store(value.map_or(0, |value| value[word]), Ordering::Relaxed);
+        });
         self.present.set(record, value.is_some());
     }
 

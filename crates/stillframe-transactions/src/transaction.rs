@@ -195,9 +195,9 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
             Some(to) => to,
             None => {
                 let (to, start) = (self.scratch.written.len(), self.scratch.values.len());
-                self.scratch.values.resize(start + self.core.shape.words, 0);
-                let present =
-                    self.core.state.newest(record).load(record, &mut self.scratch.values[start..]);
+                let table = self.core.state.newest(record);
+                self.scratch.values.extend(table.words(record));
+                let present = table.present(record);
                 let changed = Parts::NONE;
                 self.scratch.written.push(Written { record, start, present, changed });
                 self.scratch.held[at].written = Some(to);

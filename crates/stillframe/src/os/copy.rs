@@ -123,6 +123,18 @@ pub fn prefetch<T>(place: *const T) {
     let _ = place;
 }
 
+/// The same for what is read once and must not take the place of other lines in shared caches.
+#[inline]
+pub fn prefetch_once<T>(place: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_NTA }>(place.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = place;
+}
+
 /// Copies words as a sequence of aligned 8-byte moves, which x86-64 never tears (Intel SDM, volume
 /// 3, "guaranteed atomic operations"); fast strings may reorder them, as relaxed atomics may be.
 ///

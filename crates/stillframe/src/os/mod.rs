@@ -17,7 +17,7 @@ mod userfault;
 #[path = "fake_userfault.rs"]
 mod userfault;
 
-pub use copy::prefetch;
+pub use copy::{prefetch, prefetch_once};
 pub use frozen::Frozen;
 pub use lease::is_open_alone;
 pub use map::Shared;

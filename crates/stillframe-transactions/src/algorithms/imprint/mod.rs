@@ -55,6 +55,9 @@ const SECOND: u64 = 1 << 63;
 /// Words captured between two publications of the cursor.
 const STRIDE_WORDS: usize = if cfg!(any(feature = "loom", feature = "shuttle")) { 1 } else { 1024 };
 
+/// How far ahead the capture fetches the words that it will read, past the caches that commits use.
+const AHEAD_WORDS: usize = 128;
+
 /// Records with images by Imprint.
 #[derive(Debug)]
 pub struct Imprint {
@@ -123,13 +126,10 @@ impl Imprint {
         };
         entry[0].store(first, Ordering::Relaxed);
         let (cells, mut used) = (self.table.cells(record), 1);
-        for words in split.words_of(parts) {
-            let count = words.len();
-            for (from, to) in cells[words].iter().zip(&entry[used..]) {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            used += count;
-        }
+        split.words_of(parts, |word| {
+            entry[used].store(cells[word].load(Ordering::Relaxed), Ordering::Relaxed);
+            used += 1;
+        });
         arena.keep(used, layout);
         let relaxed = self.mutation.is(Mutant::ImprintNoReleaseFence);
         let order = if relaxed { Ordering::Relaxed } else { Ordering::Release };
@@ -186,6 +186,7 @@ impl Imprint {
         let width = self.shape.words;
         let Batch { words, present, saved } = batch;
         for (at, record) in records.clone().enumerate() {
+            self.table.prefetch_once(record + (AHEAD_WORDS / width.max(1)).max(1));
             present[at] = self.table.load(record, &mut words[at * width..][..width]);
         }
         if !self.mutation.is(Mutant::ImprintNoAcquireFence) {
@@ -204,11 +205,9 @@ impl Imprint {
     fn restore(&self, place: u32, words: &mut [u64]) -> bool {
         let put = |words: &mut [u64], place: u32, parts: Parts| {
             let mut saved = self.room.at(place)[1..].iter();
-            for part in self.split.words_of(parts) {
-                for (to, from) in words[part].iter_mut().zip(&mut saved) {
-                    *to = from.load(Ordering::Relaxed);
-                }
-            }
+            self.split.words_of(parts, |word| {
+                words[word] = saved.next().map_or(0, |from| from.load(Ordering::Relaxed));
+            });
         };
         let mut first = self.room.at(place)[0].load(Ordering::Relaxed);
         let mut first_place = place;
