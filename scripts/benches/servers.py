@@ -61,28 +61,35 @@ def encode(*words):
     return b"".join(parts)
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Server:
-    def __init__(self, name, options):
+    def __init__(self, name, options, flags=(), port=None, folder=None):
         self.name = name
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=options.dir))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        prefix = f"bench-{name}-"
+        self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=options.dir))
+        self.port = port or free_port()
         common = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
-        common += ["--save", ""]
+        common += ["--save", "", *flags]
         line = ["redis-server"] if name == "redis" else [
             options.stillframe, "serve", "--snapshot", name]
-        self.log = open(self.folder / "log", "wb")
+        self.log = open(self.folder / "log", "ab")
         self.process = subprocess.Popen(line + common, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + 30
         while True:
             try:
                 self.client = Client(self.port)
-                break
+                if self.client.info("loading", section="persistence") == ["0"]:
+                    break
             except OSError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    raise SystemExit(f"{name} does not start, see {self.folder}/log") from None
-                time.sleep(0.02)
+                pass
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise SystemExit(f"{name} does not start, see {self.folder}/log")
+            time.sleep(0.02)
 
     def stop(self):
         self.process.kill()
