@@ -16,6 +16,7 @@ use stillframe_redis::Effects;
 use stillframe_storage::wake::Wake;
 
 use crate::consensus::{Batch, Change, Consensus, Event, Reign, Reply, View};
+use crate::mutant::{Mutant, Mutation};
 
 /// Bytes of batches in flight; beyond, no requests are served.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
@@ -46,6 +47,7 @@ pub(crate) struct Member {
     /// How changes of the group went, for the clients that asked for them.
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
     wake: Wake,
+    mutation: Mutation,
 }
 
 /// How a change of the group went, and which client asked for it.
@@ -108,6 +110,7 @@ impl Member {
             counts: Counts::default(),
             answers: mpsc::channel(),
             wake,
+            mutation: Mutation::of_process(),
         }
     }
 
@@ -142,6 +145,11 @@ impl Member {
     /// Whether so much waits for the group that requests must wait, too.
     pub(crate) fn lags(&self) -> bool {
         self.in_flight_bytes > IN_FLIGHT_BYTES_MAX
+    }
+
+    /// Whether it makes the mistake of that name.
+    pub(crate) fn expires_by_own_clock(&self) -> bool {
+        self.mutation.is(Mutant::ExpiresByOwnClock)
     }
 
     /// Whether it leads.
@@ -188,6 +196,7 @@ impl Member {
             units.push(db as u8); // below DATABASES
             units.extend_from_slice(requests);
         }
+        let units = self.mutation.cut(units);
         if units.is_empty() {
             return;
         }
@@ -198,7 +207,9 @@ impl Member {
         let bytes = units.len();
         self.in_flight.push_back(InFlight { reign, stamp, bytes });
         self.in_flight_bytes += bytes;
-        self.awaited.push_back(Awaited { stamp, is_batch: true, done: false });
+        let done = self.mutation.is(Mutant::AcknowledgesEarly);
+        self.awaited.push_back(Awaited { stamp, is_batch: true, done });
+        self.settle();
         self.looked = false;
         self.consensus.propose(Batch { reign, stamp, units });
     }
@@ -206,6 +217,9 @@ impl Member {
     /// At the end of a turn: if a request has read what is not covered by a batch behind it, asks
     /// whether this member still leads.
     pub(crate) fn cover_reads(&mut self) {
+        if self.mutation.is(Mutant::ReadsUnasked) {
+            return;
+        }
         if std::mem::take(&mut self.looked) && self.leads.is_some() {
             self.stamp += 1;
             self.awaited.push_back(Awaited { stamp: self.stamp, is_batch: false, done: false });
@@ -249,11 +263,15 @@ impl Member {
 
     /// Whether an entry of this reign shows that what is in flight is lost.
     pub(crate) fn is_behind(&self, reign: Reign) -> bool {
-        self.in_flight.front().is_some_and(|first| first.reign < reign)
+        let keeps = self.mutation.is(Mutant::KeepsWhatWasLost);
+        !keeps && self.in_flight.front().is_some_and(|first| first.reign < reign)
     }
 
     /// A batch is committed.
     pub(crate) fn commit(&mut self, batch: &Batch) -> Whose {
+        if self.mutation.is(Mutant::KeepsWhatWasLost) {
+            self.in_flight.retain(|it| it.reign >= batch.reign);
+        }
         let Some(&InFlight { reign, stamp, bytes }) = self.in_flight.front() else {
             self.log_bytes += batch.units.len() as u64;
             self.counts.applied += 1;
@@ -274,7 +292,8 @@ impl Member {
 
     /// The last batch in memory that is not committed.
     pub(crate) fn last_in_flight(&self) -> Option<(Reign, u64)> {
-        self.in_flight.back().map(|last| (last.reign, last.stamp))
+        let last = self.in_flight.back().filter(|_| !self.mutation.is(Mutant::LabelsEarly));
+        last.map(|last| (last.reign, last.stamp))
     }
 
     /// Replies that wait get none: their requests may come to count, or not.
