@@ -15,6 +15,7 @@ mod clients;
 mod collections;
 mod configuration;
 mod eviction;
+mod faults;
 mod files;
 mod functions;
 mod grouped;
