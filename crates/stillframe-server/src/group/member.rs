@@ -30,6 +30,9 @@ pub(crate) struct Member {
     leads: Option<Reign>,
     /// The last reign of this member whose first entry was applied.
     opened: Option<Reign>,
+    /// The latest reign of which an entry was committed: those before it are over, whatever the
+    /// view says, which may be older.
+    latest: Option<Reign>,
     in_flight: VecDeque<InFlight>,
     /// Bytes of these.
     in_flight_bytes: usize,
@@ -100,6 +103,7 @@ impl Member {
             view: View { id, role: "follower", ..View::default() },
             leads: None,
             opened: None,
+            latest: None,
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
             awaited: VecDeque::new(),
@@ -172,12 +176,21 @@ impl Member {
     }
 
     fn look_who_leads(&mut self) {
-        let leads = self.view.role == "leader" && self.in_flight.is_empty();
-        let reign = self.opened.filter(|reign| leads && reign.term == self.view.term);
+        let View { role, term, .. } = self.view;
+        let goes_on = |reign: &Reign| {
+            role == "leader" && term == reign.term && self.latest.is_none_or(|it| it <= *reign)
+        };
         // One that leads already has batches of its reign in flight.
-        let still =
-            self.leads.filter(|reign| self.view.role == "leader" && self.view.term == reign.term);
-        self.leads = still.or(reign);
+        let opened = self.opened.filter(|_| self.in_flight.is_empty());
+        self.leads = self.leads.filter(goes_on).or(opened.filter(goes_on));
+    }
+
+    /// An entry of this reign is committed. Returns whether that ends the reign of this member.
+    pub(crate) fn hear_of(&mut self, reign: Reign) -> bool {
+        let led = self.leads.is_some();
+        self.latest = self.latest.max(Some(reign));
+        self.look_who_leads();
+        led && self.leads.is_none()
     }
 
     /// A request has seen or changed data: its reply waits for the group.
@@ -405,5 +418,24 @@ mod tests {
         }
         assert!(member.confirmed(stamp, reign(3)));
         assert_eq!((member.awaited(), member.settled()), (None, stamp));
+    }
+
+    #[test]
+    fn an_entry_of_a_later_reign_ends_the_lead_whatever_the_view_says() {
+        let reign = |term, leader| Reign { term, leader };
+        let mut member = leader(3);
+        assert!(!member.hear_of(reign(3, 1)), "its own");
+        assert!(member.hear_of(reign(3, 2)), "the view is older than this entry");
+        assert!(!member.leads() && !member.hear_of(reign(3, 2)));
+        // Loaded anew, it gets the entries of its reign once more.
+        member.forget();
+        assert!(!member.hear_of(reign(3, 1)));
+        member.open(reign(3, 1));
+        assert!(!member.leads());
+        let view = View { id: 1, term: 4, role: "leader", has_quorum: true, ..View::default() };
+        member.see(view);
+        member.hear_of(reign(4, 1));
+        member.open(reign(4, 1));
+        assert!(member.serves());
     }
 }
