@@ -85,6 +85,7 @@ impl Member {
         if let Some(shim) = &common.shim {
             command.env("LD_PRELOAD", shim).env("STILLFRAME_FAULTS", &path);
         }
+        command.env("RUST_BACKTRACE", "1");
         if let Some(mutant) = common.mutant {
             command.env("STILLFRAME_MUTANT", mutant);
         }
@@ -116,8 +117,8 @@ impl Member {
         let ended = self.child.take().map(|mut it| it.wait().expect("its status"));
         if let Some(status) = ended.filter(|_| !self.excused) {
             let log = self.log();
-            let panics = log.lines().find(|line| line.contains("panicked"));
-            let last = panics.or(log.lines().last()).unwrap_or_default();
+            let last = log.rsplit_once('\n').map_or(&log[..], |(_, last)| last);
+            let last = log.find("panicked").map_or(last, |at| &log[at..]);
             return Err(format!("member {} has ended by itself: {status}: {last}", self.id));
         }
         self.start();
@@ -182,7 +183,7 @@ impl Member {
         let text = String::from_utf8_lossy(&text).into_owned();
         let short = |line: &str| line.chars().take(240).collect::<String>();
         let lines: Vec<String> = text.lines().map(short).collect();
-        lines[lines.len().saturating_sub(40)..].join("\n")
+        lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
     /// Whether it has panicked, ever.

@@ -96,7 +96,7 @@ pub(super) fn schedule(random: &mut Random, length: u64, means: Means) -> Vec<St
     let mut steps = Vec::new();
     let mut at = 200;
     while at < length {
-        let longest = random.pick(&[200, 900, 2_000]);
+        let longest = random.pick(&[200, 900, 2_000, 3_500]);
         let lasts = 50 + random.below(longest) as u64;
         let whom = match random.below(2) {
             0 => Whom::Leader,
