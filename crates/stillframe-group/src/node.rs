@@ -399,9 +399,13 @@ impl Running {
                 last = view.clone();
                 self.events.send(Event::View(view));
             }
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(FIGURES) => {}
+            let ended = tokio::select! {
+                changed = changes.changed() => changed.is_err(),
+                () = tokio::time::sleep(FIGURES) => false,
+            };
+            // Ended, it has left the reason, or none: then it was stopped by nobody here.
+            if ended && metrics.borrow().running_state.is_ok() {
+                return self.events.send(Event::Failed("openraft has ended".into()));
             }
         }
     }

@@ -105,13 +105,20 @@ pub struct Client {
     named: Option<SocketAddr>,
     connection: Option<Connection>,
     patience: Duration,
+    follows: bool,
 }
 
 impl Client {
     /// A client that begins with the server of index `first`; a call may take `patience`.
     #[must_use]
     pub fn new(servers: Vec<SocketAddr>, first: usize, patience: Duration) -> Self {
-        Self { servers, next: first, named: None, connection: None, patience }
+        Self { servers, next: first, named: None, connection: None, patience, follows: true }
+    }
+
+    /// A client of one server that goes nowhere else: a call that is done elsewhere fails.
+    #[must_use]
+    pub fn of_one(server: SocketAddr, patience: Duration) -> Self {
+        Self { follows: false, ..Self::new(vec![server], 0, patience) }
     }
 
     /// Performs `call`: its replies, or how it ended without.
@@ -131,6 +138,9 @@ impl Client {
                 Err(refusal) => refusal,
             };
             if let Some(address) = moved(&refusal) {
+                if !self.follows {
+                    return Err(Outcome::Failed);
+                }
                 self.connection = None;
                 self.named = Some(address);
                 continue;

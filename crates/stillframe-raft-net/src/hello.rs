@@ -151,6 +151,22 @@ impl Hello {
     }
 }
 
+/// Who calls, as the first bytes of a connection say, which stay to be read: for proxies of tests.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) async fn caller(from: &tokio::net::TcpStream) -> Option<u64> {
+    const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+    let mut bytes = [0; START_BYTES + 8];
+    loop {
+        match from.peek(&mut bytes).await {
+            Ok(count) if count == bytes.len() => break,
+            Ok(1..) => tokio::time::sleep(PAUSE).await,
+            Ok(0) | Err(_) => return None,
+        }
+    }
+    let own = bytes.last_chunk::<8>().filter(|_| bytes.starts_with(MAGIC))?;
+    Some(u64::from_le_bytes(*own))
+}
+
 async fn read_exactly(from: &mut (impl AsyncRead + Unpin), into: &mut [u8]) -> Result<(), Error> {
     match from.read_exact(into).await {
         Ok(_) => Ok(()),

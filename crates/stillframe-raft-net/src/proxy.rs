@@ -1,10 +1,14 @@
 //! A proxy for tests: it stands between two nodes and does what bad networks do.
 //!
-//! Each [`Way`] has [`Faults`] of its own. Connections are delayed each by a time of its own, so
-//! that messages of different connections overtake one another.
+//! - Each [`Way`] of a [`Line`] has [`Faults`] of its own. Connections are delayed each by a time
+//!   of its own, so that messages of different connections overtake one another.
+//! - A [`Proxy`] is one line. A [`Crossing`] has one for each node that calls, for groups whose
+//!   nodes all know an address by one name.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::hello;
 
 /// Bytes that are passed on at once.
 const PIECE_BYTES: usize = 16 << 10;
@@ -43,16 +49,9 @@ pub struct Faults {
     pub rate: Option<u64>,
 }
 
-/// A proxy in front of one address. It ends, with its connections, when dropped.
+/// The way of one caller to one target.
 #[derive(Debug)]
-pub struct Proxy {
-    address: SocketAddr,
-    control: Arc<Control>,
-    task: JoinHandle<()>,
-}
-
-#[derive(Debug)]
-struct Control {
+pub struct Line {
     target: Mutex<SocketAddr>,
     ways: [watch::Sender<Faults>; 2],
     /// Counts the cuts.
@@ -64,13 +63,82 @@ struct Control {
     connections: AtomicU64,
 }
 
-impl Control {
+impl Line {
+    fn new(target: SocketAddr, seed: u64) -> Self {
+        Self {
+            target: Mutex::new(target),
+            ways: [watch::Sender::default(), watch::Sender::default()],
+            cuts: watch::Sender::default(),
+            damage: Default::default(),
+            refuses: AtomicBool::default(),
+            doubles: AtomicBool::default(),
+            chance: AtomicU64::new(seed),
+            connections: AtomicU64::default(),
+        }
+    }
+
     fn random(&self) -> u64 {
         let mut z = self.chance.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+
+    /// The target has moved.
+    pub fn retarget(&self, target: SocketAddr) {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
+    /// From now on this happens on this way.
+    pub fn set(&self, way: Way, faults: Faults) {
+        self.ways[way as usize].send_replace(faults);
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Flips a bit of the next piece on this way.
+    pub fn damage(&self, way: Way) {
+        self.damage[way as usize].store(true, Ordering::Relaxed);
+    }
+
+    /// Whether new connections are closed at once.
+    pub fn refuse(&self, refuses: bool) {
+        self.refuses.store(refuses, Ordering::Relaxed);
+    }
+
+    /// Whether each new connection reaches the target twice: everything that the caller sends goes
+    /// to both, and only the replies of the first come back.
+    pub fn double(&self, doubles: bool) {
+        self.doubles.store(doubles, Ordering::Relaxed);
+    }
+
+    /// The connections that have come so far.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// No faults from now on; what was cut stays cut.
+    pub fn heal(&self) {
+        self.set(Way::There, Faults::default());
+        self.set(Way::Back, Faults::default());
+        self.refuse(false);
+        self.double(false);
+        for damage in &self.damage {
+            damage.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A proxy in front of one address. It ends, with its connections, when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    line: Arc<Line>,
+    task: JoinHandle<()>,
 }
 
 impl Proxy {
@@ -82,18 +150,9 @@ impl Proxy {
     pub async fn start(target: SocketAddr, seed: u64) -> io::Result<Self> {
         let socket = TcpListener::bind("127.0.0.1:0").await?;
         let address = socket.local_addr()?;
-        let control = Arc::new(Control {
-            target: Mutex::new(target),
-            ways: [watch::Sender::default(), watch::Sender::default()],
-            cuts: watch::Sender::default(),
-            damage: Default::default(),
-            refuses: AtomicBool::default(),
-            doubles: AtomicBool::default(),
-            chance: AtomicU64::new(seed),
-            connections: AtomicU64::default(),
-        });
-        let task = tokio::spawn(accept(socket, Arc::clone(&control)));
-        Ok(Self { address, control, task })
+        let line = Arc::new(Line::new(target, seed));
+        let task = tokio::spawn(accept(socket, Lines::One(Arc::clone(&line))));
+        Ok(Self { address, line, task })
     }
 
     /// Where the proxy listens.
@@ -101,53 +160,13 @@ impl Proxy {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
 
-    /// The target has moved.
-    pub fn retarget(&self, target: SocketAddr) {
-        *self.control.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
-    }
+impl Deref for Proxy {
+    type Target = Line;
 
-    /// From now on this happens on this way.
-    pub fn set(&self, way: Way, faults: Faults) {
-        self.control.ways[way as usize].send_replace(faults);
-    }
-
-    /// Cuts all connections.
-    pub fn cut(&self) {
-        self.control.cuts.send_modify(|cuts| *cuts += 1);
-    }
-
-    /// Flips a bit of the next piece on this way.
-    pub fn damage(&self, way: Way) {
-        self.control.damage[way as usize].store(true, Ordering::Relaxed);
-    }
-
-    /// Whether new connections are closed at once.
-    pub fn refuse(&self, refuses: bool) {
-        self.control.refuses.store(refuses, Ordering::Relaxed);
-    }
-
-    /// Whether each new connection reaches the target twice: everything that the caller sends goes
-    /// to both, and only the replies of the first come back.
-    pub fn double(&self, doubles: bool) {
-        self.control.doubles.store(doubles, Ordering::Relaxed);
-    }
-
-    /// The connections that have come so far.
-    #[must_use]
-    pub fn connections(&self) -> u64 {
-        self.control.connections.load(Ordering::Relaxed)
-    }
-
-    /// No faults from now on; what was cut stays cut.
-    pub fn heal(&self) {
-        self.set(Way::There, Faults::default());
-        self.set(Way::Back, Faults::default());
-        self.refuse(false);
-        self.double(false);
-        for damage in &self.control.damage {
-            damage.store(false, Ordering::Relaxed);
-        }
+    fn deref(&self) -> &Line {
+        &self.line
     }
 }
 
@@ -157,16 +176,82 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(socket: TcpListener, control: Arc<Control>) {
+/// A proxy in front of one node with a line for each node that calls it, as their first bytes say;
+/// so nothing passes that is under TLS. It ends, with its connections, when dropped.
+#[derive(Debug)]
+pub struct Crossing {
+    address: SocketAddr,
+    lines: BTreeMap<u64, Arc<Line>>,
+    task: JoinHandle<()>,
+}
+
+impl Crossing {
+    /// A proxy in front of `target`, at a free port of this machine, for these callers. `seed`
+    /// draws delays and damage.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub async fn start(
+        target: SocketAddr,
+        callers: impl IntoIterator<Item = u64>,
+        seed: u64,
+    ) -> io::Result<Self> {
+        let socket = TcpListener::bind("127.0.0.1:0").await?;
+        let address = socket.local_addr()?;
+        let line = |caller: u64| (caller, Arc::new(Line::new(target, seed ^ (caller << 32))));
+        let lines: BTreeMap<u64, Arc<Line>> = callers.into_iter().map(line).collect();
+        let task = tokio::spawn(accept(socket, Lines::ByCaller(lines.clone())));
+        Ok(Self { address, lines, task })
+    }
+
+    /// Where the proxy listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The line of a caller, if it is one of them.
+    #[must_use]
+    pub fn line(&self, caller: u64) -> Option<&Line> {
+        self.lines.get(&caller).map(|line| &**line)
+    }
+}
+
+impl Drop for Crossing {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The lines behind one address.
+#[derive(Clone)]
+enum Lines {
+    One(Arc<Line>),
+    ByCaller(BTreeMap<u64, Arc<Line>>),
+}
+
+impl Lines {
+    /// That of a connection which has come.
+    async fn of(&self, near: &TcpStream) -> Option<Arc<Line>> {
+        match self {
+            Self::One(line) => Some(Arc::clone(line)),
+            Self::ByCaller(lines) => lines.get(&hello::caller(near).await?).cloned(),
+        }
+    }
+}
+
+async fn accept(socket: TcpListener, lines: Lines) {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
             accepted = socket.accept() => {
                 let Ok((near, _)) = accepted else { continue };
-                control.connections.fetch_add(1, Ordering::Relaxed);
-                if !control.refuses.load(Ordering::Relaxed) {
-                    tasks.spawn(pass(near, Arc::clone(&control)));
-                }
+                let lines = lines.clone();
+                tasks.spawn(async move {
+                    if let Some(line) = lines.of(&near).await {
+                        pass(near, line).await;
+                    }
+                });
             }
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
         }
@@ -174,11 +259,15 @@ async fn accept(socket: TcpListener, control: Arc<Control>) {
 }
 
 /// Passes on one connection until either end or a cut ends it.
-async fn pass(near: TcpStream, control: Arc<Control>) {
-    let mut cuts = control.cuts.subscribe();
-    let target = *control.target.lock().unwrap_or_else(PoisonError::into_inner);
+async fn pass(near: TcpStream, line: Arc<Line>) {
+    line.connections.fetch_add(1, Ordering::Relaxed);
+    if line.refuses.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut cuts = line.cuts.subscribe();
+    let target = *line.target.lock().unwrap_or_else(PoisonError::into_inner);
     let Ok(far) = TcpStream::connect(target).await else { return };
-    let second = match control.doubles.load(Ordering::Relaxed) {
+    let second = match line.doubles.load(Ordering::Relaxed) {
         true => TcpStream::connect(target).await.ok(),
         false => None,
     };
@@ -186,8 +275,8 @@ async fn pass(near: TcpStream, control: Arc<Control>) {
     let (far_read, far_write) = far.into_split();
     let (sink, copy) = second.map(TcpStream::into_split).unzip();
     tokio::select! {
-        () = pump(&control, Way::There, near_read, far_write, copy) => {}
-        () = pump(&control, Way::Back, far_read, near_write, None) => {}
+        () = pump(&line, Way::There, near_read, far_write, copy) => {}
+        () = pump(&line, Way::Back, far_read, near_write, None) => {}
         () = swallow(sink) => {}
         _ = cuts.changed() => {}
     }
@@ -204,26 +293,26 @@ async fn swallow(from: Option<OwnedReadHalf>) {
 
 /// Passes bytes on, one way.
 async fn pump(
-    control: &Control,
+    line: &Line,
     way: Way,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut copy: Option<OwnedWriteHalf>,
 ) {
-    let mut faults = control.ways[way as usize].subscribe();
+    let mut faults = line.ways[way as usize].subscribe();
     let (pieces, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES);
-    let share = (control.random() % 1000) as u32;
+    let share = (line.random() % 1000) as u32;
     let read = async move {
         let pieces = pieces; // gone when nothing more comes
         loop {
             let mut bytes = vec![0; PIECE_BYTES];
             let Ok(count @ 1..) = from.read(&mut bytes).await else { return };
             bytes.truncate(count);
-            if control.damage[way as usize].swap(false, Ordering::Relaxed) {
-                let at = control.random() as usize % (count * 8);
+            if line.damage[way as usize].swap(false, Ordering::Relaxed) {
+                let at = line.random() as usize % (count * 8);
                 bytes[at / 8] ^= 1 << (at % 8);
             }
-            let Faults { delay, spread, .. } = *control.ways[way as usize].borrow();
+            let Faults { delay, spread, .. } = *line.ways[way as usize].borrow();
             let late = delay + spread * share / 1000;
             if pieces.send((Instant::now() + late, bytes)).await.is_err() {
                 return;

@@ -30,6 +30,7 @@ mod in_process;
 mod memory;
 mod meter;
 mod metrics;
+mod mutant;
 mod net;
 mod persistence;
 mod process;
@@ -50,6 +51,8 @@ pub use error::ServeError;
 pub use import::{Imported, import};
 #[cfg(any(test, feature = "in-process"))]
 pub use in_process::{ImageUnderWay, InProcess};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
 pub use rewind::{RewindError, Rewound, rewind};
 pub use start::{enter_directory, leaves_terminal, serve};
 

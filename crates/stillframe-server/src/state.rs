@@ -244,6 +244,7 @@ impl ServerState {
     /// Whether expired keys must stay, because a deletion would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
-        self.hub.is_paused() || self.follows() || replication.failover().is_some()
+        let follows = replication.is_replica() || self.group.spares_expired();
+        self.hub.is_paused() || follows || replication.failover().is_some()
     }
 }

@@ -16,6 +16,7 @@ mod clients;
 mod collections;
 mod configuration;
 mod eviction;
+mod faults;
 mod files;
 mod functions;
 mod grouped;

@@ -35,7 +35,7 @@ impl Group {
 }
 
 /// A port that nobody else gets while a member is down: below those that the system hands out.
-fn port_of_a_member() -> u16 {
+pub(crate) fn port_of_a_member() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 12_000 + (std::process::id() % 10_000) as u16;
     loop {

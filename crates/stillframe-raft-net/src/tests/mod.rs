@@ -203,7 +203,7 @@ impl Group {
     }
 
     fn heal(&self) {
-        self.proxies.values().for_each(Proxy::heal);
+        self.proxies.values().for_each(|proxy| proxy.heal());
     }
 
     fn term(&self) -> u64 {

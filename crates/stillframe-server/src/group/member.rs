@@ -16,6 +16,7 @@ use stillframe_redis::Effects;
 use stillframe_storage::wake::Wake;
 
 use crate::consensus::{Batch, Change, Consensus, Event, Reign, Reply, View};
+use crate::mutant::{Mutant, Mutation};
 
 /// Bytes of batches in flight; beyond, no requests are served.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
@@ -29,6 +30,9 @@ pub(crate) struct Member {
     leads: Option<Reign>,
     /// The last reign of this member whose first entry was applied.
     opened: Option<Reign>,
+    /// The latest reign of which an entry was committed: those before it are over, whatever the
+    /// view says, which may be older.
+    latest: Option<Reign>,
     in_flight: VecDeque<InFlight>,
     /// Bytes of these.
     in_flight_bytes: usize,
@@ -46,6 +50,7 @@ pub(crate) struct Member {
     /// How changes of the group went, for the clients that asked for them.
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
     wake: Wake,
+    mutation: Mutation,
 }
 
 /// How a change of the group went, and which client asked for it.
@@ -98,6 +103,7 @@ impl Member {
             view: View { id, role: "follower", ..View::default() },
             leads: None,
             opened: None,
+            latest: None,
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
             awaited: VecDeque::new(),
@@ -108,6 +114,7 @@ impl Member {
             counts: Counts::default(),
             answers: mpsc::channel(),
             wake,
+            mutation: Mutation::of_process(),
         }
     }
 
@@ -144,6 +151,11 @@ impl Member {
         self.in_flight_bytes > IN_FLIGHT_BYTES_MAX
     }
 
+    /// Whether it makes the mistake of that name.
+    pub(crate) fn expires_by_own_clock(&self) -> bool {
+        self.mutation.is(Mutant::ExpiresByOwnClock)
+    }
+
     /// Whether it leads.
     pub(crate) fn leads(&self) -> bool {
         self.leads.is_some()
@@ -164,12 +176,21 @@ impl Member {
     }
 
     fn look_who_leads(&mut self) {
-        let leads = self.view.role == "leader" && self.in_flight.is_empty();
-        let reign = self.opened.filter(|reign| leads && reign.term == self.view.term);
+        let View { role, term, .. } = self.view;
+        let goes_on = |reign: &Reign| {
+            role == "leader" && term == reign.term && self.latest.is_none_or(|it| it <= *reign)
+        };
         // One that leads already has batches of its reign in flight.
-        let still =
-            self.leads.filter(|reign| self.view.role == "leader" && self.view.term == reign.term);
-        self.leads = still.or(reign);
+        let opened = self.opened.filter(|_| self.in_flight.is_empty());
+        self.leads = self.leads.filter(goes_on).or(opened.filter(goes_on));
+    }
+
+    /// An entry of this reign is committed. Returns whether that ends the reign of this member.
+    pub(crate) fn hear_of(&mut self, reign: Reign) -> bool {
+        let led = self.leads.is_some();
+        self.latest = self.latest.max(Some(reign));
+        self.look_who_leads();
+        led && self.leads.is_none()
     }
 
     /// A request has seen or changed data: its reply waits for the group.
@@ -188,6 +209,7 @@ impl Member {
             units.push(db as u8); // below DATABASES
             units.extend_from_slice(requests);
         }
+        let units = self.mutation.cut(units);
         if units.is_empty() {
             return;
         }
@@ -198,7 +220,9 @@ impl Member {
         let bytes = units.len();
         self.in_flight.push_back(InFlight { reign, stamp, bytes });
         self.in_flight_bytes += bytes;
-        self.awaited.push_back(Awaited { stamp, is_batch: true, done: false });
+        let done = self.mutation.is(Mutant::AcknowledgesEarly);
+        self.awaited.push_back(Awaited { stamp, is_batch: true, done });
+        self.settle();
         self.looked = false;
         self.consensus.propose(Batch { reign, stamp, units });
     }
@@ -206,6 +230,9 @@ impl Member {
     /// At the end of a turn: if a request has read what is not covered by a batch behind it, asks
     /// whether this member still leads.
     pub(crate) fn cover_reads(&mut self) {
+        if self.mutation.is(Mutant::ReadsUnasked) {
+            return;
+        }
         if std::mem::take(&mut self.looked) && self.leads.is_some() {
             self.stamp += 1;
             self.awaited.push_back(Awaited { stamp: self.stamp, is_batch: false, done: false });
@@ -249,11 +276,15 @@ impl Member {
 
     /// Whether an entry of this reign shows that what is in flight is lost.
     pub(crate) fn is_behind(&self, reign: Reign) -> bool {
-        self.in_flight.front().is_some_and(|first| first.reign < reign)
+        let keeps = self.mutation.is(Mutant::KeepsWhatWasLost);
+        !keeps && self.in_flight.front().is_some_and(|first| first.reign < reign)
     }
 
     /// A batch is committed.
     pub(crate) fn commit(&mut self, batch: &Batch) -> Whose {
+        if self.mutation.is(Mutant::KeepsWhatWasLost) {
+            self.in_flight.retain(|it| it.reign >= batch.reign);
+        }
         let Some(&InFlight { reign, stamp, bytes }) = self.in_flight.front() else {
             self.log_bytes += batch.units.len() as u64;
             self.counts.applied += 1;
@@ -274,7 +305,8 @@ impl Member {
 
     /// The last batch in memory that is not committed.
     pub(crate) fn last_in_flight(&self) -> Option<(Reign, u64)> {
-        self.in_flight.back().map(|last| (last.reign, last.stamp))
+        let last = self.in_flight.back().filter(|_| !self.mutation.is(Mutant::LabelsEarly));
+        last.map(|last| (last.reign, last.stamp))
     }
 
     /// Replies that wait get none: their requests may come to count, or not.
@@ -386,5 +418,24 @@ mod tests {
         }
         assert!(member.confirmed(stamp, reign(3)));
         assert_eq!((member.awaited(), member.settled()), (None, stamp));
+    }
+
+    #[test]
+    fn an_entry_of_a_later_reign_ends_the_lead_whatever_the_view_says() {
+        let reign = |term, leader| Reign { term, leader };
+        let mut member = leader(3);
+        assert!(!member.hear_of(reign(3, 1)), "its own");
+        assert!(member.hear_of(reign(3, 2)), "the view is older than this entry");
+        assert!(!member.leads() && !member.hear_of(reign(3, 2)));
+        // Loaded anew, it gets the entries of its reign once more.
+        member.forget();
+        assert!(!member.hear_of(reign(3, 1)));
+        member.open(reign(3, 1));
+        assert!(!member.leads());
+        let view = View { id: 1, term: 4, role: "leader", has_quorum: true, ..View::default() };
+        member.see(view);
+        member.hear_of(reign(4, 1));
+        member.open(reign(4, 1));
+        assert!(member.serves());
     }
 }

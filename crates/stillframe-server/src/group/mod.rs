@@ -112,6 +112,11 @@ impl Group {
         self.view.as_ref().is_some_and(|view| !view.leads())
     }
 
+    /// Whether expired keys stay until the leader deletes them.
+    pub(crate) fn spares_expired(&self) -> bool {
+        self.follows() && !self.member().is_some_and(Member::expires_by_own_clock)
+    }
+
     /// The leader that this server follows, if it knows one.
     pub(crate) fn followed(&self) -> Option<&MemberView> {
         let view = self.view.as_deref().filter(|view| !view.leads())?;

@@ -36,8 +36,8 @@ pub(crate) fn run(server: &mut Server) -> Instant {
         }
     }
     let is_replica = server.state.replication.is_replica();
-    let stands = server.state.postpones() || server.state.follows();
-    let more_expired = !stands && server.state.clock.expires() && expire(server);
+    let expires = server.state.clock.expires() && !server.state.spares_expired();
+    let more_expired = !server.state.postpones() && expires && expire(server);
     if is_replica && !server.state.postpones() && server.state.clock.expires() {
         replication::expire_own(&mut server.keyspace, &mut server.state);
     }

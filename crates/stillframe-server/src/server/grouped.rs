@@ -100,6 +100,9 @@ impl Server {
         let mut records = Records::<Replay>::default();
         let mut entries = entries.into_iter();
         while let Some(entry) = entries.next() {
+            if self.state.group.member_mut().is_some_and(|it| it.hear_of(entry.reign)) {
+                self.show_group();
+            }
             let Some(member) = self.state.group.member_mut() else { break };
             if member.is_behind(entry.reign) {
                 self.give_up_waiting();
@@ -113,6 +116,7 @@ impl Server {
                 Content::Batch(batch) => match member.commit(&batch) {
                     Whose::Own => {}
                     Whose::Another => {
+                        debug_assert!(!member.leads(), "a leader has run what is committed");
                         if let Err(why) = self.replay(&mut records, &batch.units) {
                             return Applied::Refused(format!("entry {}: {why}", entry.index));
                         }

@@ -1,0 +1,200 @@
+//! A member of a group as a process whose machine can fail below it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use stillframe_peers::skipped;
+
+use crate::support::{Kind, Setup, limit_file_size, send_signal};
+
+/// What the shim gives way to: `shim.c` has the layout.
+const FAULTS_BYTES: usize = 24;
+const CLOCK: u64 = 0;
+const SYNCS: u64 = 8;
+
+/// The library that lets the machine below a process fail, built from `shim.c`; `None` where there
+/// is no C compiler.
+pub(super) fn shim(folder: &Path) -> Option<PathBuf> {
+    let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
+    fs::write(&source, include_str!("shim.c")).expect("the source is written");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .args([&library, &source])
+        .arg("-ldl")
+        .stdin(Stdio::null())
+        .output();
+    match built {
+        Ok(output) if output.status.success() => Some(library),
+        Ok(output) => panic!("shim.c: {}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => {
+            skipped("clock jumps and failing syncs", "this machine lacks a C compiler, cc");
+            None
+        }
+    }
+}
+
+/// What members of a group have in common.
+pub(super) struct Common {
+    pub(super) folder: PathBuf,
+    pub(super) shim: Option<PathBuf>,
+    pub(super) peers: String,
+    /// The mistake that all of them make.
+    pub(super) mutant: Option<&'static str>,
+}
+
+/// A member, which runs or not.
+pub(super) struct Member {
+    pub(super) id: u64,
+    /// Where clients reach it.
+    pub(super) port: u16,
+    folder: PathBuf,
+    command: Command,
+    faults: File,
+    child: Option<Child>,
+    stopped: bool,
+    /// Syncs fail.
+    syncs_fail: bool,
+    /// Its disk has failed it since it was started, or it was asked to end: it may end by itself.
+    excused: bool,
+}
+
+impl Member {
+    pub(super) fn new(common: &Common, id: u64, port: u16, raft_port: u16) -> Self {
+        let folder = common.folder.join(id.to_string());
+        fs::create_dir_all(&folder).expect("a folder");
+        let listen = format!("127.0.0.1:{raft_port}");
+        let flags = [
+            ["--raft-id", &id.to_string()],
+            ["--raft-listen", &listen],
+            ["--raft-peers", &common.peers],
+            ["--raft-election-timeout", "300"],
+            ["--raft-log-min-size", "1mb"],
+            ["--raft-log-keep-entries", "30"],
+            ["--enable-debug-command", "yes"],
+        ];
+        // A process that does not ignore the signal dies of the limit that stands for a full disk.
+        let setup = Setup::new(Kind::Ours("imprint")).flags(flags.as_flattened());
+        let setup = setup.wrapper(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+        let mut command = setup.command(&folder, port);
+        let path = folder.join("faults");
+        fs::write(&path, [0; FAULTS_BYTES]).expect("a file of faults");
+        let faults = File::options().write(true).open(&path).expect("it is there");
+        if let Some(shim) = &common.shim {
+            command.env("LD_PRELOAD", shim).env("STILLFRAME_FAULTS", &path);
+        }
+        command.env("RUST_BACKTRACE", "1");
+        if let Some(mutant) = common.mutant {
+            command.env("STILLFRAME_MUTANT", mutant);
+        }
+        let (child, stopped, syncs_fail, excused) = (None, false, false, false);
+        Self { id, port, folder, command, faults, child, stopped, syncs_fail, excused }
+    }
+
+    pub(super) fn start(&mut self) {
+        assert!(self.child.is_none(), "it runs already");
+        let log = File::options().create(true).append(true).open(self.folder.join("log"));
+        let log = log.expect("a log file");
+        self.command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        self.excused = self.syncs_fail;
+        self.child = Some(self.command.spawn().expect("the server's program starts"));
+    }
+
+    pub(super) fn runs(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|it| it.try_wait().expect("a child's state").is_none())
+    }
+
+    /// Starts a member that was killed or has ended.
+    ///
+    /// # Errors
+    /// It has ended by itself, and nothing excuses it.
+    pub(super) fn revive(&mut self) -> Result<(), String> {
+        if self.runs() {
+            return Ok(());
+        }
+        let ended = self.child.take().map(|mut it| it.wait().expect("its status"));
+        if let Some(status) = ended.filter(|_| !self.excused) {
+            let log = self.log();
+            let last = log.rsplit_once('\n').map_or(&log[..], |(_, last)| last);
+            let last = log.find("panicked").map_or(last, |at| &log[at..]);
+            return Err(format!("member {} has ended by itself: {status}: {last}", self.id));
+        }
+        self.start();
+        Ok(())
+    }
+
+    /// kill -9.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("a child may be killed");
+            child.wait().expect("a killed child ends");
+        }
+        self.stopped = false;
+    }
+
+    /// SIGTERM: it is to end by itself.
+    pub(super) fn end(&mut self) {
+        self.excused = true;
+        self.signal(Signal::TERM);
+    }
+
+    pub(super) fn stop(&mut self, stopped: bool) {
+        if self.stopped != stopped {
+            self.signal(if stopped { Signal::STOP } else { Signal::CONT });
+            self.stopped = stopped;
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        if self.runs() {
+            send_signal(self.child.as_ref().expect("it runs").id(), signal);
+        }
+    }
+
+    /// From now on its disk is full, or has room.
+    pub(super) fn fill_disk(&mut self, bytes: Option<u64>) {
+        if self.runs() {
+            self.excused |= bytes.is_some();
+            limit_file_size(self.child.as_ref().expect("it runs").id(), bytes);
+        }
+    }
+
+    /// The next so many syncs fail.
+    pub(super) fn fail_syncs(&mut self, count: i64) {
+        self.syncs_fail = count > 0;
+        self.excused |= self.syncs_fail;
+        self.set(SYNCS, count);
+    }
+
+    /// The clock of its day is wrong by so much from now on.
+    pub(super) fn set_clock(&mut self, ms: i64) {
+        self.set(CLOCK, ms * 1_000_000);
+    }
+
+    fn set(&self, at: u64, value: i64) {
+        self.faults.write_all_at(&value.to_ne_bytes(), at).expect("the file of faults");
+    }
+
+    /// The end of its log.
+    pub(super) fn log(&self) -> String {
+        let text = fs::read(self.folder.join("log")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let short = |line: &str| line.chars().take(240).collect::<String>();
+        let lines: Vec<String> = text.lines().map(short).collect();
+        lines[lines.len().saturating_sub(60)..].join("\n")
+    }
+
+    /// Whether it has panicked, ever.
+    pub(super) fn has_panicked(&self) -> bool {
+        let text = fs::read(self.folder.join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&text).contains("panicked")
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,108 @@
+//! A replicated group under faults: three processes, clients on all of them, and what goes wrong by
+//! a seed. What the clients saw is linearizable, nothing that was acknowledged is lost, reigns
+//! follow one another, members end equal.
+//!
+//! `STILLFRAME_SEED` repeats the schedules of a run, not its interleavings: a failure prints its
+//! schedule, the calls that no order explains, and the logs.
+
+mod clients;
+mod expiry;
+mod group;
+mod member;
+mod nemesis;
+mod network;
+mod watch;
+
+use std::time::Duration;
+
+use group::{Group, Report};
+use nemesis::{Fault, Side, Step, Whom, schedule};
+use stillframe_server::Mutant;
+
+use crate::support::{PATIENCE, Random, rounds};
+
+/// Milliseconds of faults in a round.
+const LENGTH: u64 = 4_000;
+
+#[test]
+fn a_group_is_linearizable_under_faults() {
+    let mut random = Random::new("a_group_is_linearizable_under_faults");
+    let (total, life) = (rounds(8, 400), rounds(4, 10));
+    let (mut sum, mut undecided) = (Report::default(), 0);
+    for first in (0..total).step_by(life) {
+        let mut group = Group::start(random.next(), None, PATIENCE);
+        for round in first..(first + life).min(total) {
+            let schedule = schedule(&mut random, LENGTH, group.means);
+            let apart = random.below(4) == 0;
+            let report = group.round(LENGTH, &schedule, apart).unwrap_or_else(|wrong| {
+                schedule.iter().for_each(|step| println!("  {step}"));
+                println!("{}", group.logs());
+                panic!("round {round}: {wrong}");
+            });
+            let [reigns, reloads, images] = group.figures();
+            println!(
+                "round {round}: {report:?}; so far {reigns} reigns, {reloads} loads anew, \
+                 {images} images"
+            );
+            undecided += usize::from(report.undecided);
+            sum.calls += report.calls;
+            sum.unknown += report.unknown;
+        }
+        group.end().unwrap_or_else(|wrong| panic!("behind the last round: {wrong}"));
+    }
+    println!("{total} rounds, {undecided} of them undecided: {sum:?}");
+    assert!(undecided * 2 <= total, "most histories must be decided");
+}
+
+/// What brings each mistake to light soon.
+fn provoking(mutant: Mutant) -> Vec<Step> {
+    let often = |from: u64, period: u64, lasts: u64, whom: Whom, fault: Fault| {
+        let times = (from..LENGTH).step_by(period as usize);
+        times.map(move |at| Step::new(at, lasts, whom, fault)).collect::<Vec<_>>()
+    };
+    match mutant {
+        // openraft may take six times the timeout for an election.
+        Mutant::AcknowledgesEarly | Mutant::KeepsWhatWasLost => {
+            often(300, LENGTH, 2_500, Whom::Leader, Fault::Stall(Side::Both))
+        }
+        // Requests wait for it that it answers before it hears of another leader.
+        Mutant::ReadsUnasked => often(300, LENGTH, 2_500, Whom::Leader, Fault::Stop),
+        Mutant::SplitsTransactions => often(300, 900, 100, Whom::Leader, Fault::Kill),
+        Mutant::LabelsEarly => [
+            often(300, 1_200, 0, Whom::Leader, Fault::Image),
+            often(800, 1_200, 100, Whom::Leader, Fault::Kill),
+        ]
+        .concat(),
+        Mutant::ExpiresByOwnClock => often(300, 1_500, 0, Whom::Follower, Fault::Clock(25_000)),
+        _ => unreachable!("each mistake is provoked"),
+    }
+}
+
+#[test]
+fn each_mistake_of_a_member_is_found() {
+    let mut random = Random::new("each_mistake_of_a_member_is_found");
+    for &mutant in Mutant::ALL {
+        let name: &'static str = format!("{mutant:?}").leak();
+        let mut found = None;
+        let mut group = Group::start(random.next(), Some(name), Duration::from_secs(20));
+        for round in 0..15 {
+            if mutant == Mutant::ExpiresByOwnClock && !group.means.shim {
+                found = Some((round, "its clock cannot jump here".to_owned()));
+                break;
+            }
+            let apart = mutant == Mutant::ReadsUnasked;
+            match group.round(LENGTH, &provoking(mutant), apart) {
+                Ok(report) => println!("{name}: {report:?}, {:?}", group.figures()),
+                Err(wrong) => {
+                    found = Some((round, wrong));
+                    break;
+                }
+            }
+        }
+        let Some((round, wrong)) = found else {
+            println!("{}", group.logs());
+            panic!("{name} was not found");
+        };
+        println!("{name}: round {round}: {wrong}");
+    }
+}

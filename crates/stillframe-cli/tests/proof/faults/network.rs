@@ -1,0 +1,80 @@
+//! The network between members: a proxy in front of each, with a line for each other one.
+
+use std::net::SocketAddr;
+
+use stillframe_raft_net::proxy::{Crossing, Faults, Line, Way};
+use tokio::runtime::Runtime;
+
+/// From one member to another, by their places.
+pub(super) type Direction = (usize, usize);
+
+pub(super) struct Network {
+    crossings: Vec<Crossing>,
+    // The last to go: the proxies live in it.
+    _runtime: Runtime,
+}
+
+impl Network {
+    /// In front of members that listen at these ports.
+    pub(super) fn start(ports: &[u16], seed: u64) -> Self {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build().expect("a runtime");
+        let crossing = |(place, &port): (usize, &u16)| {
+            let target = SocketAddr::from(([127, 0, 0, 1], port));
+            let callers = (0..ports.len()).filter(|&it| it != place).map(|it| it as u64 + 1);
+            let started = Crossing::start(target, callers, seed ^ place as u64);
+            runtime.block_on(started).expect("a port for a proxy")
+        };
+        let crossings = ports.iter().enumerate().map(crossing).collect();
+        Self { crossings, _runtime: runtime }
+    }
+
+    /// Where the others reach a member.
+    pub(super) fn address(&self, place: usize) -> SocketAddr {
+        self.crossings[place].address()
+    }
+
+    /// The line on which one member calls another.
+    fn line(&self, (from, to): Direction) -> &Line {
+        self.crossings[to].line(from as u64 + 1).expect("they are members")
+    }
+
+    /// What one member sends to another, in requests and in replies, meets these faults.
+    pub(super) fn set(&self, (from, to): Direction, faults: &Faults) {
+        self.line((from, to)).set(Way::There, faults.clone());
+        self.line((to, from)).set(Way::Back, faults.clone());
+    }
+
+    /// Cuts the connections that one member has made to another.
+    pub(super) fn cut(&self, direction: Direction) {
+        self.line(direction).cut();
+    }
+
+    /// Whether one member cannot connect to another, and loses its connections.
+    pub(super) fn refuse(&self, direction: Direction, refuses: bool) {
+        self.line(direction).refuse(refuses);
+        if refuses {
+            self.line(direction).cut();
+        }
+    }
+
+    /// Whether what one member sends to another comes twice, on connections to come.
+    pub(super) fn double(&self, direction: Direction, doubles: bool) {
+        self.line(direction).double(doubles);
+        self.line(direction).cut();
+    }
+
+    /// Flips a bit of what one member sends to another next.
+    pub(super) fn damage(&self, (from, to): Direction) {
+        self.line((from, to)).damage(Way::There);
+        self.line((to, from)).damage(Way::Back);
+    }
+
+    pub(super) fn heal(&self) {
+        for to in 0..self.crossings.len() {
+            for from in (0..self.crossings.len()).filter(|&from| from != to) {
+                self.line((from, to)).heal();
+            }
+        }
+    }
+}
