@@ -1,5 +1,9 @@
 //! The threads of a member: openraft, its log and network, and the channels to the loop.
 
+mod change;
+mod questions;
+mod tell;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -7,18 +11,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openraft::error::RaftError;
-use openraft::{ChangeMembers, Config, Raft, ServerState, SnapshotPolicy};
-use serde::{Deserialize, Serialize};
+use openraft::{Config, Raft, ServerState, SnapshotPolicy};
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
 use stillframe_raft_net::{
-    Limits, Listener, Member, Network, Serving, Settings as NetSettings, Tls, TlsFiles,
+    Limits, Listener, Member, Network, Settings as NetSettings, Tls, TlsFiles,
 };
 use stillframe_server::consensus::{
     Batch, Begin, Change, Consensus, Event, MemberView, Peer, Reply, Settings, View,
 };
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc as channel, oneshot, watch};
+use tokio::sync::{Mutex, mpsc as channel, oneshot, watch};
 
 use crate::error::Error;
 use crate::events::Events;
@@ -39,21 +42,11 @@ const HEARTBEATS: u64 = 5;
 const FRAME_BYTES_MAX: u32 = 1 << 30;
 /// Most bytes of large messages that are held at once.
 const MEMORY_BYTES_MAX: usize = 1 << 30;
-/// Time for a question to another member.
-const QUESTION: Duration = Duration::from_secs(2);
-
 /// What the loop asks for.
 enum Command {
     Propose(Batch),
     TakeImage,
     Change(Change, Reply<Result<(), String>>),
-}
-
-/// What members ask of each other beside raft.
-#[derive(Debug, Serialize, Deserialize)]
-enum Question {
-    /// Stand for election.
-    Elect,
 }
 
 /// A member that runs.
@@ -227,11 +220,12 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         raft = made => raft.map_err(|error| error.to_string())?,
         _ = &mut stop => return Ok(()),
     };
-    let serving = serve(listener, &raft);
+    let serving = questions::serve(listener, &raft);
     if !settings.joins {
         initialize(&raft, &settings.peers).await?;
     }
-    let node = Running { id: settings.id, raft: raft.clone(), network, events, newest };
+    let changes = Arc::default();
+    let node = Running { id: settings.id, raft: raft.clone(), network, events, newest, changes };
     let tasks = [
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(confirm)),
@@ -241,23 +235,6 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     serving.stop().await;
     raft.shutdown().await.map_err(|error| error.to_string())
-}
-
-/// Answers the other members.
-fn serve(listener: Listener, raft: &Raft<Types>) -> Serving {
-    let theirs = raft.clone();
-    listener.serve(raft.clone(), move |_, question| {
-        let raft = theirs.clone();
-        async move {
-            match postcard::from_bytes(&question) {
-                Ok(Question::Elect) => {
-                    let elected = raft.trigger().elect().await;
-                    elected.map(|()| Vec::new()).map_err(|error| error.to_string())
-                }
-                Err(error) => Err(error.to_string()),
-            }
-        }
-    })
 }
 
 /// Every member of a new group names the same members, once.
@@ -287,6 +264,8 @@ struct Running {
     network: Network,
     events: Events,
     newest: Arc<Newest>,
+    /// Held while the group is being changed: one change at a time.
+    changes: Arc<Mutex<()>>,
 }
 
 impl Running {
@@ -333,53 +312,6 @@ impl Running {
         }
     }
 
-    async fn change(&self, change: Change) -> Result<(), String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        match change {
-            Change::Add(peer) => {
-                let added = self.raft.add_learner(peer.id, member(&peer), true).await;
-                added.map_err(|error| text(&error))?;
-                let voters = ChangeMembers::AddVoterIds(BTreeSet::from([peer.id]));
-                let changed = self.raft.change_membership(voters, false).await;
-                changed.map(drop).map_err(|error| text(&error))
-            }
-            Change::Remove(id) => {
-                let voters = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
-                let changed = self.raft.change_membership(voters, false).await;
-                changed.map(drop).map_err(|error| text(&error))
-            }
-            Change::Transfer(id) => self.transfer(id).await,
-        }
-    }
-
-    /// Falls silent until another member may be elected, and has it stand.
-    async fn transfer(&self, id: u64) -> Result<(), String> {
-        let (target, timeout) = {
-            let metrics = self.raft.metrics().borrow().clone();
-            let target = metrics.membership_config.membership().get_node(&id).cloned();
-            (target.ok_or("there is no such member")?, self.raft.config().election_timeout_max)
-        };
-        if id == self.id {
-            return Err("it leads already".into());
-        }
-        let question =
-            postcard::to_allocvec(&Question::Elect).map_err(|error| error.to_string())?;
-        self.raft.runtime_config().heartbeat(false);
-        let outcome = async {
-            // A leader that is heard of bars others from being elected for so long.
-            tokio::time::sleep(Duration::from_millis(timeout)).await;
-            let asked = self.network.forward(id, &target, &question, QUESTION).await;
-            asked.map_err(|error| error.to_string())?;
-            let leads =
-                |metrics: &openraft::RaftMetrics<u64, Member>| metrics.current_leader == Some(id);
-            let waited = self.raft.wait(Some(QUESTION)).metrics(leads, "another leader").await;
-            waited.map(drop).map_err(|_| "it was not elected in time".to_owned())
-        };
-        let outcome = outcome.await;
-        self.raft.runtime_config().heartbeat(true);
-        outcome
-    }
-
     /// Tells the loop what has changed in the group.
     async fn watch(self, timeout_ms: u64) {
         let mut metrics = self.raft.metrics();
@@ -394,8 +326,14 @@ impl Running {
                 elections += 1;
                 voted = Some(now.vote.leader_id);
             }
+            let sets = now.membership_config.membership().get_joint_config();
+            if now.state == ServerState::Leader && sets.len() > 1 {
+                let node = self.clone();
+                tokio::spawn(async move { node.end_change().await });
+            }
             let view = View { elections, ..self.view(&now, timeout_ms) };
             if view != last {
+                tell::differences(&last, &view);
                 last = view.clone();
                 self.events.send(Event::View(view));
             }
@@ -413,7 +351,10 @@ impl Running {
             let matched = now.replication.as_ref()?.get(id)?.as_ref()?;
             Some(matched.index)
         };
+        let leads = now.state == ServerState::Leader;
+        let lost = if leads { self.network.lost() } else { Vec::new() };
         let member = |(id, member): (&u64, &Member)| MemberView {
+            reachable: !lost.contains(id),
             peer: Peer { id: *id, raft: member.raft.clone(), client: member.client.clone() },
             votes: voters.contains(id),
             matched: matched(id),
@@ -423,7 +364,7 @@ impl Running {
             id: self.id,
             term: now.current_term,
             leader: now.current_leader,
-            has_quorum: now.state != ServerState::Leader || heard || voters.len() == 1,
+            has_quorum: !leads || heard || voters.len() == 1,
             role: match now.state {
                 ServerState::Leader => "leader",
                 ServerState::Candidate => "candidate",

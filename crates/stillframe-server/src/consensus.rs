@@ -223,6 +223,8 @@ pub struct MemberView {
     pub peer: Peer,
     /// It votes.
     pub votes: bool,
+    /// False if a leader has lost the connection to it.
+    pub reachable: bool,
     /// Index of the last entry that it has, as its leader knows.
     pub matched: Option<u64>,
 }

@@ -136,6 +136,9 @@ impl ServerState {
             }
         }
         for id in self.ledger.waiters.all() {
+            if self.group.member().is_some_and(|member| member.owes_answer(id)) {
+                continue;
+            }
             let key = self.ledger.waiters.key(id).map(slot);
             let refusal = key.map_or(NO_PRIMARY_ANY_MORE, |slot| self.group.moved(slot));
             self.unblock(id, |_| Err(refusal));
@@ -198,7 +201,10 @@ impl ServerState {
     /// Whether requests are postponed now, all or some.
     #[inline]
     pub(crate) fn postpones(&self) -> bool {
-        self.hub.is_paused() || self.postpones_writes() || self.awaits_log()
+        self.hub.is_paused()
+            || self.postpones_writes()
+            || self.awaits_log()
+            || self.group.hands_over()
     }
 
     /// Whether the server itself postpones writes.
@@ -219,7 +225,9 @@ impl ServerState {
     pub(crate) fn postpones_request(&self, needs: Needs) -> bool {
         let changes = needs.has(flags::WRITE | flags::SCRIPT);
         let may_write = changes || needs.has(flags::MAY_REPLICATE);
-        self.hub.pause_stops(may_write)
+        let on_data = may_write || needs.has(flags::READONLY);
+        self.group.hands_over() && on_data
+            || self.hub.pause_stops(may_write)
             || may_write && self.postpones_writes()
             || changes && self.awaits_log()
     }
@@ -244,6 +252,9 @@ impl ServerState {
     /// Whether expired keys must stay, because a deletion would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
-        self.hub.is_paused() || self.follows() || replication.failover().is_some()
+        self.hub.is_paused()
+            || self.follows()
+            || replication.failover().is_some()
+            || self.group.hands_over()
     }
 }

@@ -63,13 +63,8 @@ fn raft(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err(ctx.server.group.not_here());
     }
     let client = ctx.session.caller.id;
-    if matches!(change, Change::Transfer(_)) {
-        // Its success is that this member leads no more, which ends all waiting here.
-        member.change(change, None);
-        ctx.out.ok();
-        return Ok(());
-    }
-    member.change(change, Some(client));
+    member.change(change, client);
+    ctx.keyspace.spare_expired(ctx.server.spares_expired());
     let waiter = Waiter::without_keys(&ctx.session.caller);
     ctx.server.ledger.waiters.park(client, waiter);
     ctx.session.caller.waits = true;
@@ -104,6 +99,9 @@ fn status(ctx: &mut Context<'_>) -> Result<(), Refusal> {
         );
         if let Some(matched) = member.matched {
             let _ = write!(text, " matched={matched} lag={}", view.last.saturating_sub(matched));
+        }
+        if !member.reachable {
+            text.push_str(" lost");
         }
         text.push_str("\r\n");
     }

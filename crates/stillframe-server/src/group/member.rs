@@ -9,7 +9,7 @@
 //! - A member leads from the moment at which the first entry of its reign is applied: its memory is
 //!   then all that came before.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, mpsc};
 
 use stillframe_redis::Effects;
@@ -45,6 +45,10 @@ pub(crate) struct Member {
     counts: Counts,
     /// How changes of the group went, for the clients that asked for them.
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
+    /// The clients that wait for those.
+    asked: BTreeSet<u64>,
+    /// The client that asked this member to hand on the lead, which has not ended.
+    handing_over: Option<u64>,
     wake: Wake,
 }
 
@@ -107,6 +111,8 @@ impl Member {
             log_bytes: 0,
             counts: Counts::default(),
             answers: mpsc::channel(),
+            asked: BTreeSet::new(),
+            handing_over: None,
             wake,
         }
     }
@@ -318,17 +324,19 @@ impl Member {
     }
 
     /// Changes the group; `client` is to get the answer.
-    pub(crate) fn change(&mut self, change: Change, client: Option<u64>) {
+    pub(crate) fn change(&mut self, change: Change, client: u64) {
         let (answers, wake) = (self.answers.0.clone(), Arc::clone(&self.wake));
         let what = format!("{change:?}");
+        self.asked.insert(client);
+        if matches!(change, Change::Transfer(_)) {
+            self.handing_over = Some(client);
+        }
         let answer = Box::new(move |outcome: Result<(), String>| {
             match &outcome {
                 Ok(()) => tracing::info!("the group has changed: {what}"),
                 Err(why) => tracing::warn!("the group has not changed: {what}: {why}"),
             }
-            if let Some(client) = client
-                && answers.send((client, outcome)).is_ok()
-            {
+            if answers.send((client, outcome)).is_ok() {
                 wake();
             }
         });
@@ -337,7 +345,20 @@ impl Member {
 
     /// How a change went that a client has asked for.
     pub(crate) fn next_answer(&mut self) -> Option<(u64, Result<(), String>)> {
-        self.answers.1.try_recv().ok()
+        let (client, outcome) = self.answers.1.try_recv().ok()?;
+        self.asked.remove(&client);
+        self.handing_over.take_if(|asked| *asked == client);
+        Some((client, outcome))
+    }
+
+    /// Whether a client waits for the answer to a change, which comes whoever leads.
+    pub(crate) fn owes_answer(&self, client: u64) -> bool {
+        self.asked.contains(&client)
+    }
+
+    /// Whether this member hands on the lead, so that requests on data wait.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.handing_over.is_some()
     }
 
     pub(crate) fn stop(&mut self) {

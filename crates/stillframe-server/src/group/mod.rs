@@ -73,6 +73,12 @@ impl Group {
         }
     }
 
+    /// Whether this server hands on the lead of its group, so that requests on data wait.
+    #[inline]
+    pub(crate) fn hands_over(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| member.hands_over())
+    }
+
     /// Whether the server belongs to a group.
     #[inline]
     pub(crate) fn is_member(&self) -> bool {

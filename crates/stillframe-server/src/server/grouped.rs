@@ -83,6 +83,7 @@ impl Server {
         while let Some((client, outcome)) =
             self.state.group.member_mut().and_then(Member::next_answer)
         {
+            self.keyspace.spare_expired(self.state.spares_expired());
             self.state.unblock(client, |out| match outcome {
                 Ok(()) => {
                     out.ok();
@@ -267,7 +268,7 @@ fn member_view(member: &crate::consensus::MemberView) -> MemberView {
         host: host.to_owned(),
         port,
         raft_port,
-        reachable: true,
+        reachable: member.reachable,
         voter: member.votes,
         applied: member.matched.unwrap_or(0),
     }

@@ -59,6 +59,7 @@ pub(crate) struct Setup {
     flags: Vec<String>,
     password: Option<String>,
     loading: bool,
+    port: Option<u16>,
 }
 
 impl Setup {
@@ -71,6 +72,7 @@ impl Setup {
             flags: Vec::new(),
             password: None,
             loading: false,
+            port: None,
         }
     }
 
@@ -118,6 +120,12 @@ impl Setup {
         self
     }
 
+    /// A port that only this server uses.
+    pub(crate) fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
     /// The command line for `port`, not yet started.
     pub(crate) fn command(&self, folder: &Path, port: u16) -> Command {
         let mut line = self.wrapper.clone();
@@ -157,7 +165,7 @@ impl Setup {
     }
 
     fn attempt(&self, folder: &Path) -> Option<(Child, u16, PathBuf)> {
-        let port = free_port();
+        let port = self.port.unwrap_or_else(free_port);
         let log = folder.join("log");
         let output = File::options().create(true).append(true).open(&log).expect("a log file");
         let mut command = self.command(folder, port);
