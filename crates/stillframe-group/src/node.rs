@@ -1,6 +1,7 @@
 //! The threads of a member: openraft, its log and network, and the channels to the loop.
 
 mod change;
+mod messages;
 mod questions;
 mod tell;
 
@@ -18,11 +19,12 @@ use stillframe_raft_net::{
     Limits, Listener, Member, Network, Settings as NetSettings, Tls, TlsFiles,
 };
 use stillframe_server::consensus::{
-    Batch, Begin, Change, Consensus, Event, MemberView, Peer, Reply, Settings, View,
+    Batch, Begin, Change, Consensus, Event, MemberView, Message, Peer, Reply, Settings, View,
 };
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, mpsc as channel, oneshot, watch};
 
+use self::messages::Messages;
 use crate::error::Error;
 use crate::events::Events;
 use crate::identity::Identity;
@@ -45,6 +47,7 @@ const MEMORY_BYTES_MAX: usize = 1 << 30;
 /// What the loop asks for.
 enum Command {
     Propose(Batch),
+    Publish(Message),
     TakeImage,
     Change(Change, Reply<Result<(), String>>),
 }
@@ -123,6 +126,10 @@ impl Consensus for Node {
 
     fn next_event(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
+    }
+
+    fn publish(&mut self, message: Message) {
+        let _ = self.commands.send(Command::Publish(message));
     }
 
     fn take_image(&mut self) {
@@ -220,13 +227,11 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         raft = made => raft.map_err(|error| error.to_string())?,
         _ = &mut stop => return Ok(()),
     };
-    let serving = questions::serve(listener, &raft);
-    if !settings.joins {
-        initialize(&raft, &settings.peers).await?;
-    }
+    let serving = questions::serve(listener, &raft, events.clone());
     let changes = Arc::default();
     let node = Running { id: settings.id, raft: raft.clone(), network, events, newest, changes };
     let tasks = [
+        tokio::spawn(node.clone().begin_group(settings.clone())),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(confirm)),
         tokio::spawn(node.watch(settings.election_timeout_ms)),
@@ -235,21 +240,6 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     serving.stop().await;
     raft.shutdown().await.map_err(|error| error.to_string())
-}
-
-/// Every member of a new group names the same members, once.
-async fn initialize(raft: &Raft<Types>, peers: &[Peer]) -> Result<(), String> {
-    if raft.is_initialized().await.map_err(|error| error.to_string())? {
-        return Ok(());
-    }
-    let members: BTreeMap<u64, Member> = peers.iter().map(|it| (it.id, member(it))).collect();
-    match raft.initialize(members).await {
-        // Another was quicker.
-        Ok(()) | Err(RaftError::APIError(openraft::error::InitializeError::NotAllowed(_))) => {
-            Ok(())
-        }
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 fn member(peer: &Peer) -> Member {
@@ -269,6 +259,29 @@ struct Running {
 }
 
 impl Running {
+    /// Begins the group, unless it is there. Every member of a new group names the same members.
+    /// The one with the lowest number is the first to ask for votes: if all did, the first leader
+    /// would soon give way to another.
+    async fn begin_group(self, settings: Settings) {
+        if settings.joins {
+            return;
+        }
+        let before = settings.peers.iter().filter(|it| it.id < self.id).count() as u32;
+        let pause = Duration::from_millis(settings.election_timeout_ms) * before;
+        let waited = self.raft.wait(Some(pause));
+        let is_there = |now: &openraft::RaftMetrics<u64, Member>| now.last_log_index.is_some();
+        if waited.metrics(is_there, "the group is there").await.is_ok() {
+            return;
+        }
+        let members: BTreeMap<u64, Member> =
+            settings.peers.iter().map(|it| (it.id, member(it))).collect();
+        match self.raft.initialize(members).await {
+            // There is one already.
+            Ok(()) | Err(RaftError::APIError(openraft::error::InitializeError::NotAllowed(_))) => {}
+            Err(error) => self.events.send(Event::Failed(error.to_string())),
+        }
+    }
+
     /// Does what the loop asks for. Batches are proposed one after the other.
     async fn carry_out(self, mut commands: channel::UnboundedReceiver<Command>) {
         // The entries say what became of a batch; openraft wants to be heard all the same.
@@ -278,8 +291,10 @@ impl Running {
                 let _: Result<_, oneshot::error::RecvError> = outcome.await;
             }
         });
+        let mut messages = Messages::default();
         while let Some(command) = commands.recv().await {
             match command {
+                Command::Publish(message) => messages.pass_on(&self, message),
                 Command::Propose(batch) => {
                     // Who does not lead proposes in vain, which the entries that follow show.
                     match self.raft.client_write_ff(Wire::from(batch)).await {

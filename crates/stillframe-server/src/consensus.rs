@@ -26,6 +26,10 @@ pub trait Consensus: Send {
     /// The next event, if there is one.
     fn next_event(&mut self) -> Option<Event>;
 
+    /// Passes a message on to the subscribers of the other members, each at most once: who is out
+    /// of reach or too slow misses it.
+    fn publish(&mut self, message: Message);
+
     /// Asks for an image soon; [`Event::Image`] follows unless one is under way.
     fn take_image(&mut self);
 
@@ -132,6 +136,8 @@ pub enum Event {
         /// When the data is that of the dump, or why it is not.
         done: Reply<Result<Option<Vec<u8>>, String>>,
     },
+    /// Clients of another member have published messages; the reply asks for more.
+    Messages(Vec<Message>, Reply<()>),
     /// What is known of the group has changed.
     View(View),
     /// An answer for all stamps up to this one.
@@ -144,6 +150,17 @@ pub enum Event {
     },
     /// This member can do no more, for a reason: its log has failed, say.
     Failed(String),
+}
+
+/// A published message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// By SPUBLISH.
+    pub is_sharded: bool,
+    /// The channel.
+    pub channel: Vec<u8>,
+    /// What is said.
+    pub payload: Vec<u8>,
 }
 
 /// A committed entry.

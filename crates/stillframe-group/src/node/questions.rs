@@ -6,8 +6,10 @@ use std::time::Duration;
 use openraft::Raft;
 use serde::{Deserialize, Serialize};
 use stillframe_raft_net::{Listener, Member, Serving};
+use stillframe_server::consensus::{Event, Message};
 
 use super::Running;
+use crate::events::Events;
 use crate::types::Types;
 
 /// Time for a question to another member.
@@ -22,13 +24,43 @@ pub(super) enum Question {
     Belongs,
     /// Hear that you were let go.
     LetGo,
+    /// Give your subscribers these messages.
+    Deliver(Vec<Said>),
+}
+
+/// A message on its way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Said {
+    is_sharded: bool,
+    #[serde(with = "serde_bytes")]
+    channel: Vec<u8>,
+    #[serde(with = "serde_bytes")]
+    payload: Vec<u8>,
+}
+
+impl Said {
+    pub(super) fn bytes(&self) -> usize {
+        self.channel.len() + self.payload.len() + size_of::<Self>()
+    }
+}
+
+impl From<Message> for Said {
+    fn from(Message { is_sharded, channel, payload }: Message) -> Self {
+        Self { is_sharded, channel, payload }
+    }
+}
+
+impl From<Said> for Message {
+    fn from(Said { is_sharded, channel, payload }: Said) -> Self {
+        Self { is_sharded, channel, payload }
+    }
 }
 
 /// Answers the other members.
-pub(super) fn serve(listener: Listener, raft: &Raft<Types>) -> Serving {
+pub(super) fn serve(listener: Listener, raft: &Raft<Types>, events: Events) -> Serving {
     let ours = raft.clone();
     listener.serve(raft.clone(), move |sender, question| {
-        let raft = ours.clone();
+        let (raft, events) = (ours.clone(), events.clone());
         async move {
             let text = |error: &dyn Debug| format!("{error:?}");
             match postcard::from_bytes(&question).map_err(|error| text(&error))? {
@@ -39,6 +71,11 @@ pub(super) fn serve(listener: Listener, raft: &Raft<Types>) -> Serving {
                 Question::Belongs => {
                     let belongs = raft.is_initialized().await.map_err(|error| text(&error))?;
                     Ok(vec![u8::from(belongs)])
+                }
+                Question::Deliver(said) => {
+                    let messages = said.into_iter().map(Message::from).collect();
+                    events.ask(|reply| Event::Messages(messages, reply)).await?;
+                    Ok(Vec::new())
                 }
                 Question::LetGo => {
                     hear_of_end(&raft, sender);

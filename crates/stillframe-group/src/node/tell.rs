@@ -23,7 +23,7 @@ pub(super) fn differences(last: &View, now: &View) {
         tracing::info!("this member, {}, asks for votes in term {term}", now.id);
     }
     match (last.has_quorum, now.has_quorum) {
-        (true, false) => tracing::warn!(
+        (true, false) if is_me && last.leader == now.leader => tracing::warn!(
             "this member leads and does not hear of most others: it serves nobody until it does"
         ),
         (false, true) if is_me && last.leader == now.leader => {

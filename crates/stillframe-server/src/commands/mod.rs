@@ -260,7 +260,13 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if !command.accepts(args.len()) {
         return refuse(ctx, index, wrong_arity(command.name));
     }
-    let needs = match may_run(ctx, index, args) {
+    let outcome = may_run(ctx, index, args);
+    if ctx.server.group.forwards() && redirects::forwards(ctx, command, outcome.as_ref().copied()) {
+        ctx.session.to_forward = true;
+        ctx.session.postponed.get_or_insert_default().push(index, command.flags, args);
+        return;
+    }
+    let needs = match outcome {
         Ok(needs) => needs,
         Err(refusal) => return refuse(ctx, index, refusal),
     };

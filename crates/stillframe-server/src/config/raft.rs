@@ -33,6 +33,9 @@ settings! {
     reads: Reads = Reads::Linearizable,
         "raft-read": one_of([("linearizable", Reads::Linearizable), ("local", Reads::Local)])
         .own_at_start();
+    /// Whether a member that follows passes requests on to the leader.
+    forward: bool = false,
+        "raft-forward": yes_or_no() .own_at_start();
     /// How long a leader may be silent.
     election_timeout_ms: u64 = 1000,
         "raft-election-timeout": whole(50, INT_MAX as u64) .own_at_start();

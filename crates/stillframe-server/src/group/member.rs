@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 use stillframe_redis::Effects;
 use stillframe_storage::wake::Wake;
 
-use crate::consensus::{Batch, Change, Consensus, Event, Reign, Reply, View};
+use crate::consensus::{Batch, Change, Consensus, Event, Message, Reign, Reply, View};
 
 /// Bytes of batches in flight; beyond, no requests are served.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
@@ -318,6 +318,11 @@ impl Member {
         self.image.is_some()
     }
 
+    /// Passes a message of a client on to the other members.
+    pub(crate) fn publish(&mut self, message: Message) {
+        self.consensus.publish(message);
+    }
+
     pub(crate) fn ask_for_image(&mut self) {
         self.log_bytes = 0; // not once more until it has come
         self.consensus.take_image();
@@ -379,6 +384,7 @@ mod tests {
         fn next_event(&mut self) -> Option<Event> {
             None
         }
+        fn publish(&mut self, _: Message) {}
         fn take_image(&mut self) {}
         fn change(&mut self, _: Change, _: Reply<Result<(), String>>) {}
         fn stop(&mut self) {}

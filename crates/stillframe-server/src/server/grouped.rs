@@ -14,9 +14,9 @@ use stillframe_storage::replay::Records;
 use super::Server;
 use crate::commands::{Alone, Replay};
 use crate::config::address;
-use crate::consensus::{Applied, Begin, Content, Entry, Event, Reign, Reply, Start};
+use crate::consensus::{Applied, Begin, Content, Entry, Event, Message, Reign, Reply, Start};
 use crate::group::{Member, MemberView, View, Whose};
-use crate::hub::Delivery;
+use crate::hub::{Delivery, Kind};
 use crate::state::ServerState;
 use crate::{ServeError, persistence};
 
@@ -44,6 +44,7 @@ impl Server {
         let consensus = start(begin).map_err(ServeError::Group)?;
         self.state.group.join(Member::new(id, consensus, wake));
         self.state.group.serve_reads(self.state.config.raft.reads);
+        self.state.group.forward(self.state.config.raft.forward);
         self.show_group();
         Ok(())
     }
@@ -61,6 +62,10 @@ impl Server {
                 Event::Reload { install, done } => {
                     let loaded = self.reload(install);
                     done(loaded);
+                }
+                Event::Messages(messages, reply) => {
+                    self.deliver(&messages);
+                    reply(());
                 }
                 Event::View(view) => {
                     if let Some(member) = self.state.group.member_mut() {
@@ -94,6 +99,16 @@ impl Server {
         }
         self.attend_image();
         Ok(())
+    }
+
+    /// Delivers messages that clients of another member have published.
+    fn deliver(&mut self, messages: &[Message]) {
+        let ServerState { hub, clients, config, clock, .. } = &mut self.state;
+        let to = &mut Delivery::new(clients, config, clock);
+        for Message { is_sharded, channel, payload } in messages {
+            let kind = if *is_sharded { Kind::Shard } else { Kind::Channel };
+            hub.publish(to, kind, channel, payload);
+        }
     }
 
     /// Applies committed entries, but for what is in memory already.
@@ -160,6 +175,7 @@ impl Server {
         let ServerState { ledger, .. } = &mut self.state;
         ledger.effects.want(&mut self.keyspace, Consumer::Log, leads);
         self.state.see_group(&mut self.keyspace, Some(view));
+        self.at_turn().end_forwarding();
     }
 
     /// Replies that wait get none.

@@ -1,8 +1,10 @@
 //! Groups of servers that agree by raft: nothing acknowledged is lost when the leader is killed,
 //! and members end equal.
 
+mod forward;
 mod load;
 mod membership;
+mod messages;
 mod told;
 
 use crate::support::{Client, Kind, Reply, Server, Setup, rounds, wait_until};
@@ -85,7 +87,9 @@ fn port_of_a_member() -> u16 {
 fn leader<'s>(servers: impl IntoIterator<Item = &'s Server> + Clone) -> usize {
     let serves = |server: &Server| {
         let client = Client::try_connect(server.port);
-        client.and_then(|mut it| it.try_info("raft_serves")).is_some_and(|serves| serves == "1")
+        // An error if the lead is lost meanwhile.
+        let reply = client.and_then(|mut client| client.try_call(&[b"INFO", b"raft"]));
+        reply.is_some_and(|reply| reply.text().contains("raft_serves:1"))
     };
     let mut found = None;
     wait_until("a member serves", || {

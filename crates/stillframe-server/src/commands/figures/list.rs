@@ -460,6 +460,10 @@ static RAFT: &[Figure] = &[
         .counter("stillframe_raft_snapshots_total", "Images that were begun for the group."),
     figure("raft_snapshot_index", |s| s.member(|it| it.view().image.into()))
         .gauge("stillframe_raft_snapshot_index", "The last log entry in the newest image."),
+    figure("raft_forwarded_clients", |s| {
+        s.server.group.member().map(|_| s.server.clients.forwarded().into())
+    })
+    .gauge("stillframe_raft_forwarded_clients", "Clients passed on to the leader."),
     figure("raft_proposed", |s| s.member(|it| it.counts().proposed.into()))
         .counter("stillframe_raft_proposed_total", "Batches of effects that were proposed."),
     figure("raft_applied", |s| s.member(|it| it.counts().applied.into()))
