@@ -57,6 +57,7 @@ struct Node {
     events: mpsc::Receiver<Event>,
     commands: channel::UnboundedSender<Command>,
     confirm: watch::Sender<u64>,
+    closely: watch::Sender<bool>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -103,15 +104,17 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let machine = machine.map_err(|what| Error::Label { what })?;
     let (commands, asked) = channel::unbounded_channel();
     let (confirm, confirmed) = watch::channel(0);
+    let (closely, looked) = watch::channel(false);
     let (stop, stopped) = oneshot::channel();
     let network = Network::new(network)?;
     let parts = Parts { settings, config, log, machine, network, listener, events: to_loop };
     let thread = std::thread::Builder::new().name("raft-main".into()).spawn(move || {
-        let asked = Asked { commands: asked, confirm: confirmed, stop: stopped };
+        let asked = Asked { commands: asked, confirm: confirmed, closely: looked, stop: stopped };
         run(runtime, parts, asked);
     });
     let thread = thread.map_err(Error::Threads)?;
-    Ok(Box::new(Node { events, commands, confirm, stop: Some(stop), thread: Some(thread) }))
+    let (stop, thread) = (Some(stop), Some(thread));
+    Ok(Box::new(Node { events, commands, confirm, closely, stop, thread }))
 }
 
 impl Consensus for Node {
@@ -126,6 +129,10 @@ impl Consensus for Node {
 
     fn next_event(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
+    }
+
+    fn look_closely(&mut self, closely: bool) {
+        self.closely.send_if_modified(|was| std::mem::replace(was, closely) != closely);
     }
 
     fn publish(&mut self, message: Message) {
@@ -179,6 +186,7 @@ struct Parts {
 struct Asked {
     commands: channel::UnboundedReceiver<Command>,
     confirm: watch::Receiver<u64>,
+    closely: watch::Receiver<bool>,
     stop: oneshot::Receiver<()>,
 }
 
@@ -219,7 +227,7 @@ fn run(runtime: Runtime, parts: Parts, asked: Asked) {
 
 async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let Parts { settings, config, log, machine, network, listener, events } = parts;
-    let Asked { commands, confirm, mut stop } = asked;
+    let Asked { commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
     let made = Raft::new(settings.id, config, network.clone(), log, machine);
     let raft = tokio::select! {
@@ -234,7 +242,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         tokio::spawn(node.clone().begin_group(settings.clone())),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(confirm)),
-        tokio::spawn(node.watch(settings.election_timeout_ms)),
+        tokio::spawn(node.watch(settings.election_timeout_ms, closely)),
     ];
     let _ = stop.await; // a loop that has gone says nothing
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
@@ -328,7 +336,7 @@ impl Running {
     }
 
     /// Tells the loop what has changed in the group.
-    async fn watch(self, timeout_ms: u64) {
+    async fn watch(self, timeout_ms: u64, mut closely: watch::Receiver<bool>) {
         let mut metrics = self.raft.metrics();
         let mut changes = self.raft.server_metrics();
         let (mut last, mut elections, mut voted) = (View::default(), 0, None);
@@ -354,6 +362,10 @@ impl Running {
             }
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
+                changed = metrics.changed(), if *closely.borrow_and_update() => {
+                    if changed.is_err() { return }
+                }
+                changed = closely.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(FIGURES) => {}
             }
         }

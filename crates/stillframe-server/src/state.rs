@@ -108,10 +108,18 @@ impl ServerState {
         true
     }
 
+    /// How many other servers have the writes of a client up to an offset, or to a stamp of the
+    /// group. The reply that tells it waits for the group, so most members count.
+    pub(crate) fn servers_with(&self, offset: u64) -> usize {
+        match self.group.member() {
+            Some(member) => member.others_with(offset).max(member.others_with_writes()),
+            None => replicas_at(&self.clients, offset),
+        }
+    }
+
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
-        let replicas =
-            self.ledger.waiters.acks(id).map(|acks| replicas_at(&self.clients, acks.offset));
+        let replicas = self.ledger.waiters.acks(id).map(|acks| self.servers_with(acks.offset));
         self.unblock(id, |out| {
             match replicas {
                 Some(count) => out.integer(count as i64),

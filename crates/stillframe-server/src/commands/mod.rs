@@ -383,6 +383,9 @@ fn note_effects(ctx: &mut Context<'_>, args: &[&[u8]], changed: bool) {
         effects.seal();
     }
     if changed {
-        session.wrote_up_to = server.replication.stream().end() + effects.stream_bytes() as u64;
+        session.wrote_up_to = match server.group.member() {
+            Some(member) => member.next_stamp(),
+            None => server.replication.stream().end() + effects.stream_bytes() as u64,
+        };
     }
 }

@@ -20,6 +20,9 @@ use crate::consensus::{Batch, Change, Consensus, Event, Message, Reign, Reply, V
 /// Bytes of batches in flight; beyond, no requests are served.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
+/// Committed batches whose indices are kept: for older ones a later index counts.
+const COMMITTED_MAX: usize = 1024;
+
 /// See the head of this file.
 pub(crate) struct Member {
     consensus: Box<dyn Consensus>,
@@ -36,6 +39,12 @@ pub(crate) struct Member {
     awaited: VecDeque<Awaited>,
     /// The last stamp.
     stamp: u64,
+    /// Stamps of own batches that were committed last, and the indices of their entries.
+    committed: VecDeque<(u64, u64)>,
+    /// The last entry that was applied.
+    applied: u64,
+    /// Clients that wait for more members than most.
+    waits: Vec<u64>,
     /// A request has seen or changed data since the last batch.
     looked: bool,
     /// Who waits for the image under way.
@@ -106,6 +115,9 @@ impl Member {
             in_flight_bytes: 0,
             awaited: VecDeque::new(),
             stamp: 0,
+            committed: VecDeque::new(),
+            applied: 0,
+            waits: Vec::new(),
             looked: false,
             image: None,
             log_bytes: 0,
@@ -138,6 +150,44 @@ impl Member {
     /// How many other members have a write once its reply is sent: most of those that vote.
     pub(crate) fn others_with_writes(&self) -> usize {
         self.view.members.iter().filter(|member| member.votes).count() / 2
+    }
+
+    /// The stamp of the batch that gets what is written now.
+    pub(crate) fn next_stamp(&self) -> u64 {
+        self.stamp + 1
+    }
+
+    /// How many other members have all that this one wrote up to a stamp, as far as is known.
+    pub(crate) fn others_with(&self, stamp: u64) -> usize {
+        let is_under_way =
+            || stamp > self.stamp || self.in_flight.back().is_some_and(|last| last.stamp >= stamp);
+        let index = match self.committed.iter().find(|(committed, _)| *committed >= stamp) {
+            _ if stamp == 0 => 0,
+            Some(&(_, index)) => index,
+            None if is_under_way() => return 0,
+            None => self.applied,
+        };
+        let others = self.view.members.iter().filter(|member| member.peer.id != self.id);
+        others.filter(|member| member.matched.is_some_and(|has| has >= index)).count()
+    }
+
+    /// A client waits for other members to have its writes.
+    pub(crate) fn await_others(&mut self, client: u64) {
+        self.waits.push(client);
+        self.consensus.look_closely(true);
+    }
+
+    /// The clients that do, to be put back if they wait on.
+    pub(crate) fn take_waits(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.waits)
+    }
+
+    /// Those of them that wait on.
+    pub(crate) fn put_waits(&mut self, waits: Vec<u64>) {
+        if waits.is_empty() {
+            self.consensus.look_closely(false);
+        }
+        self.waits = waits;
     }
 
     /// Whether it leads, and has heard of most others of late.
@@ -258,8 +308,13 @@ impl Member {
         self.in_flight.front().is_some_and(|first| first.reign < reign)
     }
 
-    /// A batch is committed.
-    pub(crate) fn commit(&mut self, batch: &Batch) -> Whose {
+    /// An entry is applied.
+    pub(crate) fn pass(&mut self, index: u64) {
+        self.applied = index;
+    }
+
+    /// A batch is committed, by the entry with this index.
+    pub(crate) fn commit(&mut self, batch: &Batch, index: u64) -> Whose {
         let Some(&InFlight { reign, stamp, bytes }) = self.in_flight.front() else {
             self.log_bytes += batch.units.len() as u64;
             self.counts.applied += 1;
@@ -271,6 +326,10 @@ impl Member {
         }
         self.in_flight.pop_front();
         self.in_flight_bytes -= bytes;
+        self.committed.push_back((stamp, index));
+        if self.committed.len() > COMMITTED_MAX {
+            self.committed.pop_front();
+        }
         if let Some(own) = self.awaited.iter_mut().find(|it| it.stamp == stamp) {
             own.done = true;
         }
@@ -385,6 +444,7 @@ mod tests {
             None
         }
         fn publish(&mut self, _: Message) {}
+        fn look_closely(&mut self, _: bool) {}
         fn take_image(&mut self) {}
         fn change(&mut self, _: Change, _: Reply<Result<(), String>>) {}
         fn stop(&mut self) {}

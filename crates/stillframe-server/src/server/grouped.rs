@@ -97,8 +97,34 @@ impl Server {
                 Err(why) => Err(format!("ERR {why}").into()),
             });
         }
+        self.answer_waits();
         self.attend_image();
         Ok(())
+    }
+
+    /// Replies to clients in WAIT whose writes enough members have.
+    fn answer_waits(&mut self) {
+        let Some(member) = self.state.group.member_mut() else { return };
+        let waits = member.take_waits();
+        if waits.is_empty() {
+            return;
+        }
+        let mut rest = Vec::new();
+        for id in waits {
+            let Some(acks) = self.state.ledger.waiters.acks(id) else { continue };
+            let count = self.state.servers_with(acks.offset);
+            if count < acks.wanted {
+                rest.push(id);
+                continue;
+            }
+            self.state.unblock(id, |out| {
+                out.integer(count as i64);
+                Ok(())
+            });
+        }
+        if let Some(member) = self.state.group.member_mut() {
+            member.put_waits(rest);
+        }
     }
 
     /// Delivers messages that clients of another member have published.
@@ -126,7 +152,7 @@ impl Server {
                     member.open(entry.reign);
                     self.show_group();
                 }
-                Content::Batch(batch) => match member.commit(&batch) {
+                Content::Batch(batch) => match member.commit(&batch, entry.index) {
                     Whose::Own => {}
                     Whose::Another => {
                         if let Err(why) = self.replay(&mut records, &batch.units) {
@@ -139,6 +165,9 @@ impl Server {
                     }
                 },
                 Content::Other => {}
+            }
+            if let Some(member) = self.state.group.member_mut() {
+                member.pass(entry.index);
             }
         }
         Applied::All

@@ -6,6 +6,7 @@ mod load;
 mod membership;
 mod messages;
 mod told;
+mod waits;
 
 use crate::support::{Client, Kind, Reply, Server, Setup, rounds, wait_until};
 use std::net::TcpListener;
