@@ -72,10 +72,11 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         Some(text) => Some(Label::decode(&text).map_err(|what| Error::Label { what })?),
         None => None,
     };
+    let (network, config) = (net_settings(&settings)?, config(&settings)?);
     let identity = Identity { group: settings.group.clone(), id: settings.id };
-    let has_data = label.is_none() && files.holds(&dump)?;
-    let is_ours = identity.owns(&files, has_data)?;
-    if has_data {
+    let has_dump = files.holds(&dump)?;
+    let is_ours = identity.owns(&files, has_dump)?;
+    if has_dump && label.is_none() {
         return Err(Error::Label { what: "it has none".into() });
     }
     remove_incoming(&files)?;
@@ -89,8 +90,6 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         identity.claim(&files)?;
     }
     log.resign(&settings.id)?;
-    let network = net_settings(&settings)?;
-    let config = config(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .thread_name("raft")
