@@ -25,8 +25,8 @@ impl std::fmt::Display for Identity {
 
 impl Identity {
     /// Whether the directory is this member's already; another's is refused, and so is one with
-    /// data of a server that was no member, or of another member, as its dump alone. `has_dump`: there
-    /// is a dump.
+    /// data of a server that was no member, or of another member, as its dump alone. `has_dump`:
+    /// there is a dump.
     pub(crate) fn owns(&self, directory: &Directory, has_dump: bool) -> Result<bool, Error> {
         if !directory.holds(NAME)? {
             if has_dump {

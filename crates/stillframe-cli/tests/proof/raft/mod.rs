@@ -6,6 +6,7 @@ mod guards;
 mod load;
 mod membership;
 mod messages;
+mod secure;
 mod told;
 mod waits;
 
