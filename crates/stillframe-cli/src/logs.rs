@@ -63,6 +63,9 @@ fn begin(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {
         None => BoxMakeWriter::new(io::stderr),
     };
     let lines = fmt::layer().with_target(false).with_ansi(ansi).with_writer(writer);
+    // A line that cannot be written, as on a full disk, is lost. To say so on standard error would
+    // be a panic where that cannot be written, either.
+    let lines = lines.log_internal_errors(false);
     let lines = match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),

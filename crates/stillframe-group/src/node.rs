@@ -341,8 +341,8 @@ impl Running {
         let (mut last, mut elections, mut voted) = (View::default(), 0, None);
         loop {
             let now = metrics.borrow_and_update().clone();
-            if let Err(error) = &now.running_state {
-                return self.events.send(Event::Failed(error.to_string()));
+            if now.running_state.is_err() {
+                return self.tell_end(&now);
             }
             if now.vote.leader_id.node_id == self.id && voted != Some(now.vote.leader_id) {
                 elections += 1;
@@ -360,14 +360,29 @@ impl Running {
                 self.events.send(Event::View(view));
             }
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
+                // Openraft has ended; its last words are in the metrics.
+                changed = changes.changed() => if changed.is_err() {
+                    return self.tell_end(&metrics.borrow());
+                },
                 changed = metrics.changed(), if *closely.borrow_and_update() => {
-                    if changed.is_err() { return }
+                    if changed.is_err() {
+                        return self.tell_end(&metrics.borrow());
+                    }
                 }
+                // The loop has gone.
                 changed = closely.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(FIGURES) => {}
             }
         }
+    }
+
+    /// Tells the loop that openraft has ended, and why.
+    fn tell_end(&self, last: &openraft::RaftMetrics<u64, Member>) {
+        let why = match &last.running_state {
+            Ok(()) => "openraft has ended without a word".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.events.send(Event::Failed(why));
     }
 
     fn view(&self, now: &openraft::RaftMetrics<u64, Member>, timeout_ms: u64) -> View {

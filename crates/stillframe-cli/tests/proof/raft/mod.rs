@@ -2,6 +2,7 @@
 //! and members end equal.
 
 mod forward;
+mod full;
 mod guards;
 mod load;
 mod membership;

@@ -60,6 +60,7 @@ pub(crate) struct Setup {
     password: Option<String>,
     loading: bool,
     port: Option<u16>,
+    log: Option<PathBuf>,
 }
 
 impl Setup {
@@ -73,6 +74,7 @@ impl Setup {
             password: None,
             loading: false,
             port: None,
+            log: None,
         }
     }
 
@@ -117,6 +119,12 @@ impl Setup {
     /// A server counts as started when it answers, though it may be loading its data.
     pub(crate) fn loading(mut self) -> Self {
         self.loading = true;
+        self
+    }
+
+    /// The log in this file instead of one beside the data.
+    pub(crate) fn log(mut self, file: &Path) -> Self {
+        self.log = Some(file.to_owned());
         self
     }
 
@@ -166,7 +174,7 @@ impl Setup {
 
     fn attempt(&self, folder: &Path) -> Option<(Child, u16, PathBuf)> {
         let port = self.port.unwrap_or_else(free_port);
-        let log = folder.join("log");
+        let log = self.log.clone().unwrap_or_else(|| folder.join("log"));
         let output = File::options().create(true).append(true).open(&log).expect("a log file");
         let mut command = self.command(folder, port);
         command.stdout(output.try_clone().expect("a second handle")).stderr(output);
