@@ -43,9 +43,11 @@ pub(crate) fn start_for(config: &mut Config) -> Result<(), String> {
 fn filter(level: LogLevel) -> EnvFilter {
     let own = match level {
         LogLevel::Debug => "trace",
-        LogLevel::Verbose => "debug",
-        LogLevel::Notice => "info,openraft=warn",
-        LogLevel::Warning => "warn,openraft=error",
+        LogLevel::Verbose => "debug,openraft=warn",
+        // Its warnings come by the hundred while a member is down, and speak of its own parts. A
+        // member tells by itself who leads, what it has lost, and what has failed.
+        LogLevel::Notice => "info,openraft=off",
+        LogLevel::Warning => "warn,openraft=off",
     };
     // What reaches object stores logs requests, which may hold credentials.
     const SILENT: &str = "object_store=off,reqwest=off,hyper=off,hyper_util=off,h2=off,rustls=off";
@@ -61,6 +63,9 @@ fn begin(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {
         None => BoxMakeWriter::new(io::stderr),
     };
     let lines = fmt::layer().with_target(false).with_ansi(ansi).with_writer(writer);
+    // A line that cannot be written, as on a full disk, is lost. To say so on standard error would
+    // be a panic where that cannot be written, either.
+    let lines = lines.log_internal_errors(false);
     let lines = match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),

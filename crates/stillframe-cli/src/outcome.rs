@@ -14,6 +14,7 @@ pub(crate) fn print(text: &str) -> Result<(), ExitCode> {
 
 /// Prints one sentence about a failure on standard error, and returns the exit status.
 pub(crate) fn fail(status: u8, problem: &dyn Display) -> ExitCode {
-    eprintln!("stillframe: {problem}");
+    // Nobody may read it, and its disk may be full.
+    let _ = writeln!(std::io::stderr(), "stillframe: {problem}");
     ExitCode::from(status)
 }

@@ -166,7 +166,9 @@ impl Host for Parrot {
 
     fn log(&mut self, _: Level, _: &[u8]) {}
 
-    fn propagate(&mut self, _: Propagation) {}
+    fn propagate(&mut self, _: Propagation) -> Result<(), &'static str> {
+        Ok(())
+    }
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 

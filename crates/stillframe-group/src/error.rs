@@ -18,9 +18,9 @@ pub enum Error {
     /// Certificates.
     #[error(transparent)]
     Tls(#[from] stillframe_raft_net::TlsError),
-    /// The directory has data of a server that was no member.
+    /// The directory has the dump of a server that was not this member.
     #[error(
-        "{} holds data of a server that belongs to no group: start the member in an empty directory",
+        "{} holds a dump of a server that was not this member: start the member in an empty directory",
         directory.display()
     )]
     NotOfAMember {

@@ -25,10 +25,11 @@ impl std::fmt::Display for Identity {
 
 impl Identity {
     /// Whether the directory is this member's already; another's is refused, and so is one with
-    /// data of a server that was no member. `has_data`: there is a dump, and it has no label.
-    pub(crate) fn owns(&self, directory: &Directory, has_data: bool) -> Result<bool, Error> {
+    /// data of a server that was no member, or of another member, as its dump alone. `has_dump`:
+    /// there is a dump.
+    pub(crate) fn owns(&self, directory: &Directory, has_dump: bool) -> Result<bool, Error> {
         if !directory.holds(NAME)? {
-            if has_data {
+            if has_dump {
                 return Err(Error::NotOfAMember { directory: directory.path().into() });
             }
             return Ok(false);

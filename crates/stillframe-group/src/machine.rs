@@ -262,6 +262,7 @@ impl Machine {
             return Err(format!("{:?} was loaded in place of {said:?}", self.label));
         }
         self.newest.keep(&files, &self.dump, self.label.clone())?;
+        tracing::info!("loaded the dump of another member, up to entry {}", self.label.index());
         // If that fails, the next start does it.
         let _ = files.remove_all_below(&incoming);
         Ok(())

@@ -1,5 +1,10 @@
 //! The threads of a member: openraft, its log and network, and the channels to the loop.
 
+mod change;
+mod messages;
+mod questions;
+mod tell;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -7,19 +12,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openraft::error::RaftError;
-use openraft::{ChangeMembers, Config, Raft, ServerState, SnapshotPolicy};
-use serde::{Deserialize, Serialize};
+use openraft::{Config, Raft, ServerState, SnapshotPolicy};
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
 use stillframe_raft_net::{
-    Limits, Listener, Member, Network, Serving, Settings as NetSettings, Tls, TlsFiles,
+    Limits, Listener, Member, Network, Settings as NetSettings, Tls, TlsFiles,
 };
 use stillframe_server::consensus::{
-    Batch, Begin, Change, Consensus, Event, MemberView, Peer, Reply, Settings, View,
+    Batch, Begin, Change, Consensus, Event, MemberView, Message, Peer, Reply, Settings, View,
 };
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc as channel, oneshot, watch};
+use tokio::sync::{Mutex, mpsc as channel, oneshot, watch};
 
+use self::messages::Messages;
 use crate::error::Error;
 use crate::events::Events;
 use crate::identity::Identity;
@@ -39,21 +44,12 @@ const HEARTBEATS: u64 = 5;
 const FRAME_BYTES_MAX: u32 = 1 << 30;
 /// Most bytes of large messages that are held at once.
 const MEMORY_BYTES_MAX: usize = 1 << 30;
-/// Time for a question to another member.
-const QUESTION: Duration = Duration::from_secs(2);
-
 /// What the loop asks for.
 enum Command {
     Propose(Batch),
+    Publish(Message),
     TakeImage,
     Change(Change, Reply<Result<(), String>>),
-}
-
-/// What members ask of each other beside raft.
-#[derive(Debug, Serialize, Deserialize)]
-enum Question {
-    /// Stand for election.
-    Elect,
 }
 
 /// A member that runs.
@@ -61,6 +57,7 @@ struct Node {
     events: mpsc::Receiver<Event>,
     commands: channel::UnboundedSender<Command>,
     confirm: watch::Sender<u64>,
+    closely: watch::Sender<bool>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -75,10 +72,11 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         Some(text) => Some(Label::decode(&text).map_err(|what| Error::Label { what })?),
         None => None,
     };
+    let (network, config) = (net_settings(&settings)?, config(&settings)?);
     let identity = Identity { group: settings.group.clone(), id: settings.id };
-    let has_data = label.is_none() && files.holds(&dump)?;
-    let is_ours = identity.owns(&files, has_data)?;
-    if has_data {
+    let has_dump = files.holds(&dump)?;
+    let is_ours = identity.owns(&files, has_dump)?;
+    if has_dump && label.is_none() {
         return Err(Error::Label { what: "it has none".into() });
     }
     remove_incoming(&files)?;
@@ -92,8 +90,6 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         identity.claim(&files)?;
     }
     log.resign(&settings.id)?;
-    let network = net_settings(&settings)?;
-    let config = config(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .thread_name("raft")
@@ -107,15 +103,17 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let machine = machine.map_err(|what| Error::Label { what })?;
     let (commands, asked) = channel::unbounded_channel();
     let (confirm, confirmed) = watch::channel(0);
+    let (closely, looked) = watch::channel(false);
     let (stop, stopped) = oneshot::channel();
     let network = Network::new(network)?;
     let parts = Parts { settings, config, log, machine, network, listener, events: to_loop };
     let thread = std::thread::Builder::new().name("raft-main".into()).spawn(move || {
-        let asked = Asked { commands: asked, confirm: confirmed, stop: stopped };
+        let asked = Asked { commands: asked, confirm: confirmed, closely: looked, stop: stopped };
         run(runtime, parts, asked);
     });
     let thread = thread.map_err(Error::Threads)?;
-    Ok(Box::new(Node { events, commands, confirm, stop: Some(stop), thread: Some(thread) }))
+    let (stop, thread) = (Some(stop), Some(thread));
+    Ok(Box::new(Node { events, commands, confirm, closely, stop, thread }))
 }
 
 impl Consensus for Node {
@@ -130,6 +128,14 @@ impl Consensus for Node {
 
     fn next_event(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
+    }
+
+    fn look_closely(&mut self, closely: bool) {
+        self.closely.send_if_modified(|was| std::mem::replace(was, closely) != closely);
+    }
+
+    fn publish(&mut self, message: Message) {
+        let _ = self.commands.send(Command::Publish(message));
     }
 
     fn take_image(&mut self) {
@@ -179,6 +185,7 @@ struct Parts {
 struct Asked {
     commands: channel::UnboundedReceiver<Command>,
     confirm: watch::Receiver<u64>,
+    closely: watch::Receiver<bool>,
     stop: oneshot::Receiver<()>,
 }
 
@@ -219,7 +226,7 @@ fn run(runtime: Runtime, parts: Parts, asked: Asked) {
 
 async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let Parts { settings, config, log, machine, network, listener, events } = parts;
-    let Asked { commands, confirm, mut stop } = asked;
+    let Asked { commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
     let made = Raft::new(settings.id, config, network.clone(), log, machine);
     let raft = tokio::select! {
@@ -227,52 +234,19 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         raft = made => raft.map_err(|error| error.to_string())?,
         _ = &mut stop => return Ok(()),
     };
-    let serving = serve(listener, &raft);
-    if !settings.joins {
-        initialize(&raft, &settings.peers).await?;
-    }
-    let node = Running { id: settings.id, raft: raft.clone(), network, events, newest };
+    let serving = questions::serve(listener, &raft, events.clone());
+    let changes = Arc::default();
+    let node = Running { id: settings.id, raft: raft.clone(), network, events, newest, changes };
     let tasks = [
+        tokio::spawn(node.clone().begin_group(settings.clone())),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(confirm)),
-        tokio::spawn(node.watch(settings.election_timeout_ms)),
+        tokio::spawn(node.watch(settings.election_timeout_ms, closely)),
     ];
     let _ = stop.await; // a loop that has gone says nothing
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     serving.stop().await;
     raft.shutdown().await.map_err(|error| error.to_string())
-}
-
-/// Answers the other members.
-fn serve(listener: Listener, raft: &Raft<Types>) -> Serving {
-    let theirs = raft.clone();
-    listener.serve(raft.clone(), move |_, question| {
-        let raft = theirs.clone();
-        async move {
-            match postcard::from_bytes(&question) {
-                Ok(Question::Elect) => {
-                    let elected = raft.trigger().elect().await;
-                    elected.map(|()| Vec::new()).map_err(|error| error.to_string())
-                }
-                Err(error) => Err(error.to_string()),
-            }
-        }
-    })
-}
-
-/// Every member of a new group names the same members, once.
-async fn initialize(raft: &Raft<Types>, peers: &[Peer]) -> Result<(), String> {
-    if raft.is_initialized().await.map_err(|error| error.to_string())? {
-        return Ok(());
-    }
-    let members: BTreeMap<u64, Member> = peers.iter().map(|it| (it.id, member(it))).collect();
-    match raft.initialize(members).await {
-        // Another was quicker.
-        Ok(()) | Err(RaftError::APIError(openraft::error::InitializeError::NotAllowed(_))) => {
-            Ok(())
-        }
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 fn member(peer: &Peer) -> Member {
@@ -287,9 +261,34 @@ struct Running {
     network: Network,
     events: Events,
     newest: Arc<Newest>,
+    /// Held while the group is being changed: one change at a time.
+    changes: Arc<Mutex<()>>,
 }
 
 impl Running {
+    /// Begins the group, unless it is there. Every member of a new group names the same members.
+    /// The one with the lowest number is the first to ask for votes: if all did, the first leader
+    /// would soon give way to another.
+    async fn begin_group(self, settings: Settings) {
+        if settings.joins {
+            return;
+        }
+        let before = settings.peers.iter().filter(|it| it.id < self.id).count() as u32;
+        let pause = Duration::from_millis(settings.election_timeout_ms) * before;
+        let waited = self.raft.wait(Some(pause));
+        let is_there = |now: &openraft::RaftMetrics<u64, Member>| now.last_log_index.is_some();
+        if waited.metrics(is_there, "the group is there").await.is_ok() {
+            return;
+        }
+        let members: BTreeMap<u64, Member> =
+            settings.peers.iter().map(|it| (it.id, member(it))).collect();
+        match self.raft.initialize(members).await {
+            // There is one already.
+            Ok(()) | Err(RaftError::APIError(openraft::error::InitializeError::NotAllowed(_))) => {}
+            Err(error) => self.events.send(Event::Failed(error.to_string())),
+        }
+    }
+
     /// Does what the loop asks for. Batches are proposed one after the other.
     async fn carry_out(self, mut commands: channel::UnboundedReceiver<Command>) {
         // The entries say what became of a batch; openraft wants to be heard all the same.
@@ -299,8 +298,10 @@ impl Running {
                 let _: Result<_, oneshot::error::RecvError> = outcome.await;
             }
         });
+        let mut messages = Messages::default();
         while let Some(command) = commands.recv().await {
             match command {
+                Command::Publish(message) => messages.pass_on(&self, message),
                 Command::Propose(batch) => {
                     // Who does not lead proposes in vain, which the entries that follow show.
                     match self.raft.client_write_ff(Wire::from(batch)).await {
@@ -333,81 +334,55 @@ impl Running {
         }
     }
 
-    async fn change(&self, change: Change) -> Result<(), String> {
-        let text = |error: &dyn std::fmt::Display| error.to_string();
-        match change {
-            Change::Add(peer) => {
-                let added = self.raft.add_learner(peer.id, member(&peer), true).await;
-                added.map_err(|error| text(&error))?;
-                let voters = ChangeMembers::AddVoterIds(BTreeSet::from([peer.id]));
-                let changed = self.raft.change_membership(voters, false).await;
-                changed.map(drop).map_err(|error| text(&error))
-            }
-            Change::Remove(id) => {
-                let voters = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
-                let changed = self.raft.change_membership(voters, false).await;
-                changed.map(drop).map_err(|error| text(&error))
-            }
-            Change::Transfer(id) => self.transfer(id).await,
-        }
-    }
-
-    /// Falls silent until another member may be elected, and has it stand.
-    async fn transfer(&self, id: u64) -> Result<(), String> {
-        let (target, timeout) = {
-            let metrics = self.raft.metrics().borrow().clone();
-            let target = metrics.membership_config.membership().get_node(&id).cloned();
-            (target.ok_or("there is no such member")?, self.raft.config().election_timeout_max)
-        };
-        if id == self.id {
-            return Err("it leads already".into());
-        }
-        let question =
-            postcard::to_allocvec(&Question::Elect).map_err(|error| error.to_string())?;
-        self.raft.runtime_config().heartbeat(false);
-        let outcome = async {
-            // A leader that is heard of bars others from being elected for so long.
-            tokio::time::sleep(Duration::from_millis(timeout)).await;
-            let asked = self.network.forward(id, &target, &question, QUESTION).await;
-            asked.map_err(|error| error.to_string())?;
-            let leads =
-                |metrics: &openraft::RaftMetrics<u64, Member>| metrics.current_leader == Some(id);
-            let waited = self.raft.wait(Some(QUESTION)).metrics(leads, "another leader").await;
-            waited.map(drop).map_err(|_| "it was not elected in time".to_owned())
-        };
-        let outcome = outcome.await;
-        self.raft.runtime_config().heartbeat(true);
-        outcome
-    }
-
     /// Tells the loop what has changed in the group.
-    async fn watch(self, timeout_ms: u64) {
+    async fn watch(self, timeout_ms: u64, mut closely: watch::Receiver<bool>) {
         let mut metrics = self.raft.metrics();
         let mut changes = self.raft.server_metrics();
         let (mut last, mut elections, mut voted) = (View::default(), 0, None);
         loop {
             let now = metrics.borrow_and_update().clone();
-            if let Err(error) = &now.running_state {
-                return self.events.send(Event::Failed(error.to_string()));
+            if now.running_state.is_err() {
+                return self.tell_end(&now);
             }
             if now.vote.leader_id.node_id == self.id && voted != Some(now.vote.leader_id) {
                 elections += 1;
                 voted = Some(now.vote.leader_id);
             }
+            let sets = now.membership_config.membership().get_joint_config();
+            if now.state == ServerState::Leader && sets.len() > 1 {
+                let node = self.clone();
+                tokio::spawn(async move { node.end_change().await });
+            }
             let view = View { elections, ..self.view(&now, timeout_ms) };
             if view != last {
+                tell::differences(&last, &view);
                 last = view.clone();
                 self.events.send(Event::View(view));
             }
-            let ended = tokio::select! {
-                changed = changes.changed() => changed.is_err(),
-                () = tokio::time::sleep(FIGURES) => false,
-            };
-            // Ended, it has left the reason, or none: then it was stopped by nobody here.
-            if ended && metrics.borrow().running_state.is_ok() {
-                return self.events.send(Event::Failed("openraft has ended".into()));
+            tokio::select! {
+                // Openraft has ended; its last words are in the metrics.
+                changed = changes.changed() => if changed.is_err() {
+                    return self.tell_end(&metrics.borrow());
+                },
+                changed = metrics.changed(), if *closely.borrow_and_update() => {
+                    if changed.is_err() {
+                        return self.tell_end(&metrics.borrow());
+                    }
+                }
+                // The loop has gone.
+                changed = closely.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(FIGURES) => {}
             }
         }
+    }
+
+    /// Tells the loop that openraft has ended, and why.
+    fn tell_end(&self, last: &openraft::RaftMetrics<u64, Member>) {
+        let why = match &last.running_state {
+            Ok(()) => "openraft has ended without a word".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.events.send(Event::Failed(why));
     }
 
     fn view(&self, now: &openraft::RaftMetrics<u64, Member>, timeout_ms: u64) -> View {
@@ -417,7 +392,10 @@ impl Running {
             let matched = now.replication.as_ref()?.get(id)?.as_ref()?;
             Some(matched.index)
         };
+        let leads = now.state == ServerState::Leader;
+        let lost = if leads { self.network.lost() } else { Vec::new() };
         let member = |(id, member): (&u64, &Member)| MemberView {
+            reachable: !lost.contains(id),
             peer: Peer { id: *id, raft: member.raft.clone(), client: member.client.clone() },
             votes: voters.contains(id),
             matched: matched(id),
@@ -427,7 +405,7 @@ impl Running {
             id: self.id,
             term: now.current_term,
             leader: now.current_leader,
-            has_quorum: now.state != ServerState::Leader || heard || voters.len() == 1,
+            has_quorum: !leads || heard || voters.len() == 1,
             role: match now.state {
                 ServerState::Leader => "leader",
                 ServerState::Candidate => "candidate",

@@ -148,6 +148,21 @@ pub enum Error {
     Ended,
 }
 
+impl Error {
+    /// Whether the peer is away, or on its way: it stopped, starts, or the network is cut.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect { .. }
+                | Self::HandshakeTimeout { .. }
+                | Self::Broken(_)
+                | Self::Closed
+                | Self::Silent
+                | Self::Slow
+        )
+    }
+}
+
 /// Why a forwarded request has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

@@ -143,6 +143,9 @@ impl Task {
             let error = match dial(&self.settings, node, &address, lane).await {
                 Ok(stream) => {
                     let started = Instant::now();
+                    if lane == Lane::Control && self.settled_error().is_some() {
+                        tracing::info!("connected to node {node} at {address} again");
+                    }
                     self.note(|state| {
                         (state.connected, state.error) = (true, None);
                         state.connections += 1;
@@ -159,7 +162,7 @@ impl Task {
                     error
                 }
             };
-            tracing::info!("no {lane:?} connection to node {node} at {address}: {error}");
+            self.tell(&error);
             self.note(|state| (state.connected, state.error) = (false, Some(Arc::clone(&error))));
             if matches!(*error, Error::Idle) {
                 pauses = self.settings.limits.backoff();
@@ -167,6 +170,27 @@ impl Task {
             }
             let pause = jittered(pauses.next().unwrap_or(self.settings.limits.backoff_max));
             self.refuse(Instant::now() + pause, &error).await;
+        }
+    }
+
+    /// Why the last attempt failed or the last connection ended, but by itself.
+    fn settled_error(&self) -> Option<Arc<Error>> {
+        lock(&self.state).error.clone().filter(|error| !matches!(**error, Error::Idle))
+    }
+
+    /// Logs why there is no connection: once while the node is away, and once for each other
+    /// reason. Of the lanes, that of votes and heartbeats speaks.
+    fn tell(&self, error: &Arc<Error>) {
+        let LaneState { node, lane, address, connected, .. } = lock(&self.state).clone();
+        let text = error.to_string();
+        let is_known = self.settled_error().is_some_and(|last| {
+            last.is_absence() && error.is_absence() || last.to_string() == text
+        });
+        let is_new = (connected || !is_known) && !matches!(**error, Error::Idle);
+        if is_new && lane == Lane::Control {
+            tracing::warn!("no connection to node {node} at {address}: {text}");
+        } else {
+            tracing::debug!("no {lane:?} connection to node {node} at {address}: {text}");
         }
     }
 

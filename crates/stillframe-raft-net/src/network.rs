@@ -107,6 +107,16 @@ impl Network {
         lanes.values().map(LaneHandle::state).collect()
     }
 
+    /// The nodes to which the last attempt to send votes and heartbeats has failed.
+    #[must_use]
+    pub fn lost(&self) -> Vec<u64> {
+        let lost = |state: &LaneState| {
+            let failed = state.error.as_ref().is_some_and(|error| !matches!(**error, Error::Idle));
+            state.lane == Lane::Control && !state.connected && failed
+        };
+        self.states().iter().filter(|state| lost(state)).map(|state| state.node).collect()
+    }
+
     /// The lane to a node, begun anew if the node has moved.
     fn lane(&self, node: u64, address: &str, lane: Lane) -> LaneHandle {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,11 +5,18 @@
 //! is gone keep a node out.
 
 use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::error::Error;
 use crate::settings::Settings;
+
+/// A fault of the same kind at the same address is told once in so long.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
 
 /// The connections of a listener.
 pub(crate) struct Connections {
@@ -26,6 +33,8 @@ pub(crate) type Leave = Arc<Notify>;
 struct Inner {
     last: u64,
     total: usize,
+    /// The last fault that was told.
+    told: Option<(IpAddr, Discriminant<Error>, Instant)>,
     /// By age: those that have not said who they are, under `None`; those of each node.
     seats: BTreeMap<Option<u64>, BTreeMap<u64, Leave>>,
 }
@@ -52,6 +61,20 @@ impl Connections {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Taken though poisoned: it is whole between statements.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this fault is another than the last one, or that one was long ago: then it is to be
+    /// told.
+    pub(crate) fn is_new(&self, address: IpAddr, error: &Error) -> bool {
+        let (kind, now) = (discriminant(error), Instant::now());
+        let mut inner = self.lock();
+        let known = inner.told.is_some_and(|(last, its_kind, at)| {
+            (last, its_kind) == (address, kind) && now.duration_since(at) < TOLD_AGAIN
+        });
+        if !known {
+            inner.told = Some((address, kind, now));
+        }
+        !known
     }
 
     /// A place for a connection that has just come.

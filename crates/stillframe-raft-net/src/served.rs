@@ -64,8 +64,14 @@ pub(crate) async fn serve<C, F, A>(
         () = Seat::left(leave) => Error::Replaced,
     };
     match error {
-        Error::Closed | Error::Idle => tracing::debug!("the connection of {peer} ends: {error}"),
-        error => tracing::info!("the connection of {peer} ends: {error}"),
+        // What the other end does when it stops or has found another way; it says so itself.
+        Error::Closed | Error::Idle | Error::Replaced | Error::Broken(_) => {
+            tracing::debug!("the connection of {peer} ends: {error}");
+        }
+        error if served.connections.is_new(peer.ip(), &error) => {
+            tracing::warn!("the connection of {peer} ends: {error}");
+        }
+        error => tracing::debug!("the connection of {peer} ends: {error}"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Sans-io codec of the Redis serialization protocol, RESP2 and RESP3.
 //!
 //! No sockets, no clock, no threads: bytes in, requests out ([`Parser`]); replies in, bytes out
-//! ([`Out`]); and the client's side of it for tests and load generators ([`decode_reply`]).
+//! ([`Out`]); and the client's side of it for tests and load generators ([`decode_reply`]), or only
+//! where replies end ([`Boundary`]).
 //!
 //! Invariants:
 //! - Nothing a peer sends makes this crate panic, and no length a peer announces makes it reserve
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod boundary;
 mod decode;
 mod encode;
 mod error;
@@ -19,6 +21,7 @@ mod inline;
 mod number;
 mod request;
 
+pub use boundary::Boundary;
 pub use decode::{Reply, ReplyError, decode_reply};
 pub use encode::{Out, Protocol};
 pub use error::ProtocolError;

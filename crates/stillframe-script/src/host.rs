@@ -16,7 +16,10 @@ pub trait Host {
     fn log(&mut self, level: Level, message: &[u8]);
 
     /// Chooses where later writes go (`redis.set_repl`).
-    fn propagate(&mut self, to: Propagation);
+    ///
+    /// # Errors
+    /// Why they cannot go there alone.
+    fn propagate(&mut self, to: Propagation) -> Result<(), &'static str>;
 
     /// The script's reply is an error, or has one in it. `counted`: it is that of a request of the
     /// script, which has been counted.

@@ -224,8 +224,10 @@ fn set_repl(lua: &Lua, args: Variadic<Value>) -> mlua::Result<Value> {
         return refuse(lua, text);
     };
     let to = Propagation { log: bits & REPL_AOF != 0, replicas: bits & REPL_REPLICA != 0 };
-    SCRIPT.with(|(_, host)| host.0.propagate(to));
-    Ok(Value::Nil)
+    match SCRIPT.with(|(_, host)| host.0.propagate(to)) {
+        Ok(()) => Ok(Value::Nil),
+        Err(problem) => refuse(lua, problem),
+    }
 }
 
 fn acl_check(lua: &Lua, args: Variadic<Value>) -> Returned {

@@ -34,7 +34,9 @@ impl Host for Echo {
 
     fn log(&mut self, _: Level, _: &[u8]) {}
 
-    fn propagate(&mut self, _: Propagation) {}
+    fn propagate(&mut self, _: Propagation) -> Result<(), &'static str> {
+        Ok(())
+    }
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 

@@ -26,6 +26,13 @@ pub trait Consensus: Send {
     /// The next event, if there is one.
     fn next_event(&mut self) -> Option<Event>;
 
+    /// Passes a message on to the subscribers of the other members, each at most once: who is out
+    /// of reach or too slow misses it.
+    fn publish(&mut self, message: Message);
+
+    /// Tells at once, or now and then, how far the other members are.
+    fn look_closely(&mut self, closely: bool);
+
     /// Asks for an image soon; [`Event::Image`] follows unless one is under way.
     fn take_image(&mut self);
 
@@ -132,6 +139,8 @@ pub enum Event {
         /// When the data is that of the dump, or why it is not.
         done: Reply<Result<Option<Vec<u8>>, String>>,
     },
+    /// Clients of another member have published messages; the reply asks for more.
+    Messages(Vec<Message>, Reply<()>),
     /// What is known of the group has changed.
     View(View),
     /// An answer for all stamps up to this one.
@@ -144,6 +153,17 @@ pub enum Event {
     },
     /// This member can do no more, for a reason: its log has failed, say.
     Failed(String),
+}
+
+/// A published message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// By SPUBLISH.
+    pub is_sharded: bool,
+    /// The channel.
+    pub channel: Vec<u8>,
+    /// What is said.
+    pub payload: Vec<u8>,
 }
 
 /// A committed entry.
@@ -223,6 +243,8 @@ pub struct MemberView {
     pub peer: Peer,
     /// It votes.
     pub votes: bool,
+    /// False if a leader has lost the connection to it.
+    pub reachable: bool,
     /// Index of the last entry that it has, as its leader knows.
     pub matched: Option<u64>,
 }

@@ -338,7 +338,9 @@ impl Host for Loading {
         log(level, message);
     }
 
-    fn propagate(&mut self, _: Propagation) {}
+    fn propagate(&mut self, _: Propagation) -> Result<(), &'static str> {
+        Ok(())
+    }
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use stillframe::algorithms::ALL;
 use stillframe_storage::dump::{self, DataDirectory};
 use stillframe_storage::{StorageError, load_dump, recover_log};
 
@@ -79,18 +78,7 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
 
 /// Refuses settings that a member of a group cannot have.
 fn check_member(config: &Config) -> Result<(), ServeError> {
-    if config.raft.id == 0 {
-        return Ok(());
-    }
-    let problem = if config.appendonly {
-        Some("appendonly: the log of a member is the group's; leave it at no")
-    } else if config.replication.primary.is_some() {
-        Some("replicaof: a member of a group follows the leader of the group")
-    } else if ALL.iter().any(|info| info.name == config.snapshot && !info.in_process) {
-        Some("snapshot: an image of a member is taken by this process; choose another algorithm")
-    } else {
-        config.raft.problem()
-    };
+    let problem = config.problem_of_member().or_else(|| config.raft.problem());
     problem.map_or(Ok(()), |problem| Err(ServeError::Group(problem.to_owned())))
 }
 

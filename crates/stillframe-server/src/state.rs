@@ -108,10 +108,18 @@ impl ServerState {
         true
     }
 
+    /// How many other servers have the writes of a client up to an offset, or to a stamp of the
+    /// group. The reply that tells it waits for the group, so most members count.
+    pub(crate) fn servers_with(&self, offset: u64) -> usize {
+        match self.group.member() {
+            Some(member) => member.others_with(offset).max(member.others_with_writes()),
+            None => replicas_at(&self.clients, offset),
+        }
+    }
+
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
-        let replicas =
-            self.ledger.waiters.acks(id).map(|acks| replicas_at(&self.clients, acks.offset));
+        let replicas = self.ledger.waiters.acks(id).map(|acks| self.servers_with(acks.offset));
         self.unblock(id, |out| {
             match replicas {
                 Some(count) => out.integer(count as i64),
@@ -136,6 +144,9 @@ impl ServerState {
             }
         }
         for id in self.ledger.waiters.all() {
+            if self.group.member().is_some_and(|member| member.owes_answer(id)) {
+                continue;
+            }
             let key = self.ledger.waiters.key(id).map(slot);
             let refusal = key.map_or(NO_PRIMARY_ANY_MORE, |slot| self.group.moved(slot));
             self.unblock(id, |_| Err(refusal));
@@ -198,7 +209,10 @@ impl ServerState {
     /// Whether requests are postponed now, all or some.
     #[inline]
     pub(crate) fn postpones(&self) -> bool {
-        self.hub.is_paused() || self.postpones_writes() || self.awaits_log()
+        self.hub.is_paused()
+            || self.postpones_writes()
+            || self.awaits_log()
+            || self.group.hands_over()
     }
 
     /// Whether the server itself postpones writes.
@@ -219,7 +233,9 @@ impl ServerState {
     pub(crate) fn postpones_request(&self, needs: Needs) -> bool {
         let changes = needs.has(flags::WRITE | flags::SCRIPT);
         let may_write = changes || needs.has(flags::MAY_REPLICATE);
-        self.hub.pause_stops(may_write)
+        let on_data = may_write || needs.has(flags::READONLY);
+        self.group.hands_over() && on_data
+            || self.hub.pause_stops(may_write)
             || may_write && self.postpones_writes()
             || changes && self.awaits_log()
     }
@@ -244,7 +260,10 @@ impl ServerState {
     /// Whether expired keys must stay, because a deletion would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
-        let follows = replication.is_replica() || self.group.spares_expired();
-        self.hub.is_paused() || follows || replication.failover().is_some()
+        self.hub.is_paused()
+            || replication.is_replica()
+            || self.group.spares_expired()
+            || replication.failover().is_some()
+            || self.group.hands_over()
     }
 }

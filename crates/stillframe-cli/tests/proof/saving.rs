@@ -3,92 +3,16 @@
 use crate::files::check_dump;
 use crate::pairs::Pairs;
 use crate::support::{
-    ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, limit_file_size, send_signal,
-    wait_until,
+    ALGORITHMS, Client, Disk, Kind, Random, Reply, Server, Setup, send_signal, wait_until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// A folder on a disk that can be made full: a small disk in memory where the tests may mount one,
-/// otherwise the process's own limit on the size of a file.
-enum Disk {
-    Mounted(tempfile::TempDir),
-    Limited(tempfile::TempDir),
-}
-
-impl Disk {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=8m", "stillframe-test"])
-            .arg(folder.path())
-            .output();
-        match mount {
-            Ok(output) if output.status.success() => Self::Mounted(folder),
-            _ => Self::Limited(folder),
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Mounted(folder) | Self::Limited(folder) => folder.path(),
-        }
-    }
-
-    fn start(&self, kind: Kind) -> Server {
-        let setup = Setup::new(kind).folder(self.path());
-        match self {
-            Self::Mounted(_) => setup.start(),
-            // A process that does not ignore the signal dies of the limit instead.
-            Self::Limited(_) => {
-                setup.wrapper(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).start()
-            }
-        }
-    }
-
-    fn ballast(&self) -> PathBuf {
-        self.path().join("ballast")
-    }
-
-    /// Leaves room for less than one dump.
-    fn fill(&self, server: &Server) {
-        match self {
-            Self::Mounted(_) => {
-                let size = fs::metadata(server.dump()).expect("a dump").len();
-                // Ends with an error once the disk is full, as it should.
-                let _ = fs::write(self.ballast(), vec![0; 8 << 20]);
-                let left = fs::metadata(self.ballast()).expect("what there was room for").len();
-                let ballast = fs::File::options().write(true).open(self.ballast()).expect("it");
-                ballast.set_len(left.saturating_sub(size / 2)).expect("half a dump's room");
-            }
-            Self::Limited(_) => limit_file_size(server.pid(), Some(100_000)),
-        }
-    }
-
-    fn make_room(&self, server: &Server) {
-        match self {
-            Self::Mounted(_) => fs::remove_file(self.ballast()).expect("the ballast is there"),
-            Self::Limited(_) => limit_file_size(server.pid(), None),
-        }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        if let Self::Mounted(folder) = self {
-            // What is still in use is unmounted once it no longer is.
-            let _ = Command::new("umount").arg("-l").arg(folder.path()).status();
-        }
-    }
-}
 
 #[test]
 fn a_full_disk_keeps_the_old_dump_and_is_reported() {
     for algorithm in ALGORITHMS {
         let disk = Disk::new();
-        let server = disk.start(Kind::subject(algorithm));
+        let server = disk.setup(Setup::new(Kind::subject(algorithm))).start();
         let mut client = server.client();
         for i in 0..1_000 {
             // Nothing that could be compressed.
@@ -97,7 +21,8 @@ fn a_full_disk_keeps_the_old_dump_and_is_reported() {
         }
         client.ok("SAVE");
         let before = fs::read(server.dump()).expect("the first dump");
-        disk.fill(&server);
+        // Room for less than one dump.
+        disk.fill(&server, before.len() as u64 / 2);
         assert_eq!(client.save_in_background(), "err", "{algorithm}: {}", server.log());
         assert!(matches!(client.ask("SAVE"), Reply::Error(_)), "{algorithm}");
         assert!(fs::read(server.dump()).expect("still there") == before, "{algorithm}");

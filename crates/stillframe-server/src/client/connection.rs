@@ -15,7 +15,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 use stillframe_resp::{Limits, Out, Parser};
 
-use crate::client::Session;
+use crate::client::{Session, Upstream};
 use crate::config::{OutputLimit, OutputLimits};
 use crate::net::Stream;
 use crate::replication::{Relay, Replica};
@@ -64,6 +64,8 @@ pub(crate) struct Client {
     pub(crate) unsent: usize,
     /// The way of an image to a replica behind TLS.
     pub(crate) relay: Option<Box<Relay>>,
+    /// The way to the leader of the group, if its requests go there.
+    pub(crate) upstream: Option<Box<Upstream>>,
     /// Bytes of its memory that are in the sum of all clients.
     pub(crate) counted_bytes: usize,
     /// Since when its unread replies have been above the soft limit.
@@ -102,6 +104,7 @@ impl Client {
             dead: false,
             unsent: 0,
             relay: None,
+            upstream: None,
             counted_bytes: 0,
             over_soft_limit: None,
         }
@@ -125,6 +128,11 @@ impl Client {
     /// Whether its requests may run now.
     pub(crate) fn servable(&self) -> bool {
         !self.session.closing && !self.session.caller.waits && !self.paused()
+    }
+
+    /// Whether its socket, or that to its leader, may hold more bytes.
+    pub(crate) fn has_news(&self) -> bool {
+        self.readable || self.upstream.as_ref().is_some_and(|upstream| upstream.is_readable())
     }
 
     /// Drops the replies not yet written.
@@ -362,7 +370,8 @@ impl Client {
     /// Bytes of memory of the client: its buffers, its session and its state.
     pub(crate) fn memory_bytes(&self) -> usize {
         let buffers = self.buffer_bytes() + self.parser.memory();
-        buffers + self.session.memory() + size_of::<Self>()
+        let passed_on = self.upstream.as_ref().map_or(0, |upstream| upstream.memory());
+        buffers + passed_on + self.session.memory() + size_of::<Self>()
     }
 
     /// Bytes of memory the client's buffers hold, for CLIENT LIST.

@@ -2,6 +2,8 @@
 
 mod connection;
 mod session;
+mod upstream;
 
 pub(crate) use connection::{Client, Read, SHARED_BYTES, taken};
 pub(crate) use session::{Needs, Replies, Session};
+pub(crate) use upstream::{Greeting, Lost, Upstream, WAITING_BYTES_MAX};

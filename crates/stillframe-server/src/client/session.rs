@@ -30,6 +30,12 @@ pub(crate) struct Session {
     pub(crate) spared: bool,
     /// READONLY is on: it may read at a member that follows.
     pub(crate) reads_locally: bool,
+    /// Its last requests go to the leader of the group, and all that follow.
+    pub(crate) to_forward: bool,
+    /// It is the connection of another member for one of its clients: it is not passed on again.
+    pub(crate) forwarded: bool,
+    /// The user and the password that it gave, to pass them on.
+    pub(crate) credentials: Option<Box<[Vec<u8>; 2]>>,
     /// It receives every request (MONITOR).
     pub(crate) monitors: bool,
     /// Whether it gets replies.
@@ -106,6 +112,9 @@ impl Session {
             tracking: None,
             spared: false,
             reads_locally: false,
+            to_forward: false,
+            forwarded: false,
+            credentials: None,
             monitors: false,
             replies: Replies::Sent,
             postponed: None,
@@ -130,6 +139,14 @@ impl Session {
             }
             _ => own,
         }
+    }
+
+    /// Whether nothing of it is kept here beyond what a greeting tells another server.
+    pub(crate) fn is_portable(&self) -> bool {
+        let caller = &self.caller;
+        let is_free = !caller.internal && caller.transaction.is_none() && caller.watched_bytes == 0;
+        let is_quiet = self.subscriptions.is_none() && self.tracking.is_none() && !self.monitors;
+        is_free && is_quiet && self.replies == Replies::Sent && self.replica.is_none()
     }
 
     /// The limit on its unread replies, which depends on its class.

@@ -68,6 +68,11 @@ impl Clients {
         self.others().filter(|(_, client)| client.is_replica()).count()
     }
 
+    /// How many of them are passed on to the leader of the group.
+    pub(crate) fn forwarded(&self) -> u64 {
+        self.others().filter(|(_, client)| client.upstream.is_some()).count() as u64
+    }
+
     /// How many of them have a request postponed by a pause.
     pub(crate) fn postponed(&self) -> usize {
         self.others().filter(|(_, client)| client.session.postponed.is_some()).count()

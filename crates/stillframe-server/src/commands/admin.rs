@@ -132,6 +132,9 @@ fn take_effect(
     before: &Config,
     asked: &Asked<'_>,
 ) -> Result<(Option<DataDirectory>, Option<Tls>), Refusal> {
+    if let Some(problem) = ctx.server.config.problem_of_member() {
+        return Err(format!("ERR CONFIG SET failed: {problem}").into());
+    }
     has_room(&ctx.server.config, asked)?;
     scored(ctx.server, asked)?;
     let directory = moved(ctx.server, before, asked)?;
@@ -207,6 +210,9 @@ fn moved(
         return Err(refused(
             "the log goes on from the dump file in its directory: CONFIG SET appendonly no first",
         ));
+    }
+    if server.group.member().is_some() {
+        return Err(refused("a member of a group keeps its directory and its dump: start again"));
     }
     if server.process.archive().is_some() {
         return Err(refused("the archive is of the directory at the start: start again"));

@@ -59,6 +59,7 @@ fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.session.caller.db = 0;
     ctx.session.name.clear();
     ctx.session.user = DEFAULT;
+    ctx.session.credentials = None;
     ctx.session.authenticated = ctx.server.users.is_open();
     ctx.session.protocol = Protocol::Resp2;
     ctx.out.protocol = Protocol::Resp2;
@@ -97,6 +98,9 @@ fn log_in(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Ref
     };
     ctx.session.user = number;
     ctx.session.authenticated = true;
+    if ctx.server.config.raft.forward {
+        ctx.session.credentials = Some(Box::new([user.to_vec(), password.to_vec()]));
+    }
     Ok(())
 }
 

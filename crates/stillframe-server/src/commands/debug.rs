@@ -41,6 +41,7 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if !open && !allowed.allows(ctx.session.caller.peer.is_local()) {
         return Err(NOT_ALLOWED);
     }
+    refuse_member(ctx, &name)?;
     match (name.as_slice(), &args[2..]) {
         (b"change-repl-id", []) => knobs::change_replication_id(ctx),
         (b"config-rewrite-force-all", []) => rewrite_config(ctx, true)?,
@@ -85,6 +86,32 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             )
             .into());
         }
+    }
+    Ok(())
+}
+
+/// What would make the data of a member, or what it knows, differ from the group's.
+const NOT_FOR_MEMBERS: [&[u8]; 6] = [
+    b"change-repl-id",
+    b"group-view",
+    b"loadaof",
+    b"reload",
+    b"replicate",
+    b"set-skip-checksum-validation",
+];
+
+fn refuse_member(ctx: &Context<'_>, name: &[u8]) -> Result<(), Refusal> {
+    let group = &ctx.server.group;
+    if group.member().is_none() {
+        return Ok(());
+    }
+    if NOT_FOR_MEMBERS.contains(&name) {
+        let name = name.to_ascii_uppercase();
+        let why = b" is not for a member of a group, whose members hold the same";
+        return Err([b"ERR DEBUG ", &name[..], why].concat().into());
+    }
+    if name == b"populate" && group.follows() {
+        return Err(group.not_here());
     }
     Ok(())
 }

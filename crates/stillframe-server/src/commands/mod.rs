@@ -260,7 +260,13 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if !command.accepts(args.len()) {
         return refuse(ctx, index, wrong_arity(command.name));
     }
-    let needs = match may_run(ctx, index, args) {
+    let outcome = may_run(ctx, index, args);
+    if ctx.server.group.forwards() && redirects::forwards(ctx, command, outcome.as_ref().copied()) {
+        ctx.session.to_forward = true;
+        ctx.session.postponed.get_or_insert_default().push(index, command.flags, args);
+        return;
+    }
+    let needs = match outcome {
         Ok(needs) => needs,
         Err(refusal) => return refuse(ctx, index, refusal),
     };
@@ -377,6 +383,9 @@ fn note_effects(ctx: &mut Context<'_>, args: &[&[u8]], changed: bool) {
         effects.seal();
     }
     if changed {
-        session.wrote_up_to = server.replication.stream().end() + effects.stream_bytes() as u64;
+        session.wrote_up_to = match server.group.member() {
+            Some(member) => member.next_stamp(),
+            None => server.replication.stream().end() + effects.stream_bytes() as u64,
+        };
     }
 }

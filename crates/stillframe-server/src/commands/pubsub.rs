@@ -4,6 +4,7 @@ use stillframe_resp::Out;
 
 use super::{Context, Table};
 use crate::client::Replies;
+use crate::consensus::Message;
 use crate::hub::{Delivery, Kind};
 use stillframe_redis::Refusal;
 use stillframe_redis::text::{c_string, glob};
@@ -84,7 +85,13 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
 fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
     let count = ctx.server.hub.publish(to, kind, args[1], args[2]);
-    ctx.server.replication.propagate(Some(ctx.session.caller.db), args);
+    match ctx.server.group.member_mut() {
+        Some(member) => {
+            let [channel, payload] = [args[1], args[2]].map(<[u8]>::to_vec);
+            member.publish(Message { is_sharded: kind == Kind::Shard, channel, payload });
+        }
+        None => ctx.server.replication.propagate(Some(ctx.session.caller.db), args),
+    }
     ctx.out.integer(count as i64);
     Ok(())
 }

@@ -3,19 +3,23 @@
 //!
 //! - A request with keys is redirected by the slot of the first one: `MOVED`. So is an EXEC of such
 //!   requests, which drops its transaction.
-//! - A request without keys that reads or changes all data, or sends a message to all, has no slot
-//!   to redirect by: its refusal names the leader.
-//! - All else is served by every member: it concerns the connection, or this server. Subscribers
-//!   may listen at any member: who replicates the group brings messages to all of them.
+//! - A request without keys that reads or changes all data has no slot to redirect by: its refusal
+//!   names the leader.
+//! - All else is served by every member: it concerns the connection, or this server. Messages are
+//!   published at any member, and come to the subscribers of all.
+//! - With `raft-forward` the client's connection is passed on to the leader instead, from the first
+//!   such request on, and from the first that begins something which only the leader can keep:
+//!   transactions, watches, scripts, settings of replies.
 //! - A client that said READONLY reads where it is if the group lets members read
 //!   ([`Reads::Local`](crate::group::Reads)).
 
 use stillframe_redis::Refusal;
 use stillframe_redis::facts::categories;
+use stillframe_resp::Protocol;
 
 use super::{Command, Context, flags};
 use crate::client::Needs;
-use crate::group::{is_redirect, slot};
+use crate::group::{is_of_leader, is_redirect, slot};
 
 /// Why a member of a group that follows does not serve a request that needs this.
 #[cold]
@@ -40,22 +44,45 @@ pub(super) fn elsewhere(
 /// As [`elsewhere`], for a request that stands alone.
 fn one(ctx: &Context<'_>, command: &Command, args: &[&[u8]], needs: Needs) -> Option<Refusal> {
     let group = &ctx.server.group;
-    let speaks = matches!(command.name, "publish" | "spublish");
-    if command.has(flags::PUBSUB) && !speaks {
+    if command.has(flags::PUBSUB) {
         return None;
     }
-    let key = match command.name {
-        "publish" => None,
-        _ => command.keys.of(args).first().copied(),
-    };
-    let Some(key) = key else {
-        return (speaks || needs.has(flags::WRITE) || reads_all(command)).then(|| group.not_here());
+    let Some(key) = command.keys.of(args).first().copied() else {
+        return (needs.has(flags::WRITE) || reads_all(command)).then(|| group.not_here());
     };
     // What may replicate changes something (PFCOUNT); of a script, its requests are checked.
     let script = needs.has(flags::SCRIPT);
     let changes = needs.has(flags::WRITE) || needs.has(flags::MAY_REPLICATE) && !script;
     let here = ctx.session.reads_locally && group.reads_locally() && !changes;
     (!here).then(|| group.moved(slot(key)))
+}
+
+/// Whether a request, of which this is known, is passed on to the leader.
+#[cold]
+pub(super) fn forwards(
+    ctx: &Context<'_>,
+    command: &Command,
+    outcome: Result<Needs, &Refusal>,
+) -> bool {
+    if ctx.session.forwarded || !ctx.session.is_portable() {
+        return false;
+    }
+    match outcome {
+        Err(refusal) => is_of_leader(refusal),
+        Ok(needs) => needs.has(flags::SCRIPT) || begins(ctx, command),
+    }
+}
+
+/// Whether a command begins what the leader has to keep for a client.
+fn begins(ctx: &Context<'_>, command: &Command) -> bool {
+    let name = command.name;
+    let settings = ["client|caching", "client|reply", "client|tracking"];
+    // A RESP2 client that listens does nothing else.
+    let listens = ["subscribe", "psubscribe", "ssubscribe"].contains(&name);
+    matches!(name, "multi" | "watch" | "wait")
+        || name.starts_with("script|")
+        || settings.contains(&name)
+        || listens && ctx.session.protocol == Protocol::Resp3
 }
 
 /// Whether a command without keys reads all of them: DBSIZE, KEYS, RANDOMKEY, SCAN.

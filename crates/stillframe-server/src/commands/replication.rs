@@ -8,7 +8,7 @@ use super::{Context, Table};
 use crate::client::Replies;
 use crate::config::words::words;
 use crate::persistence;
-use crate::replication::{self, Failover, Phase, Replica, replicas_at};
+use crate::replication::{self, Failover, Phase, Replica};
 use crate::state::ServerState;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
@@ -188,18 +188,13 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         );
     }
     let wanted = parse_integer(args[1]).ok_or(NOT_AN_INTEGER)?;
-    if let Some(member) = ctx.server.group.member() {
-        // The reply waits, as all do, until most members have what was written before.
-        ctx.out.integer(member.others_with_writes() as i64);
-        return Ok(());
-    }
     let timeout = match parse_integer(args[2]).map(u64::try_from) {
         None => return Err("ERR timeout is not an integer or out of range".into()),
         Some(Err(_)) => return Err("ERR timeout is negative".into()),
         Some(Ok(milliseconds)) => Duration::from_millis(milliseconds),
     };
     let offset = ctx.session.wrote_up_to;
-    let count = replicas_at(&ctx.server.clients, offset);
+    let count = ctx.server.servers_with(offset);
     let wanted = usize::try_from(wanted).unwrap_or(0);
     if count >= wanted || !ctx.data().may_block() {
         ctx.out.integer(count as i64);
@@ -210,7 +205,10 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let waiter = Waiter { deadline, acks, ..Waiter::without_keys(&ctx.session.caller) };
     ctx.server.ledger.waiters.park(ctx.session.caller.id, waiter);
     ctx.session.caller.waits = true;
-    ctx.server.replication.await_replicas(ctx.session.caller.id);
+    match ctx.server.group.member_mut() {
+        Some(member) => member.await_others(ctx.session.caller.id),
+        None => ctx.server.replication.await_replicas(ctx.session.caller.id),
+    }
     Ok(())
 }
 

@@ -330,8 +330,14 @@ impl Host for ScriptHost<'_, '_> {
         log(level, message);
     }
 
-    fn propagate(&mut self, Propagation { log, replicas }: Propagation) {
+    fn propagate(&mut self, to: Propagation) -> Result<(), &'static str> {
+        let Propagation { log, replicas } = to;
+        if self.ctx.server.group.member().is_some() && !(log && replicas) {
+            return Err("redis.set_repl() takes REPL_ALL alone at a member of a group, since all \
+                        members hold the same.");
+        }
         self.ctx.server.ledger.effects.set_audience(Audience { log, replicas });
+        Ok(())
     }
 
     fn replies_error(&mut self, text: &[u8], counted: bool) {

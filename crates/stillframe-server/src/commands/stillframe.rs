@@ -15,6 +15,7 @@ const NO_MEMBER: Refusal = Refusal::new("ERR This server belongs to no group; se
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
     table.add_server("stillframe", help);
+    table.add_server("stillframe|forwarded", forwarded);
     table.add_server("stillframe|help", help);
     table.add_server("stillframe|raft", raft);
 }
@@ -23,6 +24,8 @@ pub(crate) fn register(table: &mut Table) {
 fn help(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "STILLFRAME <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "FORWARDED",
+        "    Mark this connection as that of a member which passes on requests of a client.",
         "RAFT STATUS",
         "    Show the group of this server, a line for each member.",
         "RAFT ADD <id> <raft host:port>/<client host:port>",
@@ -34,6 +37,14 @@ fn help(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<(), Refusal> {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
+}
+
+/// `STILLFRAME FORWARDED`: this connection is not passed on again, so that no request goes in
+/// circles.
+fn forwarded(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.session.forwarded = true;
+    ctx.out.ok();
     Ok(())
 }
 
@@ -63,13 +74,8 @@ fn raft(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err(ctx.server.group.not_here());
     }
     let client = ctx.session.caller.id;
-    if matches!(change, Change::Transfer(_)) {
-        // Its success is that this member leads no more, which ends all waiting here.
-        member.change(change, None);
-        ctx.out.ok();
-        return Ok(());
-    }
-    member.change(change, Some(client));
+    member.change(change, client);
+    ctx.keyspace.spare_expired(ctx.server.spares_expired());
     let waiter = Waiter::without_keys(&ctx.session.caller);
     ctx.server.ledger.waiters.park(client, waiter);
     ctx.session.caller.waits = true;
@@ -104,6 +110,9 @@ fn status(ctx: &mut Context<'_>) -> Result<(), Refusal> {
         );
         if let Some(matched) = member.matched {
             let _ = write!(text, " matched={matched} lag={}", view.last.saturating_sub(matched));
+        }
+        if !member.reachable {
+            text.push_str(" lost");
         }
         text.push_str("\r\n");
     }

@@ -1,9 +1,11 @@
 //! Settings of a member of a group.
 
-use super::INT_MAX;
+use stillframe::algorithms::ALL;
+
 use super::error::ValueError;
 use super::kinds::{bytes, one_of, text, whole, words, yes_or_no};
 use super::setting::settings;
+use super::{Config, INT_MAX};
 use crate::consensus::{Peer, Settings};
 use crate::group::Reads;
 
@@ -33,6 +35,9 @@ settings! {
     reads: Reads = Reads::Linearizable,
         "raft-read": one_of([("linearizable", Reads::Linearizable), ("local", Reads::Local)])
         .own_at_start();
+    /// Whether a member that follows passes requests on to the leader.
+    forward: bool = false,
+        "raft-forward": yes_or_no() .own_at_start();
     /// How long a leader may be silent.
     election_timeout_ms: u64 = 1000,
         "raft-election-timeout": whole(50, INT_MAX as u64) .own_at_start();
@@ -50,6 +55,28 @@ settings! {
     ca_cert_file: String = String::new(),
         "raft-tls-ca-cert-file": text() .own_at_start();
 }
+
+impl Config {
+    /// What a member of a group cannot have, if it is to be one.
+    pub(crate) fn problem_of_member(&self) -> Option<&'static str> {
+        if self.raft.id == 0 {
+            None
+        } else if self.appendonly {
+            Some("appendonly: the log of a member is the group's; leave it at no")
+        } else if self.replication.primary.is_some() {
+            Some("replicaof: a member of a group follows the leader of the group")
+        } else if self.replication.min_replicas > 0 {
+            Some("min-replicas-to-write: a reply of a member waits for most members; leave it at 0")
+        } else if ALL.iter().any(|info| info.name == self.snapshot && !info.in_process) {
+            Some("snapshot: a member takes its images itself; choose another algorithm")
+        } else {
+            None
+        }
+    }
+}
+
+/// Longest name of a group.
+const GROUP_BYTES_MAX: usize = 255;
 
 /// Entries after which openraft asks for an image by itself; the size of the log decides before.
 const ENTRIES_PER_IMAGE: u64 = 10_000_000;
@@ -77,7 +104,13 @@ impl RaftSettings {
             return None;
         }
         let is_peer = self.peers.iter().any(|peer| peer.id == self.id);
-        if self.listen.is_empty() {
+        let files = [&self.cert_file, &self.key_file, &self.ca_cert_file];
+        let missing = files.iter().filter(|file| file.is_empty()).count();
+        if (1..=2).contains(&missing) {
+            Some("raft-tls-cert-file, -key-file and -ca-cert-file: name all three, or none")
+        } else if !(1..=GROUP_BYTES_MAX).contains(&self.group.len()) {
+            Some("raft-group: the name of a group has 1 to 255 bytes")
+        } else if self.listen.is_empty() {
             Some("raft-listen: name the HOST:PORT at which the other members reach this one")
         } else if !self.joins && !is_peer {
             Some(

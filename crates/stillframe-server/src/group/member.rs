@@ -9,17 +9,20 @@
 //! - A member leads from the moment at which the first entry of its reign is applied: its memory is
 //!   then all that came before.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, mpsc};
 
 use stillframe_redis::Effects;
 use stillframe_storage::wake::Wake;
 
-use crate::consensus::{Batch, Change, Consensus, Event, Reign, Reply, View};
+use crate::consensus::{Batch, Change, Consensus, Event, Message, Reign, Reply, View};
 use crate::mutant::{Mutant, Mutation};
 
 /// Bytes of batches in flight; beyond, no requests are served.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+
+/// Committed batches whose indices are kept: for older ones a later index counts.
+const COMMITTED_MAX: usize = 1024;
 
 /// See the head of this file.
 pub(crate) struct Member {
@@ -40,6 +43,12 @@ pub(crate) struct Member {
     awaited: VecDeque<Awaited>,
     /// The last stamp.
     stamp: u64,
+    /// Stamps of own batches that were committed last, and the indices of their entries.
+    committed: VecDeque<(u64, u64)>,
+    /// The last entry that was applied.
+    applied: u64,
+    /// Clients that wait for more members than most.
+    waits: Vec<u64>,
     /// A request has seen or changed data since the last batch.
     looked: bool,
     /// Who waits for the image under way.
@@ -49,6 +58,10 @@ pub(crate) struct Member {
     counts: Counts,
     /// How changes of the group went, for the clients that asked for them.
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
+    /// The clients that wait for those.
+    asked: BTreeSet<u64>,
+    /// The client that asked this member to hand on the lead, which has not ended.
+    handing_over: Option<u64>,
     wake: Wake,
     mutation: Mutation,
 }
@@ -108,11 +121,16 @@ impl Member {
             in_flight_bytes: 0,
             awaited: VecDeque::new(),
             stamp: 0,
+            committed: VecDeque::new(),
+            applied: 0,
+            waits: Vec::new(),
             looked: false,
             image: None,
             log_bytes: 0,
             counts: Counts::default(),
             answers: mpsc::channel(),
+            asked: BTreeSet::new(),
+            handing_over: None,
             wake,
             mutation: Mutation::of_process(),
         }
@@ -139,6 +157,44 @@ impl Member {
     /// How many other members have a write once its reply is sent: most of those that vote.
     pub(crate) fn others_with_writes(&self) -> usize {
         self.view.members.iter().filter(|member| member.votes).count() / 2
+    }
+
+    /// The stamp of the batch that gets what is written now.
+    pub(crate) fn next_stamp(&self) -> u64 {
+        self.stamp + 1
+    }
+
+    /// How many other members have all that this one wrote up to a stamp, as far as is known.
+    pub(crate) fn others_with(&self, stamp: u64) -> usize {
+        let is_under_way =
+            || stamp > self.stamp || self.in_flight.back().is_some_and(|last| last.stamp >= stamp);
+        let index = match self.committed.iter().find(|(committed, _)| *committed >= stamp) {
+            _ if stamp == 0 => 0,
+            Some(&(_, index)) => index,
+            None if is_under_way() => return 0,
+            None => self.applied,
+        };
+        let others = self.view.members.iter().filter(|member| member.peer.id != self.id);
+        others.filter(|member| member.matched.is_some_and(|has| has >= index)).count()
+    }
+
+    /// A client waits for other members to have its writes.
+    pub(crate) fn await_others(&mut self, client: u64) {
+        self.waits.push(client);
+        self.consensus.look_closely(true);
+    }
+
+    /// The clients that do, to be put back if they wait on.
+    pub(crate) fn take_waits(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.waits)
+    }
+
+    /// Those of them that wait on.
+    pub(crate) fn put_waits(&mut self, waits: Vec<u64>) {
+        if waits.is_empty() {
+            self.consensus.look_closely(false);
+        }
+        self.waits = waits;
     }
 
     /// Whether it leads, and has heard of most others of late.
@@ -280,8 +336,13 @@ impl Member {
         !keeps && self.in_flight.front().is_some_and(|first| first.reign < reign)
     }
 
-    /// A batch is committed.
-    pub(crate) fn commit(&mut self, batch: &Batch) -> Whose {
+    /// An entry is applied.
+    pub(crate) fn pass(&mut self, index: u64) {
+        self.applied = index;
+    }
+
+    /// A batch is committed, by the entry with this index.
+    pub(crate) fn commit(&mut self, batch: &Batch, index: u64) -> Whose {
         if self.mutation.is(Mutant::KeepsWhatWasLost) {
             self.in_flight.retain(|it| it.reign >= batch.reign);
         }
@@ -296,6 +357,10 @@ impl Member {
         }
         self.in_flight.pop_front();
         self.in_flight_bytes -= bytes;
+        self.committed.push_back((stamp, index));
+        if self.committed.len() > COMMITTED_MAX {
+            self.committed.pop_front();
+        }
         if let Some(own) = self.awaited.iter_mut().find(|it| it.stamp == stamp) {
             own.done = true;
         }
@@ -344,23 +409,30 @@ impl Member {
         self.image.is_some()
     }
 
+    /// Passes a message of a client on to the other members.
+    pub(crate) fn publish(&mut self, message: Message) {
+        self.consensus.publish(message);
+    }
+
     pub(crate) fn ask_for_image(&mut self) {
         self.log_bytes = 0; // not once more until it has come
         self.consensus.take_image();
     }
 
     /// Changes the group; `client` is to get the answer.
-    pub(crate) fn change(&mut self, change: Change, client: Option<u64>) {
+    pub(crate) fn change(&mut self, change: Change, client: u64) {
         let (answers, wake) = (self.answers.0.clone(), Arc::clone(&self.wake));
         let what = format!("{change:?}");
+        self.asked.insert(client);
+        if matches!(change, Change::Transfer(_)) {
+            self.handing_over = Some(client);
+        }
         let answer = Box::new(move |outcome: Result<(), String>| {
             match &outcome {
                 Ok(()) => tracing::info!("the group has changed: {what}"),
                 Err(why) => tracing::warn!("the group has not changed: {what}: {why}"),
             }
-            if let Some(client) = client
-                && answers.send((client, outcome)).is_ok()
-            {
+            if answers.send((client, outcome)).is_ok() {
                 wake();
             }
         });
@@ -369,7 +441,20 @@ impl Member {
 
     /// How a change went that a client has asked for.
     pub(crate) fn next_answer(&mut self) -> Option<(u64, Result<(), String>)> {
-        self.answers.1.try_recv().ok()
+        let (client, outcome) = self.answers.1.try_recv().ok()?;
+        self.asked.remove(&client);
+        self.handing_over.take_if(|asked| *asked == client);
+        Some((client, outcome))
+    }
+
+    /// Whether a client waits for the answer to a change, which comes whoever leads.
+    pub(crate) fn owes_answer(&self, client: u64) -> bool {
+        self.asked.contains(&client)
+    }
+
+    /// Whether this member hands on the lead, so that requests on data wait.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.handing_over.is_some()
     }
 
     pub(crate) fn stop(&mut self) {
@@ -390,6 +475,8 @@ mod tests {
         fn next_event(&mut self) -> Option<Event> {
             None
         }
+        fn publish(&mut self, _: Message) {}
+        fn look_closely(&mut self, _: bool) {}
         fn take_image(&mut self) {}
         fn change(&mut self, _: Change, _: Reply<Result<(), String>>) {}
         fn stop(&mut self) {}

@@ -32,6 +32,8 @@ pub(crate) enum Reads {
 #[derive(Default)]
 pub(crate) struct Group {
     reads: Reads,
+    /// Requests for the leader are passed on to it.
+    forwards: bool,
     view: Option<Box<View>>,
     /// The leader of the view, or the last one.
     last_leader: Option<u64>,
@@ -73,6 +75,12 @@ impl Group {
         }
     }
 
+    /// Whether this server hands on the lead of its group, so that requests on data wait.
+    #[inline]
+    pub(crate) fn hands_over(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| member.hands_over())
+    }
+
     /// Whether the server belongs to a group.
     #[inline]
     pub(crate) fn is_member(&self) -> bool {
@@ -94,6 +102,17 @@ impl Group {
         }
         self.view = view.map(Box::new);
         self.follows() && !followed
+    }
+
+    /// Passes requests for the leader on to it, or not.
+    pub(crate) fn forward(&mut self, forwards: bool) {
+        self.forwards = forwards;
+    }
+
+    /// Whether requests for the leader are passed on to it now.
+    #[inline]
+    pub(crate) fn forwards(&self) -> bool {
+        self.forwards && self.followed().is_some()
     }
 
     /// Sets which reads a member that follows serves itself.
@@ -138,10 +157,11 @@ impl Group {
     /// The refusal of a request on all data at a server that follows.
     pub(crate) fn not_here(&self) -> Refusal {
         let Some(MemberView { host, port, .. }) = self.followed() else { return DOWN };
-        let text = "READONLY You can't do this at a member that follows; the leader is";
-        format!("{text} {host}:{port}").into()
+        format!("{NOT_HERE} {host}:{port}").into()
     }
 }
+
+const NOT_HERE: &str = "READONLY You can't do this at a member that follows; the leader is";
 
 /// The refusal while no leader is known.
 pub(crate) const DOWN: Refusal = Refusal::new("CLUSTERDOWN The cluster is down");
@@ -150,6 +170,12 @@ pub(crate) const DOWN: Refusal = Refusal::new("CLUSTERDOWN The cluster is down")
 pub(crate) const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );
+
+/// Whether a refusal says that the leader serves the request.
+pub(crate) fn is_of_leader(refusal: &Refusal) -> bool {
+    let text = refusal.text();
+    text.starts_with(b"MOVED ") || text.starts_with(NOT_HERE.as_bytes())
+}
 
 /// Whether a refusal sends its client elsewhere.
 pub(crate) fn is_redirect(refusal: &Refusal) -> bool {

@@ -37,6 +37,15 @@ pub(crate) enum Ready {
         /// The connection is made, or output can go on.
         writable: bool,
     },
+    /// The connection to the leader of the client at this place can be read from or written to.
+    Upstream {
+        /// The client's place in the registry.
+        place: usize,
+        /// Bytes, or the end of the stream, can be read.
+        readable: bool,
+        /// The connection is made, or output can go on.
+        writable: bool,
+    },
     /// [`Waker::wake`] was called, or an image can be passed on.
     Woken,
 }
@@ -44,6 +53,7 @@ pub(crate) enum Ready {
 const WAKER: Token = Token(usize::MAX - 1);
 const PRIMARY: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX / 2;
+const FIRST_UPSTREAM: usize = usize::MAX / 8 * 3;
 const FIRST_RELAY: usize = usize::MAX / 4;
 const EVENTS_MAX: usize = 1024;
 
@@ -112,6 +122,12 @@ impl Poller {
         self.poll.registry().register(source, PRIMARY, Interest::READABLE | Interest::WRITABLE)
     }
 
+    /// Watches the connection to the leader of the client at `place`.
+    pub(crate) fn add_upstream(&self, source: &mut impl Source, place: usize) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(source, Token(FIRST_UPSTREAM + place), both)
+    }
+
     /// Watches `source`, which has the image for the replica at `place`.
     pub(crate) fn add_relay(&self, source: &mut dyn Source, place: usize) -> io::Result<()> {
         self.poll.registry().register(source, Token(FIRST_RELAY + place), Interest::READABLE)
@@ -142,6 +158,11 @@ impl Poller {
                 writable: event.is_writable() || event.is_error(),
             },
             Token(token) if token >= FIRST_LISTENER => Ready::Listener(token - FIRST_LISTENER),
+            Token(token) if token >= FIRST_UPSTREAM => Ready::Upstream {
+                place: token - FIRST_UPSTREAM,
+                readable: event.is_readable() || event.is_read_closed() || event.is_error(),
+                writable: event.is_writable() || event.is_error(),
+            },
             Token(token) if token >= FIRST_RELAY => Ready::Woken,
             Token(place) => Ready::Client {
                 place,

@@ -116,6 +116,16 @@ impl Stream {
         };
     }
 
+    /// Says that no more bytes come. Under TLS nothing is said: the peer still may reply.
+    pub(crate) fn end_output(&mut self) {
+        // Fails only if the connection is already gone.
+        let _ = match self {
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
+            Self::Unix(socket) => socket.shutdown(Shutdown::Write),
+            Self::Tls(_) => Ok(()),
+        };
+    }
+
     /// Why a connection could not be made, if it could not.
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         match self {

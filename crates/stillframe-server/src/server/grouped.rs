@@ -14,9 +14,9 @@ use stillframe_storage::replay::Records;
 use super::Server;
 use crate::commands::{Alone, Replay};
 use crate::config::address;
-use crate::consensus::{Applied, Begin, Content, Entry, Event, Reign, Reply, Start};
+use crate::consensus::{Applied, Begin, Content, Entry, Event, Message, Reign, Reply, Start};
 use crate::group::{Member, MemberView, View, Whose};
-use crate::hub::Delivery;
+use crate::hub::{Delivery, Kind};
 use crate::state::ServerState;
 use crate::{ServeError, persistence};
 
@@ -44,6 +44,7 @@ impl Server {
         let consensus = start(begin).map_err(ServeError::Group)?;
         self.state.group.join(Member::new(id, consensus, wake));
         self.state.group.serve_reads(self.state.config.raft.reads);
+        self.state.group.forward(self.state.config.raft.forward);
         self.show_group();
         Ok(())
     }
@@ -61,6 +62,10 @@ impl Server {
                 Event::Reload { install, done } => {
                     let loaded = self.reload(install);
                     done(loaded);
+                }
+                Event::Messages(messages, reply) => {
+                    self.deliver(&messages);
+                    reply(());
                 }
                 Event::View(view) => {
                     if let Some(member) = self.state.group.member_mut() {
@@ -83,6 +88,7 @@ impl Server {
         while let Some((client, outcome)) =
             self.state.group.member_mut().and_then(Member::next_answer)
         {
+            self.keyspace.spare_expired(self.state.spares_expired());
             self.state.unblock(client, |out| match outcome {
                 Ok(()) => {
                     out.ok();
@@ -91,8 +97,44 @@ impl Server {
                 Err(why) => Err(format!("ERR {why}").into()),
             });
         }
+        self.answer_waits();
         self.attend_image();
         Ok(())
+    }
+
+    /// Replies to clients in WAIT whose writes enough members have.
+    fn answer_waits(&mut self) {
+        let Some(member) = self.state.group.member_mut() else { return };
+        let waits = member.take_waits();
+        if waits.is_empty() {
+            return;
+        }
+        let mut rest = Vec::new();
+        for id in waits {
+            let Some(acks) = self.state.ledger.waiters.acks(id) else { continue };
+            let count = self.state.servers_with(acks.offset);
+            if count < acks.wanted {
+                rest.push(id);
+                continue;
+            }
+            self.state.unblock(id, |out| {
+                out.integer(count as i64);
+                Ok(())
+            });
+        }
+        if let Some(member) = self.state.group.member_mut() {
+            member.put_waits(rest);
+        }
+    }
+
+    /// Delivers messages that clients of another member have published.
+    fn deliver(&mut self, messages: &[Message]) {
+        let ServerState { hub, clients, config, clock, .. } = &mut self.state;
+        let to = &mut Delivery::new(clients, config, clock);
+        for Message { is_sharded, channel, payload } in messages {
+            let kind = if *is_sharded { Kind::Shard } else { Kind::Channel };
+            hub.publish(to, kind, channel, payload);
+        }
     }
 
     /// Applies committed entries, but for what is in memory already.
@@ -113,7 +155,7 @@ impl Server {
                     member.open(entry.reign);
                     self.show_group();
                 }
-                Content::Batch(batch) => match member.commit(&batch) {
+                Content::Batch(batch) => match member.commit(&batch, entry.index) {
                     Whose::Own => {}
                     Whose::Another => {
                         debug_assert!(!member.leads(), "a leader has run what is committed");
@@ -127,6 +169,9 @@ impl Server {
                     }
                 },
                 Content::Other => {}
+            }
+            if let Some(member) = self.state.group.member_mut() {
+                member.pass(entry.index);
             }
         }
         Applied::All
@@ -163,6 +208,7 @@ impl Server {
         let ServerState { ledger, .. } = &mut self.state;
         ledger.effects.want(&mut self.keyspace, Consumer::Log, leads);
         self.state.see_group(&mut self.keyspace, Some(view));
+        self.at_turn().end_forwarding();
     }
 
     /// Replies that wait get none.
@@ -271,7 +317,7 @@ fn member_view(member: &crate::consensus::MemberView) -> MemberView {
         host: host.to_owned(),
         port,
         raft_port,
-        reachable: true,
+        reachable: member.reachable,
         voter: member.votes,
         applied: member.matched.unwrap_or(0),
     }

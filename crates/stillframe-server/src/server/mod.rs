@@ -12,6 +12,7 @@
 pub(crate) mod accept;
 mod ahead;
 pub(crate) mod cron;
+mod forward;
 mod grouped;
 mod queue;
 pub(crate) mod requests;

@@ -4,7 +4,7 @@ use stillframe_resp::Out;
 
 use super::accept::limits;
 use super::turn::Turn;
-use crate::client::{Client, Read, SHARED_BYTES, Session, taken};
+use crate::client::{Client, Read, Session, taken};
 use crate::clients::outweighs;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
@@ -28,9 +28,13 @@ impl Turn<'_> {
         let Some(mut client) = self.state.clients.take(place) else { return };
         client.queued = false;
         let waits = client.session.postponed.is_some() && self.state.postpones();
-        if client.servable() && !waits {
+        if client.upstream.is_some() {
+            self.forward(&mut client);
+        } else if client.servable() && !waits {
             let unfinished = self.serve_once(&mut client);
-            if client.session.postponed.is_some() {
+            if std::mem::take(&mut client.session.to_forward) {
+                self.begin_forwarding(&mut client);
+            } else if client.session.postponed.is_some() {
                 self.sockets.queue.postpone(place);
             } else if unfinished && client.servable() {
                 self.sockets.queue.add(&mut client);
@@ -75,10 +79,7 @@ impl Turn<'_> {
         if client.backlog || !client.servable() || !client.readable || waits {
             return client.backlog;
         }
-        let mut shared = std::mem::take(&mut self.sockets.shared);
-        if shared.is_empty() {
-            shared = vec![0; SHARED_BYTES].into_boxed_slice(); // a script has that one in hand
-        }
+        let mut shared = self.sockets.take_shared();
         let own = !client.input.is_empty();
         let read = if own { client.read_own() } else { client.read_shared(&mut shared) };
         self.state.meter.received(if let Read::Bytes(count) = read { count } else { 0 });

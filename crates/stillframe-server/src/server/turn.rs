@@ -32,6 +32,8 @@ pub(crate) struct Sockets {
     pub(super) metrics: Metrics,
     /// The events of the sockets, in a buffer kept from turn to turn.
     pub(super) ready: Vec<Ready>,
+    /// Places of clients whose leader's address is being looked up.
+    pub(super) looking: Vec<usize>,
     /// Events of the client whose script runs: for the next turn.
     missed: Vec<Ready>,
     /// Places of clients with replies from before the script that runs: they go out after it, once
@@ -48,9 +50,16 @@ impl Sockets {
             shared: vec![0; SHARED_BYTES].into_boxed_slice(),
             metrics: Metrics::default(),
             ready: Vec::new(),
+            looking: Vec::new(),
             missed: Vec::new(),
             held: None,
         }
+    }
+
+    /// The buffer for reading, to be put back; another one while a script has that in hand.
+    pub(super) fn take_shared(&mut self) -> Box<[u8]> {
+        let shared = std::mem::take(&mut self.shared);
+        if shared.is_empty() { vec![0; SHARED_BYTES].into_boxed_slice() } else { shared }
     }
 
     /// Whether there is something to do before any socket has news.
@@ -113,6 +122,13 @@ impl Turn<'_> {
                 let figures = || families(&Seen::of(self.keyspace, self.state, self.table));
                 self.sockets.metrics.answer(figures);
             }
+            Ready::Upstream { place, readable, writable } => {
+                let Some(client) = self.state.clients.get_mut(place) else { return };
+                if let Some(upstream) = &mut client.upstream {
+                    upstream.note(readable, writable);
+                    self.sockets.queue.add(client);
+                }
+            }
             Ready::Client { place, readable, writable, ended } => {
                 let Some(client) = self.state.clients.get_mut(place) else {
                     if self.state.scripts.place() == Some(place) {
@@ -160,7 +176,7 @@ impl Turn<'_> {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             if lost {
                 self.state.clients.doom(place);
-            } else if client.servable() && (client.backlog || client.readable) {
+            } else if client.servable() && (client.backlog || client.has_news()) {
                 self.sockets.queue.add(client);
             }
         }
@@ -195,6 +211,9 @@ impl Turn<'_> {
 
     /// Gives each client with something to do its share of the turn.
     pub(crate) fn serve_share(&mut self) {
+        for place in std::mem::take(&mut self.sockets.looking) {
+            self.attend(place);
+        }
         self.serve_queue();
         if let Some(held) = self.sockets.held.take() {
             self.state.clients.flush_on(held);

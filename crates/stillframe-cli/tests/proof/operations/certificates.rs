@@ -9,13 +9,13 @@ use super::said;
 use crate::support::{Peer, are_here};
 
 /// A folder of certificates and keys.
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
     folder: TempDir,
 }
 
 impl Certificates {
     /// Makes them; `None`, and a word about it, if this machine lacks openssl or one of `peers`.
-    pub(super) fn new(test: &str, peers: &[Peer]) -> Option<Self> {
+    pub(crate) fn new(test: &str, peers: &[Peer]) -> Option<Self> {
         if !are_here(test, &[&[Peer::Openssl], peers].concat()) {
             return None;
         }
@@ -30,11 +30,11 @@ impl Certificates {
     }
 
     /// The path of a file.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    pub(super) fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
@@ -63,7 +63,7 @@ impl Certificates {
     }
 
     /// Flags of a server that serves TLS at `port`.
-    pub(super) fn flags(&self, port: u16) -> Vec<String> {
+    pub(crate) fn flags(&self, port: u16) -> Vec<String> {
         let files =
             [("cert-file", "server.crt"), ("key-file", "server.key"), ("ca-cert-file", "ca.crt")];
         let files = files.map(|(flag, file)| [format!("--tls-{flag}"), self.path(file)]);
@@ -72,7 +72,7 @@ impl Certificates {
     }
 
     /// redis-cli's arguments for TLS at `port`, with the certificate of `who`.
-    pub(super) fn client(&self, port: u16, who: Option<&str>) -> Vec<String> {
+    pub(crate) fn client(&self, port: u16, who: Option<&str>) -> Vec<String> {
         let port = port.to_string();
         let mut line = vec!["-p".to_owned(), port, "--tls".to_owned()];
         line.extend(["--cacert".to_owned(), self.path("ca.crt")]);
@@ -84,7 +84,7 @@ impl Certificates {
     }
 
     /// redis-cli's output for a command over TLS, and whether it succeeded.
-    pub(super) fn cli(&self, port: u16, who: Option<&str>, command: &[&str]) -> (bool, String) {
+    pub(crate) fn cli(&self, port: u16, who: Option<&str>, command: &[&str]) -> (bool, String) {
         let line = self.client(port, who);
         let line: Vec<&str> =
             line.iter().map(String::as_str).chain(command.iter().copied()).collect();
@@ -92,7 +92,7 @@ impl Certificates {
     }
 
     /// The name in the certificate that a server shows.
-    pub(super) fn shown_at(&self, port: u16) -> String {
+    pub(crate) fn shown_at(&self, port: u16) -> String {
         let line = format!(
             "openssl s_client -connect 127.0.0.1:{port} -CAfile {} </dev/null 2>/dev/null \
              | openssl x509 -noout -subject",

@@ -64,3 +64,18 @@ fn what_cannot_be_logged_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text.contains("line 2") && text.contains("does not speak to syslog"), "{text}");
 }
+
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    let nowhere = ["sh", "-c", "exec \"$0\" \"$@\" 2>/dev/full"];
+    let setup = Setup::new(Kind::Ours("imprint")).wrapper(&nowhere);
+    let mut server = setup.flags(&["--enable-debug-command", "yes"]).start();
+    let mut client = server.client();
+    client.ok("CONFIG SET loglevel debug");
+    client.ok("SET k v");
+    assert_eq!(client.save_in_background(), "ok");
+    client.ok("DEBUG LOG lost");
+    server.client().ok("PING");
+    client.send(&[b"SHUTDOWN"]);
+    assert!(server.wait().success());
+}

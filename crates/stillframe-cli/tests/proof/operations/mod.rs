@@ -1,6 +1,6 @@
 //! What operators need around the data: TLS, unix sockets, metrics, logs, and the end.
 
-mod certificates;
+pub(crate) mod certificates;
 mod ending;
 mod figures;
 mod followers;

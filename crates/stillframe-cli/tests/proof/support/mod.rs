@@ -3,10 +3,12 @@
 pub(crate) mod beside;
 mod client;
 pub(crate) mod dataset;
+mod disk;
 mod server;
 mod stop;
 
 pub(crate) use client::Client;
+pub(crate) use disk::Disk;
 pub(crate) use server::{Kind, Server, Setup, free_port, output_of, stillframe};
 pub(crate) use stillframe_peers::reply::{Reply, decode, encode};
 pub(crate) use stillframe_peers::{Peer, Random, are_here, python, rounds, skipped};

@@ -59,6 +59,8 @@ pub(crate) struct Setup {
     flags: Vec<String>,
     password: Option<String>,
     loading: bool,
+    port: Option<u16>,
+    log: Option<PathBuf>,
 }
 
 impl Setup {
@@ -71,6 +73,8 @@ impl Setup {
             flags: Vec::new(),
             password: None,
             loading: false,
+            port: None,
+            log: None,
         }
     }
 
@@ -118,6 +122,18 @@ impl Setup {
         self
     }
 
+    /// The log in this file instead of one beside the data.
+    pub(crate) fn log(mut self, file: &Path) -> Self {
+        self.log = Some(file.to_owned());
+        self
+    }
+
+    /// A port that only this server uses.
+    pub(crate) fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
     /// The command line for `port`, not yet started.
     pub(crate) fn command(&self, folder: &Path, port: u16) -> Command {
         let mut line = self.wrapper.clone();
@@ -157,8 +173,8 @@ impl Setup {
     }
 
     fn attempt(&self, folder: &Path) -> Option<(Child, u16, PathBuf)> {
-        let port = free_port();
-        let log = folder.join("log");
+        let port = self.port.unwrap_or_else(free_port);
+        let log = self.log.clone().unwrap_or_else(|| folder.join("log"));
         let output = File::options().create(true).append(true).open(&log).expect("a log file");
         let mut command = self.command(folder, port);
         command.stdout(output.try_clone().expect("a second handle")).stderr(output);

@@ -7,6 +7,7 @@ use stillframe_storage::dump::{Save, whole_micros};
 use super::rows::{COMMANDS, DATABASES, ERRORS, LATENCIES, REPLICAS};
 use super::{Figure, Labels, Seen, Value, always, figure, is_syncing, none, of_process, rows};
 use crate::clock::unix_millis;
+use crate::group::Member;
 use crate::hub::Kind;
 use crate::memory::{OWN_BYTES, arena_bytes};
 use crate::process;
@@ -435,6 +436,9 @@ static CLUSTER: &[Figure] = &[always!("cluster_enabled", |s| u8::from(s.server.g
 static RAFT: &[Figure] = &[
     figure("raft_id", |s| s.member(|it| it.view().id.into())),
     figure("raft_role", |s| s.member(|it| it.view().role.into())),
+    figure("", |s| s.member(|_| 1u8.into()))
+        .gauge("stillframe_raft_role", "What this member is in its group.")
+        .labelled(|s| vec![("role", role(s))]),
     figure("raft_term", |s| s.member(|it| it.view().term.into()))
         .gauge("stillframe_raft_term", "The term of the group."),
     figure("raft_leader", |s| s.member(|it| it.view().leader.unwrap_or(0).into()))
@@ -443,6 +447,8 @@ static RAFT: &[Figure] = &[
         .gauge("stillframe_raft_serves", "Whether this member leads and serves clients."),
     figure("raft_members", |s| s.member(|it| (it.view().members.len() as u64).into()))
         .gauge("stillframe_raft_members", "Members of the group."),
+    figure("raft_lost_members", |s| s.member(lost_members))
+        .gauge("stillframe_raft_lost_members", "Members that this leader does not reach."),
     figure("raft_last_index", |s| s.member(|it| it.view().last.into())),
     figure("raft_applied_index", |s| s.member(|it| it.view().applied.into()))
         .gauge("stillframe_raft_applied_index", "The last log entry that is applied."),
@@ -452,7 +458,12 @@ static RAFT: &[Figure] = &[
         .counter("stillframe_raft_elections_total", "Times that this member stood for election."),
     figure("raft_snapshots", |s| s.member(|it| it.counts().images.into()))
         .counter("stillframe_raft_snapshots_total", "Images that were begun for the group."),
-    figure("raft_snapshot_index", |s| s.member(|it| it.view().image.into())),
+    figure("raft_snapshot_index", |s| s.member(|it| it.view().image.into()))
+        .gauge("stillframe_raft_snapshot_index", "The last log entry in the newest image."),
+    figure("raft_forwarded_clients", |s| {
+        s.server.group.member().map(|_| s.server.clients.forwarded().into())
+    })
+    .gauge("stillframe_raft_forwarded_clients", "Clients passed on to the leader."),
     figure("raft_proposed", |s| s.member(|it| it.counts().proposed.into()))
         .counter("stillframe_raft_proposed_total", "Batches of effects that were proposed."),
     figure("raft_applied", |s| s.member(|it| it.counts().applied.into()))
@@ -464,6 +475,15 @@ static RAFT: &[Figure] = &[
         "Times that lost proposals made memory load anew.",
     ),
 ];
+
+/// What this member is in its group.
+fn role(seen: &Seen<'_>) -> String {
+    seen.server.group.member().map_or_else(String::new, |it| it.view().role.to_owned())
+}
+
+fn lost_members(member: &Member) -> Value {
+    (member.view().members.iter().filter(|it| !it.reachable).count() as u64).into()
+}
 
 static REPLICATION: &[Figure] = &[
     always!("role", |s| if s.server.follows() { "slave" } else { "master" }),

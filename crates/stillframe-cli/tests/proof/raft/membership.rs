@@ -1,0 +1,227 @@
+//! Members come and go while clients write: nothing acknowledged is lost, and who joins has what
+//! the others have.
+
+use super::load::{Counter, under_load};
+use super::{Group, leader, wait_until_equal};
+use crate::support::{Client, Reply, Server, encode, wait_until};
+
+/// Asks the member that leads to change the group, until it does; it may be another one by then.
+fn change(servers: &[Server], request: &str) {
+    wait_until(request, || {
+        let port = servers[leader(servers)].port;
+        let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        let reply = Client::try_connect(port).and_then(|mut client| client.try_call(&words));
+        println!("{request}: {reply:?}");
+        reply == Some(Reply::Text(b"OK".to_vec()))
+    });
+}
+
+/// Who belongs to the group, as a member knows: number and role.
+fn members(server: &Server) -> Vec<(u64, String)> {
+    let status = server.client().ask("STILLFRAME RAFT STATUS").text();
+    let members = status.lines().filter_map(|line| line.strip_prefix("member:"));
+    let member = |line: &str| {
+        let (id, rest) = line.split_once(' ').expect("number and the rest");
+        let role = rest.split_once("role=").expect("a role").1;
+        let role = role.split(' ').next().unwrap_or_default().to_owned();
+        (id.parse().expect("a number"), role)
+    };
+    members.map(member).collect()
+}
+
+/// The numbers of those who vote.
+fn voters(server: &Server) -> Vec<u64> {
+    let members = members(server).into_iter();
+    members.filter(|(_, role)| role == "voter" || role == "leader").map(|(id, _)| id).collect()
+}
+
+/// Data of every kind, in several databases.
+fn fill(client: &mut Client) {
+    const LIBRARY: &[u8] = b"#!lua name=lib\nredis.register_function('twice', function(keys) \
+        return redis.call('INCRBY', keys[1], 2) end)";
+    client.call(&[b"FUNCTION", b"LOAD", LIBRARY]);
+    let mut bytes = Vec::new();
+    let mut sent = 0;
+    let mut send = |line: &str| {
+        encode(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>(), &mut bytes);
+        sent += 1;
+    };
+    for db in [0, 3, 15] {
+        send(&format!("SELECT {db}"));
+        for i in 0..300 {
+            send(&format!("SET string:{i} {i:0500}"));
+            send(&format!("SET soon:{i} {db} PX {}", 1 + i * 10));
+            send(&format!("SET late:{i} {db} EX {}", 1000 + i));
+            send(&format!("RPUSH list:{} {i} {i:030}", i % 7));
+            send(&format!("HSET hash:{} {i} {i:030}", i % 7));
+            send(&format!("SADD set:{} {i}", i % 7));
+            send(&format!("ZADD sorted:{} {i} {i:030}", i % 7));
+            send(&format!("XADD stream:{} {}-0 field {i}", i % 7, i + 1));
+            send(&format!("SETBIT bits {i} 1"));
+            send(&format!("PFADD counts {i}"));
+        }
+        send("XGROUP CREATE stream:1 group 0");
+        send("XREADGROUP GROUP group reader COUNT 3 STREAMS stream:1 >");
+        send("XACK stream:1 group 2-0");
+        send("EVAL return{redis.call('SET',KEYS[1],ARGV[1])} 1 scripted by");
+        send("FCALL twice 1 doubled");
+        send("GEOADD places 13.3 38.1 here");
+    }
+    assert!(client.send_raw(&bytes));
+    for _ in 0..sent {
+        let reply = client.reply();
+        assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
+    }
+}
+
+#[test]
+fn members_join_and_leave_under_load() {
+    let group = Group::of(5, 3, &["--raft-log-keep-entries", "5"]);
+    let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
+    let mut servers = group.start_founders();
+    let first = leader(&servers);
+    fill(&mut servers[first].client());
+    let mut counters = [Counter::new("a"), Counter::new("b")];
+    // The log of the beginning is gone, so that who joins gets an image.
+    under_load(&mut counters, &ports, || {
+        let mut client = servers[first].client();
+        wait_until("an image is taken", || client.info_int("raft_snapshots") >= 2);
+    });
+    for joins in [3, 4] {
+        servers.push(group.start(joins));
+        let (new, mut client) = (&servers[joins], servers[joins].client());
+        assert_eq!(client.ask("GET a").text(), "CLUSTERDOWN The cluster is down");
+        under_load(&mut counters, &ports, || {
+            change(
+                &servers,
+                &format!("STILLFRAME RAFT ADD {} {}", joins + 1, group.addresses(joins)),
+            );
+        });
+        assert!(client.info_int("raft_snapshot_index") > 0, "it got an image");
+        assert_eq!(client.info("raft_snapshots"), "0", "of another member");
+        wait_until_equal(&servers);
+        let library = |server: &Server| server.client().ask("FUNCTION LIST WITHCODE");
+        assert_eq!(library(new), library(&servers[first]));
+        assert_eq!(voters(new).len(), joins + 1);
+    }
+    // Five members do with three.
+    let lost = [0, 1];
+    under_load(&mut counters, &ports, || {
+        lost.iter().for_each(|&it| servers[it].kill());
+        let rest = &servers[2..];
+        let told = servers[2 + leader(rest)].client().info_int("raft_applied_index");
+        wait_until("the rest goes on", || {
+            servers[2 + leader(rest)].client().info_int("raft_applied_index") > told + 20
+        });
+    });
+    lost.iter().for_each(|&it| servers[it] = group.start(it));
+    // Down to three again: one that follows goes, then the leader.
+    under_load(&mut counters, &ports, || {
+        let follows = (leader(&servers) + 1) % servers.len();
+        change(&servers, &format!("STILLFRAME RAFT REMOVE {}", follows + 1));
+        let leads = leader(&servers);
+        change(&servers, &format!("STILLFRAME RAFT REMOVE {}", leads + 1));
+        let mut next = leads;
+        wait_until("another leads", || {
+            next = leader(&servers);
+            next != leads
+        });
+        assert_ne!(next, follows);
+        assert_eq!(voters(&servers[next]).len(), 3);
+        for gone in [follows, leads] {
+            wait_until("it hears that it is gone", || servers[gone].log().contains("was removed"));
+            let reply = servers[gone].client().ask("INCR a");
+            assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
+        }
+    });
+    let leads = leader(&servers);
+    let left: Vec<u64> = voters(&servers[leads]);
+    let left = || left.iter().map(|&id| &servers[id as usize - 1]);
+    wait_until_equal(left());
+    for counter in &mut counters {
+        assert!(counter.told() > 100, "they wrote");
+        counter.check(&mut servers[leads].client());
+    }
+}
+
+#[test]
+fn the_lead_goes_where_it_is_sent() {
+    let group = Group::new();
+    let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
+    let servers = group.start_founders();
+    let mut counters = [Counter::new("a"), Counter::new("b")];
+    under_load(&mut counters, &ports, || {
+        for round in 0..4 {
+            let leads = leader(&servers);
+            let next = (leads + 1 + round % 2) % 3;
+            let mut client = servers[leads].client();
+            let reply = client.ask(&format!("STILLFRAME RAFT TRANSFER {}", next + 1));
+            assert_eq!(reply.text(), "OK", "round {round}");
+            wait_until("it serves", || leader(&servers) == next);
+        }
+    });
+    wait_until_equal(&servers);
+    for counter in &mut counters {
+        counter.check(&mut servers[leader(&servers)].client());
+    }
+}
+
+#[test]
+fn a_change_that_makes_no_sense_is_refused() {
+    let group = Group::of(4, 3, &[]);
+    let mut servers = group.start_founders();
+    let leads = leader(&servers);
+    let (one, two) = ((leads + 1) % 3, (leads + 2) % 3);
+    let mut client = servers[leads].client();
+    let nobody = "127.0.0.1:1/127.0.0.1:2";
+    let other = Group::of(2, 1, &[]);
+    let foreign = other.start(0);
+    leader([&foreign]);
+    let foreign_address = other.addresses(0);
+    let namesake = group.addresses(3);
+    for (request, error) in [
+        ("ADD".to_owned(), "syntax error"),
+        ("NOSUCH".to_owned(), "syntax error"),
+        ("STATUS 1".to_owned(), "syntax error"),
+        ("ADD 0 h:1/h:2".to_owned(), "a whole number above 0"),
+        ("ADD x h:1/h:2".to_owned(), "a whole number above 0"),
+        ("ADD 4 h:1".to_owned(), "Addresses are"),
+        ("ADD 4 h:1/h:0".to_owned(), "Addresses are"),
+        (format!("ADD 4 {nobody}"), "member 4 at 127.0.0.1:1 does not answer"),
+        (format!("ADD 4 {namesake}"), "does not answer"),
+        (format!("ADD {} {}", one + 1, group.addresses(one)), "belongs to the group already"),
+        (format!("ADD {} {nobody}", one + 1), "already, at 127.0.0.1:"),
+        (format!("ADD 4 {}", group.addresses(one)), "has one of these addresses already"),
+        (format!("ADD 4 {foreign_address}"), "the peer is node 1, not node 4"),
+        ("REMOVE 9".to_owned(), "there is no member 9"),
+        ("REMOVE -1".to_owned(), "a whole number above 0"),
+        ("TRANSFER 9".to_owned(), "there is no member 9"),
+        (format!("TRANSFER {}", leads + 1), "it leads already"),
+    ] {
+        let reply = client.ask(&format!("STILLFRAME RAFT {request}"));
+        assert!(
+            matches!(reply, Reply::Error(_)) && reply.text().contains(error),
+            "{request}: {reply:?}"
+        );
+    }
+    let reply = servers[one].client().ask("STILLFRAME RAFT REMOVE 1").text();
+    assert!(reply.contains(&format!("the leader is 127.0.0.1:{}", servers[leads].port)), "{reply}");
+    client.ok("MULTI");
+    client.ok("STILLFRAME RAFT REMOVE 1");
+    let reply = client.ask("EXEC");
+    assert!(reply.list()[0].text().contains("not allowed in transactions"), "{reply:?}");
+    assert!(foreign.client().ask("STILLFRAME RAFT STATUS").text().contains("leader:1"));
+    // Two that answer are most of three, but not of what would be left.
+    servers[one].kill();
+    let reply = client.ask(&format!("STILLFRAME RAFT REMOVE {}", two + 1)).text();
+    assert!(reply.contains("of which 1 answer: no majority"), "{reply}");
+    let reply = client.ask(&format!("STILLFRAME RAFT TRANSFER {}", one + 1)).text();
+    assert!(reply.contains("does not answer"), "{reply}");
+    client.ok("SET k v");
+    // A member that is gone for good is replaced.
+    client.ok(&format!("STILLFRAME RAFT REMOVE {}", one + 1));
+    let new = group.start(3);
+    client.ok(&format!("STILLFRAME RAFT ADD 4 {}", group.addresses(3)));
+    wait_until_equal([&servers[leads], &new]);
+    assert_eq!(voters(&servers[leads]).len(), 3);
+}

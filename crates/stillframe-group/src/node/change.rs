@@ -1,0 +1,243 @@
+//! Changes of the group: who belongs to it, and who leads it.
+//!
+//! - One change at a time. What would leave the group without a majority that answers is refused
+//!   before it begins: a change that is in the log cannot be called off.
+//! - A leader that is lost between the two steps of a change leaves the group with both sets of
+//!   voters; the next leader ends the change.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::time::Duration;
+
+use openraft::{ChangeMembers, RaftMetrics};
+use stillframe_raft_net::Member;
+use stillframe_server::consensus::Change;
+
+use super::questions::{QUESTION, Question, hear_of_end};
+use super::{Running, member};
+
+/// How often a member that joins is asked whether it is still there.
+const LOOK: Duration = Duration::from_secs(1);
+/// A member that joins and does not answer for so many looks is given up.
+const LOOKS_MAX: u32 = 30;
+/// Time for a change of the voters, which most of them have to answer.
+const CHANGE: Duration = Duration::from_secs(30);
+/// Time for a member that is to lead to catch up, while nothing is written.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
+type Metrics = RaftMetrics<u64, Member>;
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+impl Running {
+    /// Does a change that a client asked for.
+    pub(super) async fn change(&self, change: Change) -> Result<(), String> {
+        let Ok(_one) = self.changes.try_lock() else {
+            return Err("the group is being changed already; ask again later".into());
+        };
+        match change {
+            Change::Add(peer) => self.add(peer.id, member(&peer)).await,
+            Change::Remove(id) => self.remove(id).await,
+            Change::Transfer(id) => self.transfer(id).await,
+        }
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.raft.metrics().borrow().clone()
+    }
+
+    /// Takes in a member: first without a vote, and with one when it has what the others have.
+    async fn add(&self, id: u64, member: Member) -> Result<(), String> {
+        let metrics = self.metrics();
+        let known = metrics.membership_config.membership();
+        match known.get_node(&id) {
+            Some(found) if *found != member => {
+                let Member { raft, client } = found;
+                return Err(format!("there is a member {id} already, at {raft}/{client}"));
+            }
+            Some(_) if known.voter_ids().any(|voter| voter == id) => {
+                return Err(format!("member {id} belongs to the group already"));
+            }
+            Some(_) => {}
+            None => {
+                let same = known
+                    .nodes()
+                    .find(|(_, it)| it.raft == member.raft || it.client == member.client);
+                if let Some((other, _)) = same {
+                    return Err(format!("member {other} has one of these addresses already"));
+                }
+                if self.ask(id, &member, &Question::Belongs).await? != [0] {
+                    return Err(format!(
+                        "the server at {} belongs to a group already: start member {id} in an \
+                         empty directory, with raft-join yes",
+                        member.raft
+                    ));
+                }
+            }
+        }
+        let added = self.raft.add_learner(id, member.clone(), false).await.map_err(text)?;
+        self.await_learner(id, &member, added.log_id.index).await?;
+        self.change_voters(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await
+    }
+
+    /// Waits until a member without a vote has what the others have.
+    async fn await_learner(&self, id: u64, member: &Member, index: u64) -> Result<(), String> {
+        let lag_max = self.raft.config().replication_lag_threshold;
+        let is_near = |metrics: &Metrics| {
+            let matched = metrics.replication.as_ref().and_then(|it| (*it.get(&id)?)?.index.into());
+            let last = metrics.last_log_index.unwrap_or(0);
+            matched.is_some_and(|has: u64| has >= index && has + lag_max >= last)
+        };
+        let mut silent = 0;
+        loop {
+            let lost = |metrics: &Metrics| metrics.current_leader != Some(self.id);
+            let waited = self.raft.wait(Some(LOOK));
+            let waited = waited.metrics(|it| is_near(it) || lost(it), "a member catches up").await;
+            match waited {
+                Ok(metrics) if lost(&metrics) => {
+                    return Err("this member leads no more; ask the next leader again".into());
+                }
+                Ok(_) => return Ok(()),
+                Err(_) => match self.ask(id, member, &Question::Belongs).await {
+                    Ok(_) => silent = 0,
+                    Err(why) => {
+                        silent += 1;
+                        if silent >= LOOKS_MAX {
+                            return Err(format!("{why}; it has no vote yet: ADD or REMOVE it"));
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Lets a member go.
+    async fn remove(&self, id: u64) -> Result<(), String> {
+        let metrics = self.metrics();
+        let known = metrics.membership_config.membership();
+        let gone = known.get_node(&id).ok_or_else(|| format!("there is no member {id}"))?.clone();
+        let voters: BTreeSet<u64> = known.voter_ids().collect();
+        if !voters.contains(&id) {
+            let change = ChangeMembers::RemoveNodes(BTreeSet::from([id]));
+            self.change_voters(change).await?;
+        } else {
+            let rest: Vec<u64> = voters.into_iter().filter(|&voter| voter != id).collect();
+            self.refuse_minority(id, &rest, &metrics).await?;
+            self.change_voters(ChangeMembers::RemoveVoters(BTreeSet::from([id]))).await?;
+        }
+        if id == self.id {
+            hear_of_end(&self.raft, id);
+            let node = self.clone();
+            tokio::spawn(async move { node.leave_lead(&metrics).await });
+        } else {
+            // If it does not hear of it, its votes are refused.
+            let _ = self.ask(id, &gone, &Question::LetGo).await;
+        }
+        Ok(())
+    }
+
+    /// Refuses to let a member go if too few of the rest answer.
+    async fn refuse_minority(
+        &self,
+        id: u64,
+        rest: &[u64],
+        metrics: &Metrics,
+    ) -> Result<(), String> {
+        if rest.is_empty() {
+            return Err(format!("member {id} is the last one with a vote"));
+        }
+        let asked = rest.iter().filter(|&&other| other != self.id).map(|&other| {
+            let (node, known) = (self.clone(), metrics.membership_config.membership());
+            let member = known.get_node(&other).cloned().unwrap_or_default();
+            tokio::spawn(async move {
+                node.ask(other, &member, &Question::Belongs).await.map(|_| other)
+            })
+        });
+        let mut answer = usize::from(rest.contains(&self.id));
+        for asked in asked.collect::<Vec<_>>() {
+            answer += usize::from(matches!(asked.await, Ok(Ok(_))));
+        }
+        if answer <= rest.len() / 2 {
+            return Err(format!(
+                "without member {id} the group would have {} members with a vote, of which {answer} \
+                 answer: no majority",
+                rest.len()
+            ));
+        }
+        Ok(())
+    }
+
+    async fn change_voters(&self, change: ChangeMembers<u64, Member>) -> Result<(), String> {
+        let changed = tokio::time::timeout(CHANGE, self.raft.change_membership(change, false));
+        match changed.await {
+            Ok(changed) => changed.map(drop).map_err(text),
+            Err(_) => {
+                Err("most members have not agreed in time: the change may yet be made".into())
+            }
+        }
+    }
+
+    /// Ends a change that a former leader has begun, if there is one.
+    pub(super) async fn end_change(&self) {
+        let Ok(_one) = self.changes.try_lock() else { return };
+        let metrics = self.metrics();
+        let sets = metrics.membership_config.membership().get_joint_config();
+        let [_, .., last] = &sets[..] else { return };
+        let change = ChangeMembers::ReplaceAllVoters(last.clone());
+        tracing::info!("ending the change to the members {last:?}, which another leader began");
+        if let Err(why) = self.change_voters(change).await {
+            tracing::warn!("the change has not ended: {why}");
+        }
+    }
+
+    /// Hands the lead on. Requests wait meanwhile, so nothing is proposed.
+    async fn transfer(&self, id: u64) -> Result<(), String> {
+        let metrics = self.metrics();
+        let known = metrics.membership_config.membership();
+        let target = known.get_node(&id).ok_or_else(|| format!("there is no member {id}"))?;
+        if id == self.id {
+            return Err("it leads already".into());
+        }
+        if !known.voter_ids().any(|voter| voter == id) {
+            return Err(format!("member {id} has no vote yet"));
+        }
+        self.ask(id, target, &Question::Belongs).await?;
+        let has_all = |metrics: &Metrics| {
+            let matched =
+                metrics.replication.as_ref().and_then(|it| it.get(&id).copied().flatten());
+            matched.map(|id| id.index) == metrics.last_log_index
+        };
+        let waited = self.raft.wait(Some(CATCH_UP)).metrics(has_all, "it has all").await;
+        waited.map_err(|_| format!("member {id} lags behind"))?;
+        self.raft.runtime_config().heartbeat(false);
+        let outcome = self.have_elected(id, target).await;
+        self.raft.runtime_config().heartbeat(true);
+        outcome
+    }
+
+    /// Falls silent until another member may be elected, and has it stand.
+    async fn have_elected(&self, id: u64, target: &Member) -> Result<(), String> {
+        // A leader that is heard of bars others from being elected for so long.
+        let silence =
+            self.raft.config().election_timeout_max + self.raft.config().heartbeat_interval;
+        tokio::time::sleep(Duration::from_millis(silence)).await;
+        self.ask(id, target, &Question::Elect).await?;
+        let leads = |metrics: &Metrics| metrics.current_leader == Some(id);
+        let waited = self.raft.wait(Some(QUESTION)).metrics(leads, "another leader").await;
+        waited.map(drop).map_err(|_| format!("member {id} was not elected in time"))
+    }
+
+    /// This leader was let go: has the member stand that has most, which is sooner than to wait
+    /// until the others miss a leader.
+    async fn leave_lead(&self, metrics: &Metrics) {
+        let known = metrics.membership_config.membership();
+        let others = known.voter_ids().filter(|&voter| voter != self.id);
+        let matched = |id: &u64| metrics.replication.as_ref().and_then(|it| *it.get(id)?);
+        let Some(id) = others.max_by_key(matched) else { return };
+        let Some(target) = known.get_node(&id) else { return };
+        // If it fails, they elect one by themselves.
+        let _ = self.have_elected(id, target).await;
+    }
+}

@@ -1,0 +1,110 @@
+//! What members ask of each other beside raft.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use openraft::Raft;
+use serde::{Deserialize, Serialize};
+use stillframe_raft_net::{Listener, Member, Serving};
+use stillframe_server::consensus::{Event, Message};
+
+use super::Running;
+use crate::events::Events;
+use crate::types::Types;
+
+/// Time for a question to another member.
+pub(super) const QUESTION: Duration = Duration::from_secs(2);
+
+/// What members ask of each other beside raft.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Question {
+    /// Stand for election.
+    Elect,
+    /// Say whether you belong to a group; the answer is a byte, 1 for yes.
+    Belongs,
+    /// Hear that you were let go.
+    LetGo,
+    /// Give your subscribers these messages.
+    Deliver(Vec<Said>),
+}
+
+/// A message on its way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Said {
+    is_sharded: bool,
+    #[serde(with = "serde_bytes")]
+    channel: Vec<u8>,
+    #[serde(with = "serde_bytes")]
+    payload: Vec<u8>,
+}
+
+impl Said {
+    pub(super) fn bytes(&self) -> usize {
+        self.channel.len() + self.payload.len() + size_of::<Self>()
+    }
+}
+
+impl From<Message> for Said {
+    fn from(Message { is_sharded, channel, payload }: Message) -> Self {
+        Self { is_sharded, channel, payload }
+    }
+}
+
+impl From<Said> for Message {
+    fn from(Said { is_sharded, channel, payload }: Said) -> Self {
+        Self { is_sharded, channel, payload }
+    }
+}
+
+/// Answers the other members.
+pub(super) fn serve(listener: Listener, raft: &Raft<Types>, events: Events) -> Serving {
+    let ours = raft.clone();
+    listener.serve(raft.clone(), move |sender, question| {
+        let (raft, events) = (ours.clone(), events.clone());
+        async move {
+            let text = |error: &dyn Debug| format!("{error:?}");
+            match postcard::from_bytes(&question).map_err(|error| text(&error))? {
+                Question::Elect => {
+                    let elected = raft.trigger().elect().await;
+                    elected.map(|()| Vec::new()).map_err(|error| text(&error))
+                }
+                Question::Belongs => {
+                    let belongs = raft.is_initialized().await.map_err(|error| text(&error))?;
+                    Ok(vec![u8::from(belongs)])
+                }
+                Question::Deliver(said) => {
+                    let messages = said.into_iter().map(Message::from).collect();
+                    events.ask(|reply| Event::Messages(messages, reply)).await?;
+                    Ok(Vec::new())
+                }
+                Question::LetGo => {
+                    hear_of_end(&raft, sender);
+                    Ok(Vec::new())
+                }
+            }
+        }
+    })
+}
+
+/// This member was let go: it does not ask for votes any more.
+pub(super) fn hear_of_end(raft: &Raft<Types>, leader: u64) {
+    raft.runtime_config().elect(false);
+    tracing::warn!(
+        "this member was removed from its group by member {leader}: it serves nobody any more, \
+         and can be stopped"
+    );
+}
+
+impl Running {
+    /// Asks another member.
+    pub(super) async fn ask(
+        &self,
+        id: u64,
+        member: &Member,
+        question: &Question,
+    ) -> Result<Vec<u8>, String> {
+        let question = postcard::to_allocvec(question).map_err(|error| error.to_string())?;
+        let asked = self.network.forward(id, member, &question, QUESTION).await;
+        asked.map_err(|error| format!("member {id} at {} does not answer: {error}", member.raft))
+    }
+}
