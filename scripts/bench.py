@@ -16,7 +16,8 @@ Parts:
   sync        the same load while a real redis-server becomes a replica and gets everything
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
   group       writes of a group of three beside one server and beside redis-server with WAIT; the
-              time without a leader after kill -9; latency while a member joins
+              time without a leader after kill -9
+  join        latency at a group while a member joins it
   store       checkpoints, recovery and log of the library's Store beside dd and raw fsync
 
 Contenders take turns, round by round, so that whatever else the machine does hits all of them; the
@@ -43,11 +44,13 @@ PARTS = {
     "memory": (load.measure_elements, load.report_elements),
     "store": (store.measure, store.report),
     "group": (group.measure, group.report),
+    "join": (group.measure_joins, group.report_joins),
 }
 # What a flag stands for where it is not given: of every part, and of those that differ.
 USUAL = {"contenders": ["redis", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
          "throughput_ms": 4000, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
-OWN = {"store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp", "megabytes": 2000}}
+OWN = {"store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
+       "join": {"dir": "/var/tmp", "megabytes": 2000}}
 # Sizes that try the script out.
 TINY = {"rounds": 1, "keys": 20_000, "fields": 2_000, "rate": 1_000, "hash_rate": 200,
         "idle_seconds": 1.5, "throughput_keys": 1_000, "throughput_ms": 200, "sync_seconds": 30,
@@ -79,10 +82,10 @@ def parse_arguments():
                              "the generator is not what waits for a core")
     parser.add_argument("--pages", help="a folder for the page of each run of the load")
     parser.add_argument("--dir", help="where servers and stores keep their files "
-                                      "[a temporary folder; store, group: /var/tmp]")
+                                      "[a temporary folder; store, group, join: /var/tmp]")
     parser.add_argument("--failovers", type=int, default=50, help="group: leaders killed")
-    parser.add_argument("--join-rate", type=int, default=2000, help="group: SETs a second")
-    parser.add_argument("--join-rounds", type=int, default=1, help="group: members that join")
+    parser.add_argument("--join-rate", type=int, default=2000, help="join: SETs a second")
+    parser.add_argument("--join-rounds", type=int, default=1, help="join: times")
     parser.add_argument("--tmpfs", default="/dev/shm", help="store: a folder in memory")
     parser.add_argument("--megabytes", type=int, help="store: size of the state [1000]")
     parser.add_argument("--actions", type=int, help="store: in the log [1,000,000]")
