@@ -133,7 +133,7 @@ pub(super) fn call_at_random(
         value += 1;
         let call = work.call(keys, number, &mut random, value);
         let outcome = recorder.record(call, |call| own.perform(call));
-        let pause = if *outcome == Outcome::Failed { 10 } else { random.below(8) as u64 };
+        let pause = if *outcome == Outcome::Failed { 4 } else { random.below(8) as u64 };
         std::thread::sleep(Duration::from_millis(pause));
     }
     recorder.into_operations()
@@ -176,6 +176,11 @@ pub(super) struct Seeker {
 impl Seeker {
     pub(super) fn new(servers: &[SocketAddr], first: usize) -> Self {
         Self { servers: servers.to_vec(), at: servers[first], connection: None }
+    }
+
+    /// Whom it asks next: who has answered last, if anybody has.
+    pub(super) fn at(&self) -> SocketAddr {
+        self.at
     }
 
     /// A reply that is no error; otherwise the next call goes elsewhere.

@@ -85,7 +85,7 @@ fn each_mistake_of_a_member_is_found() {
         let name: &'static str = format!("{mutant:?}").leak();
         let mut found = None;
         let mut group = Group::start(random.next(), Some(name), Duration::from_secs(20));
-        for round in 0..15 {
+        for round in 0..25 {
             if mutant == Mutant::ExpiresByOwnClock && !group.means.shim {
                 found = Some((round, "its clock cannot jump here".to_owned()));
                 break;
