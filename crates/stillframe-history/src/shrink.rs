@@ -48,17 +48,15 @@ pub(crate) fn shrink(
 ) -> Violation {
     let total = history.len();
     let end = history[at].returned().expect("it came back");
-    let mut left: Vec<Operation> = history.into_iter().filter(|it| it.invoked <= end).collect();
+    let mut left = up_to(&history, end);
+    // A later read may be what shows it: a list that lacks what was seen.
+    if !matches!(Search::run(&left, budget, mutation), Found::NoOrder { .. }) {
+        left = history;
+    }
     left.sort_by_key(|it| it.invoked);
     let budget = Budget { steps: budget.steps.min(STEPS), ..budget };
-    let mut known = Vec::new();
-    for (index, operation) in left.iter_mut().enumerate() {
-        match operation.returned() {
-            Some(at) if at <= end => known.push(index),
-            Some(_) => operation.outcome = Outcome::Unknown,
-            None => {}
-        }
-    }
+    let returned = |(index, it): (usize, &Operation)| it.returned().map(|_| index);
+    let mut known: Vec<usize> = left.iter().enumerate().filter_map(returned).collect();
     let mut size = known.len().div_ceil(2);
     let mut searches = 0;
     while size > 0 && searches < SEARCHES {
@@ -87,6 +85,18 @@ pub(crate) fn shrink(
     let at = known.iter().position(|&index| index == at).expect("it came back");
     let calls: Vec<_> = known.iter().map(|&index| left[index].clone()).collect();
     Violation { others: total - calls.len(), calls, at }
+}
+
+/// The history as it was known at that time.
+fn up_to(history: &[Operation], end: u64) -> Vec<Operation> {
+    let mut known: Vec<Operation> =
+        history.iter().filter(|it| it.invoked <= end).cloned().collect();
+    for operation in &mut known {
+        if operation.returned().is_some_and(|at| at > end) {
+            operation.outcome = Outcome::Unknown;
+        }
+    }
+    known
 }
 
 /// The history in which nobody knows what came of `these`.

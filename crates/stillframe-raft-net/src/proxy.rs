@@ -267,6 +267,8 @@ async fn pass(near: TcpStream, line: Arc<Line>) {
     let mut cuts = line.cuts.subscribe();
     let target = *line.target.lock().unwrap_or_else(PoisonError::into_inner);
     let Ok(far) = TcpStream::connect(target).await else { return };
+    // Only the faults delay anything.
+    let _ = (near.set_nodelay(true), far.set_nodelay(true));
     let second = match line.doubles.load(Ordering::Relaxed) {
         true => TcpStream::connect(target).await.ok(),
         false => None,

@@ -374,10 +374,13 @@ impl Member {
         last.map(|last| (last.reign, last.stamp))
     }
 
-    /// Replies that wait get none: their requests may come to count, or not.
+    /// Replies that wait get none: their requests may come to count, or not. What is in flight is in
+    /// memory all the same: as long as this member leads, whoever reads waits for it.
     pub(crate) fn give_up_waiting(&mut self) -> bool {
         let any = !self.awaited.is_empty();
-        self.awaited.clear();
+        let keeps = self.leads.is_some() && !self.mutation.is(Mutant::ReadsWhatIsInFlight);
+        self.awaited.retain(|it| keeps && it.is_batch);
+        self.settle();
         any
     }
 
@@ -505,6 +508,28 @@ mod tests {
         }
         assert!(member.confirmed(stamp, reign(3)));
         assert_eq!((member.awaited(), member.settled()), (None, stamp));
+    }
+
+    #[test]
+    fn a_read_waits_for_what_is_in_flight_though_its_writer_was_given_up() {
+        let mut member = leader(3);
+        let reign = Reign { term: 3, leader: 1 };
+        let bytes = 1;
+        member.stamp += 1;
+        member.in_flight.push_back(InFlight { reign, stamp: member.stamp, bytes });
+        member.awaited.push_back(Awaited { stamp: member.stamp, is_batch: true, done: false });
+        member.in_flight_bytes += bytes;
+        let written = member.stamp;
+        assert!(!member.confirmed(written, None));
+        assert!(member.give_up_waiting());
+        member.look();
+        member.cover_reads();
+        let read = member.awaited().expect("a read waits");
+        assert!(member.confirmed(read, Some(reign)));
+        assert!(member.settled() < written, "it has seen what may be lost");
+        let batch = Batch { reign, stamp: written, units: Vec::new() };
+        assert!(matches!(member.commit(&batch), Whose::Own));
+        assert_eq!(member.settled(), read);
     }
 
     #[test]

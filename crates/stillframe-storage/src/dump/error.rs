@@ -48,8 +48,8 @@ impl SaveError {
         match self {
             Self::File(error) => error.wants_room(),
             Self::Capture(CaptureError::Sink(error)) => {
-                let errno = Errno::from_raw_os_error(error.errno());
-                matches!(errno, Errno::NOSPC | Errno::DQUOT)
+                // A sink may have failed without the system.
+                [Errno::NOSPC, Errno::DQUOT].map(Errno::raw_os_error).contains(&error.errno())
             }
             _ => false,
         }
@@ -101,4 +101,20 @@ pub enum EntryError {
         /// Its offset.
         offset: u64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_wanted_by_what_the_system_has_refused_alone() {
+        let failed = |errno| {
+            let error = SinkError::from_errno(format_args!("writing"), errno);
+            SaveError::Capture(CaptureError::Sink(error)).is_for_want_of_room()
+        };
+        assert!(failed(Errno::NOSPC.raw_os_error()));
+        assert!(!failed(Errno::IO.raw_os_error()));
+        assert!(!failed(0), "an image that was given up has no code");
+    }
 }

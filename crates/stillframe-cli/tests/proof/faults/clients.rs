@@ -44,12 +44,27 @@ impl Keys {
         [Key(self.0 + 9), Key(self.0 + 10)]
     }
 
+    /// Of few values, for what depends on the one before: SET NX and XX, and a script.
+    fn swapped(self) -> Key {
+        Key(self.0 + 11)
+    }
+
+    fn swap(self, random: &mut Random) -> Call {
+        let (key, from, to) = (self.swapped(), random.below(4) as i64, random.below(4) as i64);
+        Call::one(match random.below(6) {
+            0 => Command::Get(key),
+            1 => Command::SetAbsent(key, to),
+            2 => Command::SetPresent(key, to),
+            _ => Command::Swap { key, from, to },
+        })
+    }
+
     /// A call that any client may make; `value` was never written before.
     fn call(self, random: &mut Random, value: i64) -> Call {
         let register = self.register(random.below(4));
         let ([one, other], [left, right]) = (self.pair(), self.twins());
         let both = |first: Command, second: Command| Call::transaction(vec![first, second]);
-        match random.below(20) {
+        match random.below(22) {
             0..4 => Call::one(Command::Set(register, value)),
             4..8 => Call::one(Command::Get(register)),
             8..10 => Call::one(Command::Add(self.counter(), 1)),
@@ -64,6 +79,7 @@ impl Keys {
             16 => both(Command::Get(one), Command::Get(other)),
             17 => both(Command::Append(left, value), Command::Append(right, value)),
             18 => both(Command::List(left), Command::List(right)),
+            19..21 => self.swap(random),
             _ => Call::transaction(vec![
                 Command::Get(one),
                 Command::List(self.journal()),
@@ -77,7 +93,7 @@ impl Keys {
         let ([one, other], [left, right]) = (self.pair(), self.twins());
         let get = |key| Call::one(Command::Get(key));
         let mut calls: Vec<Call> = (0..4).map(|number| get(self.register(number))).collect();
-        calls.push(get(self.counter()));
+        calls.extend([self.counter(), self.swapped()].map(get));
         calls.push(Call::one(Command::List(self.list())));
         let (pair, journal) = ([Command::Get(one), Command::Get(other)], self.journal());
         calls.push(Call::transaction([&pair[..], &[Command::List(journal)]].concat()));
@@ -133,7 +149,7 @@ pub(super) fn call_at_random(
         value += 1;
         let call = work.call(keys, number, &mut random, value);
         let outcome = recorder.record(call, |call| own.perform(call));
-        let pause = if *outcome == Outcome::Failed { 10 } else { random.below(8) as u64 };
+        let pause = if *outcome == Outcome::Failed { 4 } else { random.below(8) as u64 };
         std::thread::sleep(Duration::from_millis(pause));
     }
     recorder.into_operations()
@@ -176,6 +192,11 @@ pub(super) struct Seeker {
 impl Seeker {
     pub(super) fn new(servers: &[SocketAddr], first: usize) -> Self {
         Self { servers: servers.to_vec(), at: servers[first], connection: None }
+    }
+
+    /// Whom it asks next: who has answered last, if anybody has.
+    pub(super) fn at(&self) -> SocketAddr {
+        self.at
     }
 
     /// A reply that is no error; otherwise the next call goes elsewhere.

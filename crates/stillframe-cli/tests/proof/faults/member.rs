@@ -70,7 +70,7 @@ impl Member {
             ["--raft-id", &id.to_string()],
             ["--raft-listen", &listen],
             ["--raft-peers", &common.peers],
-            ["--raft-election-timeout", "300"],
+            ["--raft-election-timeout", "150"],
             ["--raft-log-min-size", "1mb"],
             ["--raft-log-keep-entries", "30"],
             ["--enable-debug-command", "yes"],
@@ -116,9 +116,9 @@ impl Member {
         }
         let ended = self.child.take().map(|mut it| it.wait().expect("its status"));
         if let Some(status) = ended.filter(|_| !self.excused) {
+            self.has_not_panicked()?;
             let log = self.log();
-            let last = log.rsplit_once('\n').map_or(&log[..], |(_, last)| last);
-            let last = log.find("panicked").map_or(last, |at| &log[at..]);
+            let last = log.lines().last().unwrap_or_default();
             return Err(format!("member {} has ended by itself: {status}: {last}", self.id));
         }
         self.start();
@@ -177,19 +177,25 @@ impl Member {
         self.faults.write_all_at(&value.to_ne_bytes(), at).expect("the file of faults");
     }
 
+    fn whole_log(&self) -> String {
+        let text = fs::read(self.folder.join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     /// The end of its log.
     pub(super) fn log(&self) -> String {
-        let text = fs::read(self.folder.join("log")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
+        let text = self.whole_log();
         let short = |line: &str| line.chars().take(240).collect::<String>();
         let lines: Vec<String> = text.lines().map(short).collect();
         lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
-    /// Whether it has panicked, ever.
-    pub(super) fn has_panicked(&self) -> bool {
-        let text = fs::read(self.folder.join("log")).unwrap_or_default();
-        String::from_utf8_lossy(&text).contains("panicked")
+    /// No thread of it has panicked, ever.
+    pub(super) fn has_not_panicked(&self) -> Result<(), String> {
+        let log = self.whole_log();
+        let Some(at) = log.find("panicked") else { return Ok(()) };
+        let lines: Vec<&str> = log[at..].lines().take(60).collect();
+        Err(format!("member {} has {}", self.id, lines.join("\n")))
     }
 }
 

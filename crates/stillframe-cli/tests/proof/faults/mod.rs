@@ -67,6 +67,14 @@ fn provoking(mutant: Mutant) -> Vec<Step> {
         }
         // Requests wait for it that it answers before it hears of another leader.
         Mutant::ReadsUnasked => often(300, LENGTH, 2_500, Whom::Leader, Fault::Stop),
+        // Entries creep while questions pass; some are cut off, and then the leader goes.
+        Mutant::ReadsWhatIsInFlight => [
+            often(300, 1_800, 1_200, Whom::Leader, Fault::Throttle(Side::Out, 20_000)),
+            often(700, 1_800, 0, Whom::Leader, Fault::Cut(Side::Both)),
+            often(900, 1_800, 0, Whom::Leader, Fault::Cut(Side::Both)),
+            often(1_200, 1_800, 200, Whom::Leader, Fault::Kill),
+        ]
+        .concat(),
         Mutant::SplitsTransactions => often(300, 900, 100, Whom::Leader, Fault::Kill),
         Mutant::LabelsEarly => [
             often(300, 1_200, 0, Whom::Leader, Fault::Image),
@@ -85,7 +93,7 @@ fn each_mistake_of_a_member_is_found() {
         let name: &'static str = format!("{mutant:?}").leak();
         let mut found = None;
         let mut group = Group::start(random.next(), Some(name), Duration::from_secs(20));
-        for round in 0..15 {
+        for round in 0..25 {
             if mutant == Mutant::ExpiresByOwnClock && !group.means.shim {
                 found = Some((round, "its clock cannot jump here".to_owned()));
                 break;

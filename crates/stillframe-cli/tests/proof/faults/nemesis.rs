@@ -105,7 +105,7 @@ pub(super) fn schedule(random: &mut Random, length: u64, means: Means) -> Vec<St
         let fault = fault(random, means);
         steps.push(Step { at, lasts: lasts.min(length - at), whom, fault });
         // Some come together, some after a while of peace.
-        let pause = random.pick(&[80, 900, 900]);
+        let pause = random.pick(&[80, 900, 900, 2_000]);
         at += random.below(pause) as u64;
     }
     steps
