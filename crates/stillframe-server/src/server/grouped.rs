@@ -24,6 +24,9 @@ use crate::{ServeError, persistence};
 const LEAD_LOST: &[u8] =
     b"ERR this member no longer leads its group: what was asked last may have \
     been done, or not";
+/// The reply to what was asked when a request turned out too large for an entry.
+const TOO_LARGE: &[u8] = b"ERR a request changes more than an entry of the group's log takes \
+    (raft-entry-max-size): it was not done, and what was asked beside it may have been, or not";
 /// How long the end of a server waits for what it has proposed.
 const LAST_BATCHES: Duration = Duration::from_secs(2);
 
@@ -42,7 +45,8 @@ impl Server {
         };
         let wake = saves.wake();
         let consensus = start(begin).map_err(ServeError::Group)?;
-        self.state.group.join(Member::new(id, consensus, wake));
+        let most = usize::try_from(self.state.config.raft.entry_bytes_max).unwrap_or(usize::MAX);
+        self.state.group.join(Member::new((id, most), consensus, wake));
         self.state.group.serve_reads(self.state.config.raft.reads);
         self.state.group.forward(self.state.config.raft.forward);
         self.show_group();
@@ -143,7 +147,7 @@ impl Server {
         let mut entries = entries.into_iter();
         while let Some(entry) = entries.next() {
             let Some(member) = self.state.group.member_mut() else { break };
-            if member.is_behind(entry.reign) {
+            if member.is_behind(entry.reign) || member.is_overfull() {
                 self.give_up_waiting();
                 return Applied::Diverged(1 + entries.len());
             }
@@ -154,6 +158,7 @@ impl Server {
                 }
                 Content::Batch(batch) => match member.commit(&batch, entry.index) {
                     Whose::Own => {}
+                    Whose::Mark => self.show_group(),
                     Whose::Another => {
                         if let Err(why) = self.replay(&mut records, &batch.units) {
                             return Applied::Refused(format!("entry {}: {why}", entry.index));
@@ -205,6 +210,20 @@ impl Server {
         ledger.effects.want(&mut self.keyspace, Consumer::Log, leads);
         self.state.see_group(&mut self.keyspace, Some(view));
         self.at_turn().end_forwarding();
+    }
+
+    /// Ends the connections with replies that may show what cannot be proposed; nobody is served
+    /// until memory is loaded anew.
+    pub(super) fn refuse_overfull(&mut self) {
+        let Some(member) = self.state.group.member_mut() else { return };
+        if !member.is_overfull() || !member.leads() {
+            return;
+        }
+        member.give_up_waiting();
+        let flushing = self.state.clients.flushing().to_vec();
+        self.sockets.withheld.extend(flushing.into_iter().map(|place| (u64::MAX, place)));
+        self.refuse_withheld(TOO_LARGE);
+        self.show_group();
     }
 
     /// Replies that wait get none.
