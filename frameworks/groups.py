@@ -5,8 +5,8 @@
 
 A program is a file group_* (Group*.java) in the folder of its language; its first line is
 `# group package: What it does.` It finds the members in GROUP_PORTS, counts with INCR for
-GROUP_SECONDS, says `counting` when it begins, and prints a line for each counter: its name, the last
-value that it was told, how often it was told one, and how often in the last two seconds.
+GROUP_SECONDS, says `counting` when it begins, and prints a line for each counter: its name, the
+last value that it was told, how often it was told one, and how often in the last two seconds.
 
 Of each program holds: it goes on at the next leader, no value comes twice, and when all is over the
 group has each value that was told, the same at all members. Packages are those of run.py.
@@ -31,7 +31,7 @@ BACK_AFTER_SECONDS = 3
 
 
 def free_ports(count):
-    """Ports below those that the system hands out, so that nobody takes one while a member is down."""
+    """Ports below those that the system hands out: nobody takes one while a member is down."""
     found, port = [], 11_000 + os.getpid() % 10_000
     while len(found) < count:
         port += 1
