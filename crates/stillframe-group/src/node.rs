@@ -348,12 +348,11 @@ impl Running {
                 elections += 1;
                 voted = Some(now.vote.leader_id);
             }
-            let sets = now.membership_config.membership().get_joint_config();
-            if now.state == ServerState::Leader && sets.len() > 1 {
+            let view = View { elections, ..self.view(&now, timeout_ms) };
+            if now.state == ServerState::Leader && view.changes {
                 let node = self.clone();
                 tokio::spawn(async move { node.end_change().await });
             }
-            let view = View { elections, ..self.view(&now, timeout_ms) };
             if view != last {
                 tell::differences(&last, &view);
                 last = view.clone();
@@ -400,7 +399,8 @@ impl Running {
             votes: voters.contains(id),
             matched: matched(id),
         };
-        let heard = now.millis_since_quorum_ack.is_some_and(|age| age <= 2 * timeout_ms);
+        // Who has just been elected has heard of most others: else its first entry would not count.
+        let heard = now.millis_since_quorum_ack.is_none_or(|age| age <= 2 * timeout_ms);
         View {
             id: self.id,
             term: now.current_term,
@@ -414,6 +414,7 @@ impl Running {
                 ServerState::Shutdown => "shutdown",
             },
             members: membership.nodes().map(member).collect(),
+            changes: membership.get_joint_config().len() > 1,
             last: now.last_log_index.unwrap_or(0),
             applied: now.last_applied.map_or(0, |id| id.index),
             image: self.newest.index(),

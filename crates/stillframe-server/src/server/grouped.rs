@@ -245,6 +245,9 @@ impl Server {
         if storage.saves.running().is_some() {
             return begun(Err("an image is under way".into()));
         }
+        if member.is_overfull() {
+            return begun(Err("memory has what was refused, and is loaded anew".into()));
+        }
         match storage.begin_labelled(&mut self.keyspace, ledger, label) {
             Ok(()) => {
                 begun(Ok(member.last_in_flight()));
