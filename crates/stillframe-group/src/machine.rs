@@ -176,7 +176,8 @@ impl Machine {
     /// Memory has what was lost: loads the dump, and applies what was applied behind it.
     async fn load_anew(&mut self) -> Result<(), String> {
         tracing::warn!(
-            "what this member proposed last was lost with its reign: loading its newest image anew"
+            "memory has what the group has not agreed to: loading the newest image anew, and the log \
+             behind it"
         );
         self.waiting = None; // an image with such effects counts for nobody
         let to = self.label.index();

@@ -203,8 +203,10 @@ fn config(settings: &Settings) -> Result<Arc<Config>, Error> {
     let config = Config {
         cluster_name: settings.group.clone(),
         heartbeat_interval: (timeout / HEARTBEATS).max(1),
-        election_timeout_min: timeout,
-        election_timeout_max: timeout + timeout / 2,
+        // Openraft waits for the longest of these (the lease), then for one between them: together
+        // 1.25 to 1.5 times what the setting says.
+        election_timeout_min: timeout / 2,
+        election_timeout_max: timeout * 3 / 4,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(settings.entries_per_image),
         max_in_snapshot_log_to_keep: settings.entries_kept,
         // The answer to the last chunk comes when the data is loaded.
@@ -348,12 +350,11 @@ impl Running {
                 elections += 1;
                 voted = Some(now.vote.leader_id);
             }
-            let sets = now.membership_config.membership().get_joint_config();
-            if now.state == ServerState::Leader && sets.len() > 1 {
+            let view = View { elections, ..self.view(&now, timeout_ms) };
+            if now.state == ServerState::Leader && view.changes {
                 let node = self.clone();
                 tokio::spawn(async move { node.end_change().await });
             }
-            let view = View { elections, ..self.view(&now, timeout_ms) };
             if view != last {
                 tell::differences(&last, &view);
                 last = view.clone();
@@ -400,7 +401,8 @@ impl Running {
             votes: voters.contains(id),
             matched: matched(id),
         };
-        let heard = now.millis_since_quorum_ack.is_some_and(|age| age <= 2 * timeout_ms);
+        // Who has just been elected has heard of most others: else its first entry would not count.
+        let heard = now.millis_since_quorum_ack.is_none_or(|age| age <= 2 * timeout_ms);
         View {
             id: self.id,
             term: now.current_term,
@@ -414,6 +416,7 @@ impl Running {
                 ServerState::Shutdown => "shutdown",
             },
             members: membership.nodes().map(member).collect(),
+            changes: membership.get_joint_config().len() > 1,
             last: now.last_log_index.unwrap_or(0),
             applied: now.last_applied.map_or(0, |id| id.index),
             image: self.newest.index(),

@@ -226,6 +226,8 @@ pub struct View {
     pub role: &'static str,
     /// The members.
     pub members: Vec<MemberView>,
+    /// A change of those who vote has begun and not ended.
+    pub changes: bool,
     /// Index of the last entry in the log.
     pub last: u64,
     /// Index of the last entry applied.

@@ -22,6 +22,24 @@ fn same_outcome(test: &str, programs: &[&str]) {
 }
 
 #[test]
+fn clients_for_clusters_follow_a_group_whose_leader_is_killed() {
+    let test = "clients_for_clusters_follow_a_group_whose_leader_is_killed";
+    if !are_here(test, &[Peer::RedisPy]) {
+        return;
+    }
+    let runner = concat!(env!("CARGO_MANIFEST_DIR"), "/../../frameworks/groups.py");
+    let mut command = Command::new(python());
+    command.args(["-B", runner, "--no-install", "--server", env!("CARGO_BIN_EXE_stillframe")]);
+    let output = command.output().expect("the runner starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return skipped(test, "no client is installed; .ci/long frameworks installs them");
+    }
+    assert!(output.status.success(), "{text}\n{errors}");
+}
+
+#[test]
 fn programs_of_python_end_as_on_redis_server() {
     let programs = ["redis_py_lock", "redlock_contended", "flask_limiter_app"];
     same_outcome("programs_of_python_end_as_on_redis_server", &programs);

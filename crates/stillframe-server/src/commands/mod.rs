@@ -247,14 +247,24 @@ fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match ctx.table.real_name(index, args[0]) {
         // From here on everything, logs and replicas included, sees the real name.
         Some(name) if !ctx.session.caller.internal => {
-            check(ctx, index, &[&[name.as_bytes()], &args[1..]].concat())
+            check(ctx, index, &[&[name.as_bytes()], &args[1..]].concat(), args[0])
         }
-        _ => check(ctx, index, args),
+        _ => check(ctx, index, args, args[0]),
     }
 }
 
-/// Checks that a request may run now, then runs or queues it.
-fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
+/// Keeps a request until it may run, as its client has sent it: it is looked up again then, or by
+/// another server.
+#[cold]
+fn postpone(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
+    let args = [&[given], &args[1..]].concat();
+    let flags = ctx.table.get(index).flags;
+    ctx.session.postponed.get_or_insert_default().push(index, flags, &args);
+}
+
+/// Checks that a request, whose command the client gave this name, may run now; then runs or queues
+/// it.
+fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
     let command = ctx.table.get(index);
     ctx.session.caller.last_command = index; // in any case: ACL LOG shows it
     if !command.accepts(args.len()) {
@@ -263,8 +273,7 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let outcome = may_run(ctx, index, args);
     if ctx.server.group.forwards() && redirects::forwards(ctx, command, outcome.as_ref().copied()) {
         ctx.session.to_forward = true;
-        ctx.session.postponed.get_or_insert_default().push(index, command.flags, args);
-        return;
+        return postpone(ctx, index, args, given);
     }
     let needs = match outcome {
         Ok(needs) => needs,
@@ -272,8 +281,7 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     };
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
     if ctx.server.postpones() && may_wait && ctx.server.postpones_request(needs) {
-        ctx.session.postponed.get_or_insert_default().push(index, command.flags, args);
-        return;
+        return postpone(ctx, index, args, given);
     }
     if ctx.session.caller.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         transactions::queue(ctx, index, args);

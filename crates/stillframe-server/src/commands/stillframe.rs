@@ -97,6 +97,9 @@ fn status(ctx: &mut Context<'_>) -> Result<(), Refusal> {
         view.last,
         view.applied
     );
+    if view.changes {
+        text.push_str("change:under way\r\n");
+    }
     for member in &view.members {
         let role = match (view.leader == Some(member.peer.id), member.votes) {
             (true, _) => "leader",

@@ -44,6 +44,9 @@ settings! {
     /// An image is taken when the log has so many bytes, and as many as the last image.
     log_min_bytes: u64 = 64 << 20,
         "raft-log-min-size": bytes(1 << 20, i64::MAX as u64) .own_at_start();
+    /// What a request changes goes into one entry, of so many bytes at most.
+    entry_bytes_max: u64 = ENTRY_BYTES_MAX,
+        "raft-entry-max-size": bytes(1 << 20, ENTRY_BYTES_MAX) .own_at_start();
     /// So many entries stay behind an image, for members that lag.
     entries_kept: u64 = 1000,
         "raft-log-keep-entries": whole(0, i64::MAX as u64) .own_at_start();
@@ -75,6 +78,8 @@ impl Config {
     }
 }
 
+/// Most bytes of an entry: members take messages of 1 GiB.
+const ENTRY_BYTES_MAX: u64 = (1 << 30) - (1 << 20);
 /// Longest name of a group.
 const GROUP_BYTES_MAX: usize = 255;
 

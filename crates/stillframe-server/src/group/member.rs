@@ -6,6 +6,9 @@
 //! - Replies wait for *stamps*: that of the batch which has the effects, or, when a turn only read,
 //!   one of a question to the group whether this member still leads. Stamps are settled in their
 //!   order, so that nobody reads what may be lost.
+//! - What one request, transaction or script changes is one unit, and a unit is in one entry. One
+//!   that is too large cannot be proposed, though it is in memory: the member serves nobody,
+//!   proposes an empty batch as a *mark*, loads memory anew, and goes on when the mark is applied.
 //! - A member leads from the moment at which the first entry of its reign is applied: its memory is
 //!   then all that came before.
 
@@ -21,6 +24,8 @@ use crate::mutant::{Mutant, Mutation};
 /// Bytes of batches in flight; beyond, no requests are served.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes before the requests of a unit.
+const HEAD_BYTES: usize = 5;
 /// Committed batches whose indices are kept: for older ones a later index counts.
 const COMMITTED_MAX: usize = 1024;
 
@@ -37,6 +42,12 @@ pub(crate) struct Member {
     /// view says, which may be older.
     latest: Option<Reign>,
     in_flight: VecDeque<InFlight>,
+    /// Most bytes of a batch.
+    entry_bytes_max: usize,
+    /// Memory has a unit that is too large to be proposed.
+    is_overfull: bool,
+    /// The mark behind which this member leads again.
+    mark: Option<(Reign, u64)>,
     /// Bytes of these.
     in_flight_bytes: usize,
     /// What replies wait for.
@@ -106,10 +117,16 @@ pub(crate) enum Whose {
     Another,
     /// Not the next one that this member proposed, though some are in flight.
     Gap,
+    /// The mark of this member.
+    Mark,
 }
 
 impl Member {
-    pub(crate) fn new(id: u64, consensus: Box<dyn Consensus>, wake: Wake) -> Self {
+    pub(crate) fn new(
+        (id, entry_bytes_max): (u64, usize),
+        consensus: Box<dyn Consensus>,
+        wake: Wake,
+    ) -> Self {
         Self {
             consensus,
             id,
@@ -118,6 +135,9 @@ impl Member {
             opened: None,
             latest: None,
             in_flight: VecDeque::new(),
+            entry_bytes_max,
+            is_overfull: false,
+            mark: None,
             in_flight_bytes: 0,
             awaited: VecDeque::new(),
             stamp: 0,
@@ -199,7 +219,7 @@ impl Member {
 
     /// Whether it leads, and has heard of most others of late.
     pub(crate) fn serves(&self) -> bool {
-        self.leads.is_some() && self.view.has_quorum
+        self.leads.is_some() && self.view.has_quorum && !self.is_overfull
     }
 
     /// Whether so much waits for the group that requests must wait, too.
@@ -255,18 +275,47 @@ impl Member {
         self.looked = true;
     }
 
-    /// Proposes the units of `effects`.
+    /// Proposes the units of `effects`, up to one that is too large.
     pub(crate) fn propose(&mut self, effects: &Effects) {
         let Some(reign) = self.leads else { return };
         let mut units = Vec::new();
         for (db, requests) in effects.units() {
-            let length = requests.len() as u32 + 1;
+            if self.is_overfull {
+                break;
+            }
+            let bytes = HEAD_BYTES + requests.len();
+            if units.len() + bytes > self.entry_bytes_max {
+                self.propose_batch(reign, std::mem::take(&mut units));
+            }
+            if bytes > self.entry_bytes_max {
+                tracing::error!(
+                    "a request has changed {bytes} bytes, and an entry of the group's log takes {} \
+                     (raft-entry-max-size): it is refused, and memory is loaded anew without it",
+                    self.entry_bytes_max
+                );
+                self.is_overfull = true;
+                self.mark = Some((reign, self.stamp + 1));
+                break;
+            }
+            let length = requests.len() as u32 + 1; // an entry is smaller
             units.extend_from_slice(&length.to_le_bytes());
             units.push(db as u8); // below DATABASES
             units.extend_from_slice(requests);
         }
         let units = self.mutation.cut(units);
-        if units.is_empty() {
+        if !units.is_empty() || self.mark == Some((reign, self.stamp + 1)) {
+            self.propose_batch(reign, units);
+        }
+    }
+
+    /// Whether memory has what was refused, so that it must be loaded anew.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.is_overfull
+    }
+
+    /// Proposes a batch. Without units it is a mark.
+    fn propose_batch(&mut self, reign: Reign, units: Vec<u8>) {
+        if units.is_empty() && !self.is_overfull {
             return;
         }
         self.stamp += 1;
@@ -347,6 +396,10 @@ impl Member {
             self.in_flight.retain(|it| it.reign >= batch.reign);
         }
         let Some(&InFlight { reign, stamp, bytes }) = self.in_flight.front() else {
+            if self.mark.take_if(|mark| *mark == (batch.reign, batch.stamp)).is_some() {
+                self.open(batch.reign);
+                return Whose::Mark;
+            }
             self.log_bytes += batch.units.len() as u64;
             self.counts.applied += 1;
             return Whose::Another;
@@ -387,7 +440,8 @@ impl Member {
     /// Memory is loaded anew: nothing is in flight any more. The reign begins again with its first
     /// entry.
     pub(crate) fn forget(&mut self) {
-        self.counts.reloads += u64::from(!self.in_flight.is_empty());
+        self.counts.reloads += u64::from(!self.in_flight.is_empty() || self.is_overfull);
+        self.is_overfull = false;
         self.in_flight.clear();
         self.in_flight_bytes = 0;
         (self.leads, self.opened) = (None, None);
@@ -486,7 +540,8 @@ mod tests {
     }
 
     fn leader(term: u64) -> Member {
-        let mut member = Member::new(1, Box::new(Deaf), stillframe_storage::wake::nobody());
+        let mut member =
+            Member::new((1, 1 << 20), Box::new(Deaf), stillframe_storage::wake::nobody());
         let view = View { id: 1, term, role: "leader", has_quorum: true, ..View::default() };
         member.see(view);
         assert!(!member.leads(), "the first entry of its reign is not applied");

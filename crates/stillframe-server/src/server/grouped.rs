@@ -24,6 +24,9 @@ use crate::{ServeError, persistence};
 const LEAD_LOST: &[u8] =
     b"ERR this member no longer leads its group: what was asked last may have \
     been done, or not";
+/// The reply to what was asked when a request turned out too large for an entry.
+const TOO_LARGE: &[u8] = b"ERR a request changes more than an entry of the group's log takes \
+    (raft-entry-max-size): it was not done, and what was asked beside it may have been, or not";
 /// How long the end of a server waits for what it has proposed.
 const LAST_BATCHES: Duration = Duration::from_secs(2);
 
@@ -42,7 +45,8 @@ impl Server {
         };
         let wake = saves.wake();
         let consensus = start(begin).map_err(ServeError::Group)?;
-        self.state.group.join(Member::new(id, consensus, wake));
+        let most = usize::try_from(self.state.config.raft.entry_bytes_max).unwrap_or(usize::MAX);
+        self.state.group.join(Member::new((id, most), consensus, wake));
         self.state.group.serve_reads(self.state.config.raft.reads);
         self.state.group.forward(self.state.config.raft.forward);
         self.show_group();
@@ -146,7 +150,7 @@ impl Server {
                 self.show_group();
             }
             let Some(member) = self.state.group.member_mut() else { break };
-            if member.is_behind(entry.reign) {
+            if member.is_behind(entry.reign) || member.is_overfull() {
                 self.give_up_waiting();
                 return Applied::Diverged(1 + entries.len());
             }
@@ -157,6 +161,7 @@ impl Server {
                 }
                 Content::Batch(batch) => match member.commit(&batch, entry.index) {
                     Whose::Own => {}
+                    Whose::Mark => self.show_group(),
                     Whose::Another => {
                         debug_assert!(!member.leads(), "a leader has run what is committed");
                         if let Err(why) = self.replay(&mut records, &batch.units) {
@@ -211,6 +216,20 @@ impl Server {
         self.at_turn().end_forwarding();
     }
 
+    /// Ends the connections with replies that may show what cannot be proposed; nobody is served
+    /// until memory is loaded anew.
+    pub(super) fn refuse_overfull(&mut self) {
+        let Some(member) = self.state.group.member_mut() else { return };
+        if !member.is_overfull() || !member.leads() {
+            return;
+        }
+        member.give_up_waiting();
+        let flushing = self.state.clients.flushing().to_vec();
+        self.sockets.withheld.extend(flushing.into_iter().map(|place| (u64::MAX, place)));
+        self.refuse_withheld(TOO_LARGE);
+        self.show_group();
+    }
+
     /// Replies that wait get none.
     fn give_up_waiting(&mut self) {
         if self.state.group.member_mut().is_some_and(Member::give_up_waiting) {
@@ -229,6 +248,9 @@ impl Server {
         let Some(member) = group.member_mut() else { return };
         if storage.saves.running().is_some() {
             return begun(Err("an image is under way".into()));
+        }
+        if member.is_overfull() {
+            return begun(Err("memory has what was refused, and is loaded anew".into()));
         }
         match storage.begin_labelled(&mut self.keyspace, ledger, label) {
             Ok(()) => {

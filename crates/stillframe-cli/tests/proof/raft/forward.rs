@@ -12,8 +12,9 @@ const STEADY: &str = "5000";
 
 /// A group whose members pass requests on; its leader, and those that follow.
 fn start(election_timeout: &str) -> (Group, Vec<Server>, [usize; 3]) {
-    let timeout = ["--raft-election-timeout", election_timeout];
-    let group = Group::of(3, 3, &[&["--raft-forward", "yes"], &timeout[..]].concat());
+    let flags = ["--raft-forward", "yes", "--raft-election-timeout", election_timeout];
+    let renamed = ["--rename-command", "APPEND", "add-to"];
+    let group = Group::of(3, 3, &[&flags[..], &renamed].concat());
     let servers = group.start_founders();
     let leads = leader(&servers);
     let others = [(leads + 1) % 3, (leads + 2) % 3];
@@ -73,6 +74,9 @@ fn a_session_at_a_follower_is_one_at_the_leader() {
         client.ask("NOSUCH").text(),
         "ERR unknown command 'NOSUCH', with args beginning with: "
     );
+    // A command goes by the name that the client gave it.
+    let mut renames = servers[two].client();
+    assert_eq!(renames.ask("ADD-TO appended abc"), int(3));
     // One that is passed on already is not again.
     let mut marked = servers[two].client();
     marked.ok("STILLFRAME FORWARDED");

@@ -3,7 +3,7 @@
 
 use super::load::{Counter, under_load};
 use super::{Group, leader, wait_until_equal};
-use crate::support::{Client, Reply, Server, encode, wait_until};
+use crate::support::{Client, Random, Reply, Server, encode, rounds, wait_until};
 
 /// Asks the member that leads to change the group, until it does; it may be another one by then.
 fn change(servers: &[Server], request: &str) {
@@ -224,4 +224,59 @@ fn a_change_that_makes_no_sense_is_refused() {
     client.ok(&format!("STILLFRAME RAFT ADD 4 {}", group.addresses(3)));
     wait_until_equal([&servers[leads], &new]);
     assert_eq!(voters(&servers[leads]).len(), 3);
+}
+
+#[test]
+fn a_leader_that_is_killed_within_a_change_leaves_one_group() {
+    let group = Group::of(4, 3, &[]);
+    let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
+    let mut random = Random::new("a leader is killed within a change");
+    let mut counters = [Counter::new("a")];
+    let mut servers = group.start_founders();
+    leader(&servers);
+    servers.push(group.start(3));
+    let mut is_in = false;
+    under_load(&mut counters, &ports, || {
+        for round in 0..rounds(4, 40) {
+            // Member 4 comes and goes; a member that has gone comes back empty.
+            let request = match is_in {
+                true => "STILLFRAME RAFT REMOVE 4".to_owned(),
+                false => {
+                    servers[3].kill();
+                    std::fs::remove_dir_all(group.folder.path().join("4")).expect("it was there");
+                    servers[3] = group.start(3);
+                    format!("STILLFRAME RAFT ADD 4 {}", group.addresses(3))
+                }
+            };
+            let leads = leader(&servers);
+            let mut client = servers[leads].client();
+            client.send(&request.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+            std::thread::sleep(std::time::Duration::from_micros(random.below(60_000) as u64));
+            servers[leads].kill();
+            servers[leads] = group.start(leads);
+            let mut voting = Vec::new();
+            wait_until("one group is left", || {
+                let next = leader(&servers);
+                let status = servers[next].client().ask("STILLFRAME RAFT STATUS").text();
+                voting = voters(&servers[next]);
+                status.contains("role:leader") && !status.contains("change:under way")
+            });
+            assert!([&[1, 2, 3][..], &[1, 2, 3, 4]].contains(&&voting[..]), "{voting:?}");
+            println!("round {round}: {request}: {voting:?}");
+            // Whatever has become of it, asked again it is done.
+            let goal = if is_in { 3 } else { 4 };
+            wait_until("it is done", || {
+                let next = leader(&servers);
+                let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+                let reply =
+                    Client::try_connect(servers[next].port).and_then(|mut it| it.try_call(&words));
+                println!("{reply:?}");
+                voters(&servers[next]).len() == goal
+            });
+            is_in = !is_in;
+        }
+    });
+    let leads = leader(&servers);
+    wait_until_equal(&servers[..3]);
+    counters[0].check(&mut servers[leads].client());
 }

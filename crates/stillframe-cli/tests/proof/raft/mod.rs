@@ -4,6 +4,7 @@
 mod forward;
 mod full;
 mod guards;
+mod large;
 mod load;
 mod membership;
 mod messages;

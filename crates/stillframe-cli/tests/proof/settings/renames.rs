@@ -13,7 +13,7 @@ rename-command INCR GET
 rename-command MULTI begin
 ";
 
-const LINES: [&str; 36] = [
+const LINES: [&str; 39] = [
     "SET k v",
     "put k 1",
     "PUT k",
@@ -36,6 +36,9 @@ const LINES: [&str; 36] = [
     "GET k",
     "EXEC",
     "STRLEN k",
+    "CLIENT PAUSE 50 WRITE",
+    "put k 8",
+    "GET k",
     "COMMAND INFO set put get flushall config|get admin-config|get",
     "COMMAND COUNT",
     "COMMAND GETKEYS put a b",
