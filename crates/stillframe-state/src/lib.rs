@@ -29,14 +29,18 @@
 //! let mut store: Store = Store::open(data, options)?;
 //! let book = Book::attach(&mut store)?;
 //!
-//! let order = Order { account: 7, price: 9_950, quantity: 100 };
-//! let slot = book.orders.insert(&mut store, order)?;
-//! book.by_number.insert(&mut store, 1, slot)?;
-//! store.point(); // the book is valid: a checkpoint may begin here
+//! // Whole or not at all; a checkpoint may begin at the end of an action.
+//! store.act(|words| {
+//!     let order = Order { account: 7, price: 9_950, quantity: 100 };
+//!     let slot = book.orders.insert(words, order)?;
+//!     book.by_number.insert(words, 1, slot)?;
+//!     Ok::<_, Box<dyn std::error::Error>>(())
+//! })?;
 //!
+//! // The same at the speed of memory, for what cannot fail half-way.
 //! let slot = book.by_number.get(&store, &1).expect("it was inserted");
 //! book.orders.update(&mut store, slot, |order| order.quantity -= 30);
-//! store.point();
+//! store.point(); // the book is valid: a checkpoint may begin here
 //! assert_eq!(book.orders.get(&store, slot).map(|order| order.quantity), Some(70));
 //! store.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -83,7 +87,7 @@ pub use record::Record;
 pub use slab::{Bytes, Slab, Str};
 pub use source::{Frozen, Lost, Source, Target, read_image};
 pub use stillframe::{self, MemoryError};
-pub use stillframe_durability::{self as durability, Error, LogOptions, Options, Store};
+pub use stillframe_durability::{self as durability, Act, Error, LogOptions, Options, Store};
 pub use stillframe_state_derive::State;
 /// Makes a struct of records a [`Record`]: `Clone`, `Copy` and `repr(C)`, and refused if it has
 /// padding. Derive what else it should have (`Debug`, `PartialEq`).

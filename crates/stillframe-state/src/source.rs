@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use stillframe::{Algorithm, Engine, Image, MemoryError};
-use stillframe_durability::Store;
+use stillframe_durability::{Act, Store};
 
 /// Words to read: a live store, an image of it, words that a sink collected.
 pub trait Source {
@@ -36,6 +36,28 @@ impl<A: Algorithm> Source for Store<A> {
 }
 
 impl<A: Algorithm> Target for Store<A> {
+    #[inline]
+    fn write(&mut self, index: usize, value: u64) {
+        Self::write(self, index, value);
+    }
+    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        Self::grow(self, words)
+    }
+}
+
+/// Within an action, which is done whole or not at all.
+impl<A: Algorithm> Source for Act<'_, A> {
+    #[inline]
+    fn words(&self) -> usize {
+        Self::words(self)
+    }
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        Self::read(self, index)
+    }
+}
+
+impl<A: Algorithm> Target for Act<'_, A> {
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
         Self::write(self, index, value);

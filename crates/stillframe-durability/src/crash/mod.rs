@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::disk::{self, Files, Platter, SimulatedDisk};
 use crate::mutant::{Mutant, with_mutant};
 
+mod acts;
 mod chains;
 mod checkpoints;
 mod log;
@@ -67,6 +68,7 @@ fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
 #[test]
 fn every_mistake_is_made_and_named() {
     let made = [
+        include_str!("acts.rs"),
         include_str!("chains.rs"),
         include_str!("checkpoints.rs"),
         include_str!("log.rs"),

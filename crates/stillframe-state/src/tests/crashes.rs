@@ -1,5 +1,7 @@
 //! Places in stores whose power is lost.
 
+use std::error::Error as StdError;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,17 +12,47 @@ use stillframe_peers::{Random, Watchdog, rounds};
 use super::model::{Model, World};
 use crate::{Column, State, Store, Value};
 
-fn open(disk: &SimulatedDisk, has_increments: bool) -> Result<Store, Error> {
+fn open(disk: &SimulatedDisk, has_log: bool, has_increments: bool) -> Result<Store, Error> {
     let mut options = World::options("world", 1 << 18).disk(Arc::new(disk.clone()));
     if has_increments {
         options = options.increments(Increments::at_most(3));
     }
-    Store::open(Path::new("simulated"), options)
+    let path = Path::new("simulated");
+    if has_log { Store::open_with_acts(path, options) } else { Store::open(path, options) }
+}
+
+/// Some acts as one action, which fails or panics half-way as often as it succeeds.
+fn act_whole(store: &mut Store, world: World, model: &mut Model, random: &mut Random) {
+    let (before, is_good) = (model.clone(), random.below(2) == 0);
+    let panics = random.below(2) == 0;
+    let mut acts = || {
+        store.act(|words| {
+            for _ in 0..1 + random.below(20) {
+                world.act(words, model, random, 35)?;
+            }
+            match is_good {
+                true => Ok(()),
+                false if panics => resume_unwind(Box::new("half-way")),
+                false => Err("half-way".into()),
+            }
+        })
+    };
+    let acted: Result<Result<(), Box<dyn StdError>>, _> = catch_unwind(AssertUnwindSafe(&mut acts));
+    match acted {
+        Ok(Ok(())) => assert!(is_good),
+        Ok(Err(error)) => assert_eq!(error.to_string(), "half-way"),
+        Err(_) => assert!(panics),
+    }
+    if !is_good {
+        *model = before;
+        world.check(store, model).expect("what failed has not happened");
+    }
 }
 
 /// What `files` hold after a crash: which state of `models`, by the number of its acts.
-fn judge(files: &Files, models: &[Model], least: usize) -> Result<usize, String> {
-    let mut store = open(&SimulatedDisk::holding(files), false).map_err(|e| e.to_string())?;
+fn judge(files: &Files, has_log: bool, models: &[Model], least: usize) -> Result<usize, String> {
+    let store = open(&SimulatedDisk::holding(files), has_log, false);
+    let mut store = store.map_err(|error| error.to_string())?;
     let world = World::attach(&mut store).map_err(|error| error.to_string())?;
     let acts = world.acts.get(&store) as usize;
     let model = models.iter().find(|model| model.acts as usize == acts);
@@ -41,62 +73,93 @@ fn crash(platter: &Platter, random: &mut Random) -> Files {
     })
 }
 
-/// Acts with checkpoints that race them, on a disk that loses power at random in the end.
+/// What a life of a store left to be judged.
+struct Life {
+    /// The model at each point.
+    models: Vec<Model>,
+    /// After this many changes of the disk, so many acts were durable.
+    durable: Vec<(usize, usize)>,
+}
+
+/// Acts with checkpoints that race them.
+fn live(disk: &SimulatedDisk, has_log: bool, mut model: Model, random: &mut Random) -> Life {
+    let mut store = open(disk, has_log, random.below(2) == 0).expect("a sound disk");
+    let world = World::attach(&mut store).expect("it is the same");
+    world.check(&store, &model).expect("recovery is right");
+    let mut life = Life { models: vec![model.clone()], durable: vec![(0, model.acts as usize)] };
+    for _ in 0..2 + random.below(12) {
+        if has_log {
+            act_whole(&mut store, world, &mut model, random);
+        } else {
+            for _ in 0..random.below(30) {
+                world.act(&mut store, &mut model, random, 35).expect("as in collections");
+            }
+        }
+        life.models.push(model.clone());
+        match random.below(6) {
+            0 | 1 => {
+                store.checkpoint_and_wait().expect("a sound disk");
+            }
+            2 if has_log => store.wait_durable(store.logged()).expect("a sound disk"),
+            _ => {
+                store.checkpoint();
+                store.point(); // it races what comes
+                continue;
+            }
+        }
+        life.durable.push((disk.changes(), model.acts as usize));
+    }
+    life
+}
+
+/// Lives that end by a loss of power. Returns after how many crashes the state was looked at.
+fn lives(has_log: bool, random: &mut Random) -> usize {
+    let (mut files, mut model, mut points) = (Files::new(), Model::default(), 0);
+    for _ in 0..4 {
+        let disk = SimulatedDisk::holding(&files);
+        let life = live(&disk, has_log, model, random);
+        let (history, mut platter) = (disk.history(), Platter::holding(&files));
+        let ends = random.below(history.len() + 1);
+        let mut left = None;
+        for changes in 0..=history.len() {
+            if changes > 0 {
+                platter.apply(&history[changes - 1]);
+            }
+            if changes != ends && random.below(8) > 0 {
+                continue;
+            }
+            let known = life.durable.iter().filter(|(at, _)| *at <= changes);
+            let least = known.map(|&(_, acts)| acts).max().unwrap_or(0);
+            let crashed = crash(&platter, random);
+            let acts = judge(&crashed, has_log, &life.models, least);
+            let acts = acts.unwrap_or_else(|wrong| panic!("after {changes} changes: {wrong}"));
+            points += 1;
+            if changes == ends {
+                left = Some((crashed, acts));
+            }
+        }
+        let (crashed, acts) = left.expect("it is one of the changes");
+        files = crashed;
+        let found = life.models.into_iter().find(|model| model.acts as usize == acts);
+        model = found.expect("it was judged");
+    }
+    points
+}
+
 #[test]
 fn what_a_crash_leaves_is_a_whole_state_of_all_places() {
     let _watchdog = Watchdog::start();
     let mut random = Random::new("typed crashes");
-    let mut points = 0;
-    for _ in 0..rounds(6, 300) {
-        let (mut files, mut model) = (Files::new(), Model::default());
-        for _life in 0..4 {
-            let disk = SimulatedDisk::holding(&files);
-            let mut store = open(&disk, random.below(2) == 0).expect("a sound disk");
-            let world = World::attach(&mut store).expect("it is the same");
-            world.check(&store, &model).expect("recovery is right");
-            let (mut models, mut durable) = (vec![model.clone()], vec![(0, model.acts as usize)]);
-            for _ in 0..2 + random.below(12) {
-                for _ in 0..random.below(30) {
-                    world.act(&mut store, &mut model, &mut random, 35).expect("as in collections");
-                }
-                models.push(model.clone());
-                if random.below(3) == 0 {
-                    store.checkpoint_and_wait().expect("a sound disk");
-                    durable.push((disk.changes(), model.acts as usize));
-                } else {
-                    store.checkpoint();
-                    store.point(); // it races what comes
-                }
-            }
-            drop(store);
-            let (history, mut platter) = (disk.history(), Platter::holding(&files));
-            let mut ends = None;
-            for changes in 0..=history.len() {
-                if changes > 0 {
-                    platter.apply(&history[changes - 1]);
-                }
-                if changes < history.len() && random.below(8) > 0 {
-                    continue;
-                }
-                let known = durable.iter().filter(|(at, _)| *at <= changes);
-                let least = known.map(|&(_, acts)| acts).max().unwrap_or(0);
-                let crashed = crash(&platter, &mut random);
-                let acts = judge(&crashed, &models, least);
-                let acts = acts.unwrap_or_else(|wrong| panic!("after {changes} changes: {wrong}"));
-                points += 1;
-                if ends.is_none() && random.below(history.len() + 1) == 0
-                    || changes == history.len()
-                {
-                    ends.get_or_insert((crashed, acts));
-                }
-            }
-            let (left, acts) = ends.expect("the last change is one");
-            files = left;
-            let left = models.into_iter().find(|model| model.acts as usize == acts);
-            model = left.expect("it was judged");
-        }
-    }
-    println!("{points} crash points");
+    let lived = (0..rounds(6, 300)).map(|_| lives(false, &mut random));
+    println!("{} crash points", lived.sum::<usize>());
+}
+
+#[test]
+fn actions_on_places_are_whole_live_and_after_crashes() {
+    let _watchdog = Watchdog::start();
+    let mut random = Random::new("typed actions");
+    let lived = (0..rounds(6, 300)).map(|_| lives(true, &mut random));
+    println!("{} crash points", lived.sum::<usize>());
 }
 
 #[test]
