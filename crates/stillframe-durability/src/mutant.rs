@@ -52,6 +52,8 @@ stillframe::mutants! {
     PanicKeepsWrites,
     /// A checkpoint may begin between the end of an action and its record.
     ActPointsEarly,
+    /// A checkpoint may begin while a state is converted.
+    ConvertedInPart,
     /// A file that goes is cut before its new name is on the disk.
     CutsBeforeRenamed,
 }

@@ -62,6 +62,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The guide is compiled with the tests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Guide;
+
 // So that what the macros make compiles here as well.
 extern crate self as stillframe_state;
 

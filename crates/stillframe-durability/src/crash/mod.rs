@@ -13,6 +13,7 @@ use crate::mutant::{Mutant, with_mutant};
 mod acts;
 mod chains;
 mod checkpoints;
+mod convert;
 mod log;
 mod removal;
 mod replace;
@@ -71,6 +72,7 @@ fn every_mistake_is_made_and_named() {
         include_str!("acts.rs"),
         include_str!("chains.rs"),
         include_str!("checkpoints.rs"),
+        include_str!("convert.rs"),
         include_str!("log.rs"),
         include_str!("removal.rs"),
         include_str!("store.rs"),

@@ -1,6 +1,7 @@
 //! The store: state memory with checkpoints and a log behind it.
 
 pub(crate) mod act;
+mod convert;
 pub(crate) mod replay;
 
 use std::path::Path;
