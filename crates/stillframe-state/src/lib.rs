@@ -52,12 +52,13 @@
 //! | [`Column<T, N>`](Column) | `N` records | no | nothing |
 //! | [`Table<T>`] | records in slots that are used again | yes | a word a slot |
 //! | [`List<T>`] | records in a row | yes | nothing |
-//! | [`Map<K, V>`] | values by keys | yes | a word an entry, a third to two thirds empty |
+//! | [`Map<K, V>`] | values by keys | yes | a word an entry; a quarter to five eighths are empty |
 //! | [`Slab`] | bytes and strings | yes | a word each |
 //!
 //! What grows takes memory in pieces, each up to as long as all before it, and returns a
 //! [`MemoryError`] if the state has its full size (`words_max`), having changed nothing.
 //!
+//! The guide is `docs/embedding.md`; the examples are an order book and a game world.
 //! Reading order: [`State`], [`Record`], the places, [`read_image`].
 
 #![forbid(unsafe_code)]

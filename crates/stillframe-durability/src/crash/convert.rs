@@ -46,7 +46,7 @@ fn old_disk(has_log: bool) -> SimulatedDisk {
 /// The words in the other order, and their sum.
 fn convert(from: &SimulatedDisk, to: &SimulatedDisk) -> Result<(), Error> {
     let (old, new) = (options(1, from), options(2, to));
-    Store::<Naive>::convert(PATH, old, Store::redo, PATH, new, |old, new| {
+    Store::<Naive>::convert_with(PATH, old, Store::redo, PATH, new, |old, new| {
         new.write(1, old.read(0));
         new.checkpoint();
         new.point(); // half of it: no checkpoint may begin here
@@ -143,7 +143,7 @@ fn a_conversion_survives_the_failure_of_any_call() {
 #[test]
 fn a_conversion_that_the_application_refuses_leaves_nothing() {
     let (from, to) = (old_disk(true), SimulatedDisk::default());
-    let refused = Store::<Naive>::convert(
+    let refused = Store::<Naive>::convert_with(
         PATH,
         options(1, &from),
         Store::redo,
@@ -154,7 +154,7 @@ fn a_conversion_that_the_application_refuses_leaves_nothing() {
     let refused = refused.expect_err("it refuses").to_string();
     assert!(refused.contains("could not be converted: no; the old one is as it was"), "{refused}");
     assert!(!found(&to.platter().lose_power(|_| true)).expect("it is empty"));
-    let wrong = Store::<Naive>::convert(
+    let wrong = Store::<Naive>::convert_with(
         PATH,
         options(7, &from),
         Store::redo,

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stillframe::Algorithm;
+use stillframe::algorithms::imprint::Imprint;
 
 use super::replay::{Action, ApplyError, before, replay};
 use super::{Journal, Store};
@@ -21,13 +22,13 @@ use crate::names::{MERGING, TEMPORARY};
 use crate::options::Options;
 use crate::recovery::{Recovered, Recovery};
 
-impl<A: Algorithm> Store<A> {
+impl Store<Imprint> {
     /// Makes a state of another layout from the one in `source`, durably, in `target`: an empty
     /// directory, or what a conversion that was interrupted has left there.
     ///
     /// The state in `source` is opened by the options `old`, with `apply` for the actions of its
-    /// log as in [`open_with_log`](Store::open_with_log) ([`redo`](Self::redo) if they are
-    /// [actions on words](Self::act); never called if there is no log). `convert` receives it, and
+    /// log as in [`open_with_log`](Store::open_with_log) ([`redo`](Store::redo) if they are
+    /// [actions on words](Store::act); never called if there is no log). `convert` receives it, and
     /// a state of zeros by the options `new` to fill. The directory `source` must not be open, and
     /// stays as it is: remove it when the new one has proved good.
     ///
@@ -43,17 +44,10 @@ impl<A: Algorithm> Store<A> {
     /// # till.write(0, 7);
     /// # till.checkpoint_and_wait()?;
     /// # drop(till);
-    /// Store::<stillframe::algorithms::imprint::Imprint>::convert(
-    ///     &first,
-    ///     old,
-    ///     Store::redo,
-    ///     &second,
-    ///     new.clone(),
-    ///     |euros, cents| {
-    ///         cents.write(0, 100 * euros.read(0));
-    ///         Ok(())
-    ///     },
-    /// )?;
+    /// Store::convert(&first, old, Store::redo, &second, new.clone(), |euros, cents| {
+    ///     cents.write(0, 100 * euros.read(0));
+    ///     Ok(())
+    /// })?;
     /// let till: Store = Store::open(&second, new)?;
     /// assert_eq!(till.read(0), 700);
     /// # Ok(())
@@ -65,6 +59,23 @@ impl<A: Algorithm> Store<A> {
     /// [`Error::NotEmpty`] if there is a state in `target`, from a conversion that has ended or
     /// otherwise; [`Error::Convert`] if `convert` fails.
     pub fn convert(
+        source: impl AsRef<Path>,
+        old: Options,
+        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+        target: impl AsRef<Path>,
+        new: Options,
+        convert: impl FnOnce(&mut Self, &mut Self) -> Result<(), ApplyError>,
+    ) -> Result<(), Error> {
+        Self::convert_with(source, old, apply, target, new, convert)
+    }
+}
+
+impl<A: Algorithm> Store<A> {
+    /// [`convert`](Store::convert) with an algorithm of one's choice.
+    ///
+    /// # Errors
+    /// [`Error`]; there is no new state then, and nothing is lost by trying again.
+    pub fn convert_with(
         source: impl AsRef<Path>,
         old: Options,
         mut apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
