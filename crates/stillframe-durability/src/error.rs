@@ -174,6 +174,12 @@ pub enum Error {
         /// What the application says.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The application could not convert a state.
+    #[error("the state could not be converted: {source}; the old one is as it was")]
+    Convert {
+        /// What the application says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// An action is too long for a record.
     #[error("an action of {bytes} bytes is too long for the log; keep it below 4 GiB")]
     ActionTooLong {

@@ -87,4 +87,5 @@ pub use retention::Retention;
 pub use rewind::{Accepted, Rewound, rewind};
 pub use stats::{CheckpointProgress, LogStats, Stats};
 pub use store::Store;
+pub use store::act::{Act, NotWords};
 pub use store::replay::{Action, ApplyError, Until};

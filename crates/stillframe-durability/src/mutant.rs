@@ -46,6 +46,14 @@ stillframe::mutants! {
     PositionSkipped,
     /// A checkpoint is published though actions in it are not in the log yet.
     CheckpointOvertakesLog,
+    /// A failed action is undone from its first write to its last.
+    UndoneForward,
+    /// An action that panics leaves what it has written.
+    PanicKeepsWrites,
+    /// A checkpoint may begin between the end of an action and its record.
+    ActPointsEarly,
+    /// A checkpoint may begin while a state is converted.
+    ConvertedInPart,
     /// A file that goes is cut before its new name is on the disk.
     CutsBeforeRenamed,
 }

@@ -26,6 +26,8 @@ pub struct Options {
     pub checkpoint_on_close: bool,
     /// What is told how each checkpoint ends.
     pub(crate) on_checkpoint: Option<Told>,
+    /// What is told that a checkpoint is overdue.
+    pub(crate) on_overdue: Option<Told>,
     /// How far back the store can be rewound.
     pub retention: Retention,
     /// How the log is kept, if the store is opened with one.
@@ -68,6 +70,7 @@ impl Options {
             every: None,
             checkpoint_on_close: false,
             on_checkpoint: None,
+            on_overdue: None,
             retention: Retention::default(),
             log: LogOptions::default(),
             increments: None,
@@ -101,6 +104,14 @@ impl Options {
         report: impl Fn(Result<u64, &Error>) + Send + Sync + 'static,
     ) -> Self {
         Self { on_checkpoint: Some(Told::new(report)), ..self }
+    }
+    /// Calls `report` each time that the [schedule](Self::every) asks for a checkpoint while one is
+    /// [overdue](crate::Stats::overdue), with how often that was so: the disk is too slow for the
+    /// interval, or no [`point`](crate::Store::point) comes. The thread of the schedule calls it.
+    #[must_use]
+    pub fn on_overdue(self, report: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        let told = Told::new(move |count| report(count.unwrap_or(0)));
+        Self { on_overdue: Some(told), ..self }
     }
     /// Keeps this many checkpoints, 2 at least, and the log since the oldest of them.
     #[must_use]

@@ -1,6 +1,7 @@
 //! When checkpoints are due, and how fast they are written: a store that ends does not wait for a
 //! limit of speed, and a schedule that is not kept is reported.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
@@ -64,10 +65,13 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
 fn a_schedule_that_is_not_kept_is_reported() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let directory = tempdir().expect("a temporary directory");
+    let (told, overdue) = mpsc::channel();
     let options = crawling().every(Duration::from_millis(1));
+    let options = options.on_overdue(move |count| told.send(count).unwrap_or(()));
     let mut store = Store::open(directory.path(), options).expect("the directory is sound");
     assert_eq!(store.stats().newest_age, None);
     wait_until(|| store.stats().overdue >= 3); // no point came
+    assert_eq!(overdue.iter().take(3).collect::<Vec<_>>(), [1, 2, 3]);
     store.point().expect("it is due");
     let before = store.stats().overdue;
     wait_until(|| store.stats().overdue >= before + 3); // it is under way

@@ -10,8 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::disk::{self, Files, Platter, SimulatedDisk};
 use crate::mutant::{Mutant, with_mutant};
 
+mod acts;
 mod chains;
 mod checkpoints;
+mod convert;
 mod log;
 mod removal;
 mod replace;
@@ -67,8 +69,10 @@ fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
 #[test]
 fn every_mistake_is_made_and_named() {
     let made = [
+        include_str!("acts.rs"),
         include_str!("chains.rs"),
         include_str!("checkpoints.rs"),
+        include_str!("convert.rs"),
         include_str!("log.rs"),
         include_str!("removal.rs"),
         include_str!("store.rs"),

@@ -53,6 +53,7 @@ pub(crate) struct Desk {
     manner: Manner,
     retention: Retention,
     on_checkpoint: Option<Told>,
+    on_overdue: Option<Told>,
     /// Locked while old files are removed: the snapshotter's thread and the merger's both do that.
     tidying: Mutex<()>,
     state: Mutex<State>,
@@ -123,6 +124,7 @@ impl Desk {
             manner,
             retention: options.retention,
             on_checkpoint: options.on_checkpoint.clone(),
+            on_overdue: options.on_overdue.clone(),
             tidying: Mutex::new(()),
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -239,11 +241,14 @@ impl Desk {
     /// not ended, is overdue.
     pub(crate) fn tick(&self) {
         let mut state = self.lock();
-        if self.is_due() || state.running.is_some() {
-            state.stats.overdue += 1;
-        }
+        let is_overdue = self.is_due() || state.running.is_some();
+        state.stats.overdue += u64::from(is_overdue);
+        let count = state.stats.overdue;
         drop(state);
         self.set_due(true);
+        if let Some(told) = self.on_overdue.as_ref().filter(|_| is_overdue) {
+            told.tell(Ok(count));
+        }
     }
 
     /// How the last checkpoint ended; returned once.

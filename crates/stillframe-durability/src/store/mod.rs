@@ -1,5 +1,7 @@
 //! The store: state memory with checkpoints and a log behind it.
 
+pub(crate) mod act;
+mod convert;
 pub(crate) mod replay;
 
 use std::path::Path;
@@ -22,6 +24,7 @@ use crate::recovery::{Recovered, Recovery, recover};
 use crate::schedule::Schedule;
 use crate::stats::{CheckpointProgress, Stats};
 use crate::touched::Touched;
+use act::Notes;
 
 /// An array of 64-bit words in memory, with one writer, that survives its process.
 ///
@@ -47,6 +50,8 @@ pub struct Store<A: Algorithm = Imprint> {
     /// What was written since the last begin, for increments of algorithms with full images.
     touched: Touched,
     log: Journal,
+    /// What the action under way needs.
+    notes: Notes,
     /// Merges chains until dropped.
     merger: Option<Merger>,
     // The thread that it holds ends with it.
@@ -120,6 +125,7 @@ impl<A: Algorithm> Store<A> {
             checkpoint_on_close: options.checkpoint_on_close,
             touched,
             log: Journal::None,
+            notes: Notes::default(),
             merger,
             schedule: None,
         })

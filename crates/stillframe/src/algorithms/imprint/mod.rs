@@ -83,6 +83,8 @@ pub struct Imprint {
     /// Position of the log's first word in this image.
     base: u64,
     on_full: OnFull,
+    /// See [`Options::max_words`].
+    max_words: usize,
 }
 
 impl Algorithm for Imprint {
@@ -105,6 +107,7 @@ impl Algorithm for Imprint {
             heads: Words::create(&by_block)?,
             base: 1, // the index starts as 0, which is of no image
             on_full: options.on_full,
+            max_words: options.max_words.max(options.words),
         })
     }
 
@@ -113,6 +116,9 @@ impl Algorithm for Imprint {
     }
 
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        if words > self.max_words {
+            return Err(MemoryError::Reserved { words, reserved: self.max_words });
+        }
         let blocks = words.div_ceil(BLOCK_WORDS);
         self.heads.grow(blocks)?;
         self.marks.grow(blocks)?;

@@ -1,0 +1,375 @@
+//! Actions that are done whole or not at all.
+//!
+//! - While an action runs, the old value of each word that it writes is noted. If it fails or
+//!   panics, the notes are undone, newest first. No checkpoint begins meanwhile, since only the
+//!   point at its end lets one begin.
+//! - With a log, an action is one record, which is added once the action has succeeded and before
+//!   the point: what failed never reaches the log, and a checkpoint counts what is in it.
+//! - A record of words is
+//!
+//! ```text
+//! 0    4  "act1"
+//! 4    8  words of state after the action
+//! then, for each run of words that changed, in rising order:
+//!      8  first word
+//!      8  number of words, n
+//!    8 n  their values
+//! ```
+//!
+//! All numbers are little-endian. The log has length and checksum of a record.
+
+use std::path::Path;
+
+use stillframe::algorithms::imprint::Imprint;
+use stillframe::{Algorithm, MemoryError};
+
+use super::replay::{Action, ApplyError};
+use super::{Journal, Store};
+use crate::error::Error;
+use crate::mutant::{Mutant, Mutation};
+use crate::options::Options;
+
+const MAGIC: &[u8; 4] = b"act1";
+
+/// What an action needs; kept from one to the next, so that none allocates.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Words that were written, with what they held, oldest first.
+    undo: Vec<(usize, u64)>,
+    record: Vec<u8>,
+}
+
+/// The words of a store within an [action](Store::act).
+#[derive(Debug)]
+pub struct Act<'a, A: Algorithm = Imprint> {
+    store: &'a mut Store<A>,
+    is_done: bool,
+}
+
+impl<A: Algorithm> Act<'_, A> {
+    /// Words of state.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.store.words()
+    }
+
+    /// The latest value of a word, which this action may have written. Panics if `index` is out of
+    /// bounds.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, index: usize) -> u64 {
+        self.store.read(index)
+    }
+
+    /// The latest values of a run of words. Panics if the run is out of bounds.
+    pub fn read_run(&self, start: usize, into: &mut [u64]) {
+        self.store.read_run(start, into);
+    }
+
+    /// Replaces a word. Panics if `index` is out of bounds.
+    #[inline]
+    pub fn write(&mut self, index: usize, value: u64) {
+        self.note(index);
+        self.store.write(index, value);
+    }
+
+    /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds.
+    #[inline]
+    pub fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+        self.write(index, patch(self.read(index)));
+    }
+
+    /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
+    pub fn write_run(&mut self, start: usize, values: &[u64]) {
+        self.store.check_run(start, values.len());
+        (start..start + values.len()).for_each(|index| self.note(index));
+        self.store.write_run(start, values);
+    }
+
+    /// Half a word: `index` counts 4-byte items.
+    #[inline]
+    #[must_use]
+    pub fn read_u32(&self, index: usize) -> u32 {
+        self.store.read_u32(index)
+    }
+
+    /// Replaces half a word.
+    #[inline]
+    pub fn write_u32(&mut self, index: usize, value: u32) {
+        self.note(index / 2);
+        self.store.write_u32(index, value);
+    }
+
+    /// Grows the state to `words` words, the new ones zero. What fails later leaves it so long.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; nothing changes.
+    pub fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.store.grow(words)
+    }
+
+    #[inline]
+    fn note(&mut self, index: usize) {
+        let old = self.store.read(index);
+        self.store.notes.undo.push((index, old));
+    }
+
+    /// Adds the action to the log, if there is one: as `record`, or as the words that it changed.
+    fn log(&mut self, record: Option<&[u8]>) -> Result<(), Error> {
+        if !matches!(self.store.log, Journal::Open(_)) {
+            return Ok(());
+        }
+        if let Some(record) = record {
+            return self.store.log(record).map(drop);
+        }
+        let mut record = std::mem::take(&mut self.store.notes.record);
+        record.clear();
+        self.encode(&mut record);
+        let logged = if record.is_empty() { Ok(0) } else { self.store.log(&record) };
+        self.store.notes.record = record;
+        logged.map(drop)
+    }
+
+    /// The words that changed, as a record; nothing if none did.
+    fn encode(&mut self, record: &mut Vec<u8>) {
+        // A stable sort: the oldest note of a word stays the first, and is what the word held.
+        let mut undo = std::mem::take(&mut self.store.notes.undo);
+        undo.sort_by_key(|&(index, _)| index);
+        undo.dedup_by_key(|&mut (index, _)| index);
+        undo.retain(|&(index, old)| self.store.read(index) != old);
+        let put = |record: &mut Vec<u8>, number: u64| record.extend(number.to_le_bytes());
+        if !undo.is_empty() {
+            record.extend(MAGIC);
+            put(record, self.store.words() as u64);
+        }
+        for run in undo.chunk_by(|&(index, _), &(next, _)| index + 1 == next) {
+            put(record, run[0].0 as u64);
+            put(record, run.len() as u64);
+            run.iter().for_each(|&(index, _)| put(record, self.store.read(index)));
+        }
+        // As good as all the notes, should the log refuse the record.
+        self.store.notes.undo = undo;
+    }
+}
+
+impl<A: Algorithm> Drop for Act<'_, A> {
+    /// Undoes an action that failed or panicked.
+    fn drop(&mut self) {
+        let mut undo = std::mem::take(&mut self.store.notes.undo);
+        if Mutation::current().is(Mutant::UndoneForward) {
+            undo.reverse();
+        }
+        let keeps = Mutation::current().is(Mutant::PanicKeepsWrites) && std::thread::panicking();
+        if !self.is_done && !keeps {
+            for &(index, old) in undo.iter().rev() {
+                self.store.write(index, old);
+            }
+        }
+        undo.clear();
+        self.store.notes.undo = undo;
+    }
+}
+
+impl Store<Imprint> {
+    /// [`open`](Store::open) with a log of [actions](Self::act), each of which is one record of the
+    /// words that it changed: what succeeded survives a crash without any code to apply it again.
+    ///
+    /// ```
+    /// # use stillframe_durability::{Error, Options, Store};
+    /// # fn main() -> Result<(), Error> {
+    /// # let data = tempfile::tempdir().expect("a temporary directory");
+    /// let open = || Store::open_with_acts(data.path(), Options::words(2));
+    /// let mut accounts = open()?;
+    /// accounts.act(|words| {
+    ///     words.update(0, |balance| balance.wrapping_sub(7));
+    ///     words.update(1, |balance| balance.wrapping_add(7));
+    ///     Ok::<(), Error>(())
+    /// })?;
+    /// accounts.wait_durable(accounts.logged())?; // now it may be acknowledged
+    /// drop(accounts); // or a crash
+    /// assert_eq!(open()?.read(1), 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is lost by trying again. [`Error::Replay`] if the log has records that
+    /// [`log`](Store::log) or [`act_as`](Self::act_as) added.
+    pub fn open_with_acts(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        Self::open_logged(directory, options, Self::redo)
+    }
+}
+
+impl<A: Algorithm> Store<A> {
+    /// Does an action whole or not at all, and declares a [point](Self::point) after it. If
+    /// `action` returns an error or panics, all words that it wrote are what they were.
+    ///
+    /// With a log, the words that changed become one record, for [`redo`](Self::redo);
+    /// [`logged`](Self::logged) then is its number. An action that changed nothing leaves none.
+    /// While the log is being replayed, an action neither adds to it nor declares a point.
+    ///
+    /// Each write notes what the word held: a load, and 16 bytes until the action ends.
+    ///
+    /// ```
+    /// # use stillframe_durability::{Error, Options, Store};
+    /// # let data = tempfile::tempdir().expect("a temporary directory");
+    /// # let mut accounts: Store = Store::open(data.path(), Options::words(2))?;
+    /// accounts.write(0, 100);
+    /// let mut transfer = |amount| {
+    ///     accounts.act(|words| {
+    ///         words.update(1, |balance| balance + amount);
+    ///         let left = words.read(0).checked_sub(amount).ok_or("too little money")?;
+    ///         words.write(0, left);
+    ///         Ok::<_, Box<dyn std::error::Error>>(left)
+    ///     })
+    /// };
+    /// assert_eq!(transfer(70)?, 30);
+    /// assert_eq!(transfer(70).expect_err("it is too much").to_string(), "too little money");
+    /// assert_eq!((accounts.read(0), accounts.read(1)), (30, 70));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `action` returns; [`Error`] if the log does not take the record. Nothing has changed.
+    pub fn act<R, E: From<Error>>(
+        &mut self,
+        action: impl FnOnce(&mut Act<'_, A>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.act_and_log(None, action)
+    }
+
+    /// [`act`](Self::act), with `record` in the log instead of the words that changed. What
+    /// `action` does must depend on nothing but these bytes and the values of words (not on how
+    /// many there are, since what fails may have grown the state), and the closure with which the
+    /// store is [opened](Store::open_with_log) does it again.
+    ///
+    /// # Errors
+    /// What `action` returns; [`Error`] if the log does not take the record. Nothing has changed.
+    pub fn act_as<R, E: From<Error>>(
+        &mut self,
+        record: &[u8],
+        action: impl FnOnce(&mut Act<'_, A>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.act_and_log(Some(record), action)
+    }
+
+    fn act_and_log<R, E: From<Error>>(
+        &mut self,
+        record: Option<&[u8]>,
+        action: impl FnOnce(&mut Act<'_, A>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut act = Act { store: self, is_done: false };
+        let done = action(&mut act)?;
+        if Mutation::current().is(Mutant::ActPointsEarly) {
+            act.store.point();
+        }
+        act.log(record)?;
+        act.is_done = true;
+        drop(act);
+        self.point();
+        Ok(done)
+    }
+
+    /// Does again what an [action](Self::act) did, by its record in the log: for the closure with
+    /// which the store is [opened](Store::open_with_log).
+    ///
+    /// # Errors
+    /// [`NotWords`] if it is no record of words, and [`MemoryError`]; nothing has changed.
+    pub fn redo(&mut self, action: &Action<'_>) -> Result<(), ApplyError> {
+        let (words, runs) = decode(action.bytes).ok_or(NotWords)?;
+        if words > self.words() {
+            self.grow(words)?;
+        }
+        for (start, values) in runs {
+            for (index, value) in (start..).zip(values) {
+                self.write(index, u64::from_le_bytes(*value));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the last record in the log, to [wait](Self::wait_durable) for; 0 if there is
+    /// none.
+    #[must_use]
+    pub fn logged(&self) -> u64 {
+        self.logger().map_or(0, |log| log.last().0)
+    }
+
+    /// Panics if a run of `len` words from `start` on is out of bounds.
+    fn check_run(&self, start: usize, len: usize) {
+        let words = self.words();
+        let fits = start <= words && len <= words - start;
+        assert!(fits, "{len} words from {start} on, of {words}");
+    }
+
+    /// The latest values of a run of words. Panics if the run is out of bounds.
+    pub fn read_run(&self, start: usize, into: &mut [u64]) {
+        self.check_run(start, into.len());
+        for (index, word) in (start..).zip(into) {
+            *word = self.read(index);
+        }
+    }
+
+    /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds.
+    #[inline]
+    pub fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+        self.engine.algorithm_mut().update(index, patch);
+        self.touched.mark(index);
+    }
+}
+
+/// Runs of words, each with its first.
+type Runs<'a> = Vec<(usize, &'a [[u8; 8]])>;
+
+/// Words of state, and the runs in a record, all of them within the state.
+fn decode(record: &[u8]) -> Option<(usize, Runs<'_>)> {
+    let (mut numbers, rest) = record.strip_prefix(MAGIC)?.as_chunks::<8>();
+    let mut next = |count: usize| {
+        let (taken, left) = numbers.split_at_checked(count)?;
+        numbers = left;
+        Some(taken)
+    };
+    let number = |bytes: &[[u8; 8]]| usize::try_from(u64::from_le_bytes(bytes[0])).ok();
+    let words = number(next(1)?)?;
+    let mut runs = Vec::new();
+    while let Some(start) = next(1) {
+        let (start, count) = (number(start)?, number(next(1)?)?);
+        let values = next(count)?;
+        (start <= words && count <= words - start).then(|| runs.push((start, values)))?;
+    }
+    rest.is_empty().then_some((words, runs))
+}
+
+/// A record of the log that an [action](Store::act) did not add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is no record of words that an action changed; apply it by what it means")]
+pub struct NotWords;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_records_are_refused() {
+        let mut record = MAGIC.to_vec();
+        for number in [5, 1, 2, 7, 8, 4, 1, 9_u64] {
+            record.extend(number.to_le_bytes());
+        }
+        let (words, runs) = decode(&record).expect("it is one");
+        let values = |run: &[[u8; 8]]| run.iter().map(|v| u64::from_le_bytes(*v)).collect();
+        let runs: Vec<(usize, Vec<u64>)> =
+            runs.into_iter().map(|(start, run)| (start, values(run))).collect();
+        assert_eq!((words, &runs[..]), (5, &[(1, vec![7, 8]), (4, vec![9])][..]));
+        let boundaries = [12, 44, record.len()]; // behind the number of words and each run
+        for length in 0..record.len() {
+            let is_whole = boundaries.contains(&length);
+            assert_eq!(decode(&record[..length]).is_some(), is_whole, "{length} bytes");
+        }
+        for (at, byte) in [(0, b'b'), (4, 4), (12, 4), (19, 0x80), (20, 3), (27, 0xFF), (44, 5)] {
+            let mut wrong = record.clone();
+            wrong[at] = byte;
+            assert!(decode(&wrong).is_none(), "byte {at} is {byte}");
+        }
+    }
+}

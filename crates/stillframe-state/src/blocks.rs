@@ -1,0 +1,125 @@
+//! Blocks of words behind the fields: where tables, lists, maps and strings grow.
+//!
+//! - A block has a size out of a fixed list, four sizes in each doubling: at most a fourth of it is
+//!   lost. The first word of a free block links to the next free one of its size.
+//! - What is taken is zero: whoever gives a block back has cleared all but its first word.
+//! - Blocks are neither split nor joined. Taking one moves none, so that growth never rewrites what
+//!   is there.
+//! - A link is the word of the next block, shifted by [`LINK_SHIFT`]: the low bits of a free block
+//!   are no tag of a string (`slab`).
+
+use stillframe::MemoryError;
+
+use crate::source::{Source, Target};
+
+/// The word that holds the first one never given to a block.
+const END: usize = 1;
+/// The words that hold the newest free block of each size.
+const FREE: usize = 2;
+/// Sizes of blocks.
+const SIZES: usize = 160;
+/// Words before the fields.
+pub(crate) const HEADER: usize = FREE + SIZES;
+/// Below a link are so many bits.
+pub(crate) const LINK_SHIFT: u32 = 24;
+
+/// The size that holds `words` words: its number, and its words.
+fn size(words: usize) -> (usize, usize) {
+    let words = words.max(4);
+    let shift = words.ilog2() - 2;
+    let quarters = words.div_ceil(1 << shift); // 4 to 8
+    (4 * shift as usize + quarters - 4, quarters << shift)
+}
+
+/// Blocks begin at word `words`, unless some were taken already.
+pub(crate) fn begin_at(target: &mut impl Target, words: usize) {
+    if target.read(END) == 0 {
+        target.write(END, words as u64);
+    }
+}
+
+/// The first word that was never given to a block.
+pub(crate) fn end(source: &(impl Source + ?Sized)) -> usize {
+    source.read(END) as usize
+}
+
+/// Takes a block of `words` words at least, all zero.
+///
+/// # Errors
+/// [`MemoryError`]; nothing changes.
+pub(crate) fn take(target: &mut impl Target, words: usize) -> Result<usize, MemoryError> {
+    let too_large = MemoryError::TooLarge { words };
+    if words > 1 << 39 {
+        return Err(too_large);
+    }
+    let (number, words) = size(words);
+    let free = (target.read(FREE + number) >> LINK_SHIFT) as usize;
+    if free != 0 {
+        let next = target.read(free);
+        target.write(FREE + number, next);
+        target.write(free, 0);
+        return Ok(free);
+    }
+    let at = end(target);
+    let end = at + words;
+    if end > target.words() {
+        // Some more than needed, so that growth is rare, if there is room for that.
+        let ample = end.saturating_add(target.words() / 8);
+        target.grow(ample).or_else(|_| target.grow(end))?;
+    }
+    target.write(END, end as u64);
+    Ok(at)
+}
+
+/// Gives back a block that was taken for `words` words. All but its first word are zero.
+pub(crate) fn give_back(target: &mut impl Target, at: usize, words: usize) {
+    let (number, _) = size(words);
+    let next = target.read(FREE + number);
+    target.write(at, next);
+    target.write(FREE + number, (at as u64) << LINK_SHIFT);
+}
+
+/// The first free block that is not clear, if there is one.
+#[cfg(test)]
+pub(crate) fn unclear(source: &(impl Source + ?Sized)) -> Option<usize> {
+    (0..SIZES).find_map(|number| {
+        let words = (4 + number % 4) << (number / 4);
+        let link = |word| (source.read(word) >> LINK_SHIFT) as usize;
+        let free = std::iter::successors(Some(link(FREE + number)), |&at| Some(link(at)));
+        let mut free = free.take_while(|&at| at != 0);
+        free.find(|&at| (at + 1..at + words).any(|word| source.read(word) != 0))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_holds_what_it_is_taken_for_and_little_more() {
+        let mut last = 0;
+        for words in (1..5000).chain([1 << 20, (1 << 20) + 1, 1 << 39]) {
+            let (number, size) = self::size(words);
+            assert!(size >= words && (size <= words + words / 4 || size == 4), "{words}: {size}");
+            assert!(number >= last && number < SIZES, "{words}: {number}");
+            assert_eq!(self::size(size), (number, size), "{words}");
+            assert_eq!(size, (4 + number % 4) << (number / 4));
+            last = number;
+        }
+    }
+
+    #[test]
+    fn a_block_is_taken_again_after_it_was_given_back_and_is_zero() {
+        let mut words = vec![0; HEADER];
+        begin_at(&mut words, HEADER);
+        let first = take(&mut words, 9).expect("memory");
+        let second = take(&mut words, 10).expect("memory");
+        assert_eq!(second, first + 10);
+        give_back(&mut words, first, 9);
+        give_back(&mut words, second, 10);
+        assert_eq!(take(&mut words, 10).expect("memory"), second);
+        assert_eq!(take(&mut words, 9).expect("memory"), first);
+        assert!(words[HEADER..].iter().all(|&word| word == 0));
+        assert!(matches!(take(&mut words, usize::MAX), Err(MemoryError::TooLarge { .. })));
+    }
+}

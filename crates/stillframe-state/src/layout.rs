@@ -1,0 +1,241 @@
+//! Where each field of a root struct lies.
+//!
+//! ```text
+//! word 0         fingerprint of the layout; 0 before a state is laid out
+//! word 1         the first word that was never given to a block; 0 likewise
+//! words 2..162   the newest free block of each size (`blocks`)
+//! words 162..    the fields of the root struct, in order, those of nested structs within
+//! then           blocks, up to word 1; zeros behind
+//! ```
+//!
+//! - A layout follows from the root type alone. Its description names the fields, the kinds of
+//!   places and the shapes of records; the fingerprint is a hash of that text.
+//! - Words that are all zero are an empty place of every kind.
+
+use stillframe_durability::Options;
+
+use crate::blocks;
+use crate::source::{Source, Target};
+
+/// The kind of layout that this version makes: another one gets another name here, and so other
+/// fingerprints.
+const KIND: &str = "stillframe-state 1";
+
+/// The word of the fingerprint.
+const FINGERPRINT: usize = 0;
+
+/// The root of a state, or a part of one: a struct of places, each of which knows where its words
+/// lie. It holds no words itself: methods of places take the words that they read or write.
+///
+/// Derive it, with `Clone` and `Copy`, on a struct whose fields are places ([`Value`],
+/// [`Column`], [`Table`], [`List`], [`Map`], [`Slab`]), arrays of such, or structs that derive it.
+///
+/// ```
+/// use stillframe_state::{Column, State, Target, Value};
+///
+/// #[derive(Clone, Copy, State)]
+/// struct World {
+///     tick: Value<u64>,
+///     temperature: Column<f32, 100>,
+/// }
+///
+/// # let data = tempfile::tempdir()?;
+/// # let data = data.path();
+/// let options = World::options("weather", 1 << 20).checkpoint_on_close();
+/// let mut store: stillframe_state::Store = stillframe_state::Store::open(data, options)?;
+/// let world = World::attach(&mut store)?;
+/// world.temperature.set(&mut store, 7, 21.5);
+/// world.tick.update(&mut store, |tick| *tick += 1);
+/// store.point(); // the state is valid: a checkpoint may begin here
+/// assert_eq!(world.temperature.get(&store, 7), 21.5);
+/// store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`Value`]: crate::Value
+/// [`Column`]: crate::Column
+/// [`Table`]: crate::Table
+/// [`List`]: crate::List
+/// [`Map`]: crate::Map
+/// [`Slab`]: crate::Slab
+pub trait State: Copy {
+    /// Takes the words of the next place.
+    fn lay_out(layout: &mut Layout) -> Self;
+
+    /// The layout that follows from this type as the root.
+    #[must_use]
+    fn layout() -> Layout {
+        placed::<Self>().1
+    }
+
+    /// Options for a store of this root: the application `tag`, in at most 16 bytes, the
+    /// [version](Layout::version) of the layout, and room to grow to `words_max` words of 8 bytes
+    /// (address space: memory is taken as it is needed).
+    #[must_use]
+    fn options(tag: &str, words_max: usize) -> Options {
+        let layout = Self::layout();
+        let memory = stillframe::Options::words(layout.words()).max_words(words_max);
+        Options::memory(memory).application(tag, layout.version())
+    }
+
+    /// The root in a store that was opened with these [options](Self::options), which is laid out
+    /// if it is new.
+    ///
+    /// # Errors
+    /// [`OtherLayout`] if the words have another layout.
+    fn attach(target: &mut impl Target) -> Result<Self, OtherLayout> {
+        let layout = Self::layout();
+        if target.words() < layout.words() {
+            return Err(OtherLayout { found: None, wanted: layout });
+        }
+        if target.read(FINGERPRINT) == 0 {
+            target.write(FINGERPRINT, layout.fingerprint());
+        }
+        blocks::begin_at(target, layout.words());
+        Self::of(target)
+    }
+
+    /// The root in words to be read: an image, or a store that is [attached](Self::attach).
+    ///
+    /// # Errors
+    /// [`OtherLayout`] if the words have another layout.
+    fn of(source: &(impl Source + ?Sized)) -> Result<Self, OtherLayout> {
+        let (root, layout) = placed::<Self>();
+        let words = source.words();
+        let found = (words >= layout.words()).then(|| source.read(FINGERPRINT));
+        if found == Some(layout.fingerprint()) && blocks::end(source) <= words {
+            return Ok(root);
+        }
+        Err(OtherLayout { found, wanted: layout })
+    }
+}
+
+fn placed<S: State>() -> (S, Layout) {
+    let mut layout = Layout { words: blocks::HEADER, text: format!("{KIND} ") };
+    let root = S::lay_out(&mut layout);
+    (root, layout)
+}
+
+impl<S: State, const N: usize> State for [S; N] {
+    fn lay_out(layout: &mut Layout) -> Self {
+        layout.describe(&format!("{N}*"));
+        std::array::from_fn(|index| {
+            let end = layout.text.len();
+            let part = S::lay_out(layout);
+            if index > 0 {
+                layout.text.truncate(end); // all have the shape of the first
+            }
+            part
+        })
+    }
+}
+
+/// A layout, from its first word to its last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    words: usize,
+    text: String,
+}
+
+impl Layout {
+    /// Words of header and fields; blocks come behind.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// What the layout is, as text: fields with their names, kinds and shapes.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.text
+    }
+
+    /// A hash of the [description](Self::description), which the state bears in its first word; not
+    /// 0.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        // FNV-1a.
+        let hash = self.text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+        });
+        hash.max(1)
+    }
+
+    /// The fingerprint in 32 bits, for [`Options::application`]: files of another layout are
+    /// refused by it.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        let fingerprint = self.fingerprint();
+        (fingerprint ^ fingerprint >> 32) as u32
+    }
+
+    /// The field `name`.
+    pub fn field<S: State>(&mut self, name: &str) -> S {
+        self.describe(name);
+        self.describe(":");
+        let field = S::lay_out(self);
+        self.describe(";");
+        field
+    }
+
+    /// Fields that belong together.
+    pub fn group<S>(&mut self, fields: impl FnOnce(&mut Self) -> S) -> S {
+        self.describe("{");
+        let group = fields(self);
+        self.describe("}");
+        group
+    }
+
+    /// Appends to the description.
+    pub(crate) fn describe(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Appends the shape of records to the description.
+    pub(crate) fn shapes(&mut self, kind: &str, shapes: &[fn(&mut String)]) {
+        self.describe(kind);
+        for (index, shape) in shapes.iter().enumerate() {
+            self.describe(if index == 0 { "<" } else { "," });
+            shape(&mut self.text);
+        }
+        self.describe(if shapes.is_empty() { "" } else { ">" });
+    }
+
+    /// Takes the next `words` words, and returns the first of them.
+    pub(crate) fn take(&mut self, words: usize) -> usize {
+        let at = self.words;
+        self.words = at.checked_add(words).expect("a layout fits the address space");
+        at
+    }
+}
+
+/// Words that have another layout.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the state has {}, and not layout {:016x}, which is \"{}\"; open it by the type that wrote it, \
+     and convert it",
+    found.map_or_else(|| "too few words".into(), |found| format!("layout {found:016x}")),
+    wanted.fingerprint(),
+    wanted.description()
+)]
+pub struct OtherLayout {
+    /// The fingerprint that the state bears; `None` if it is too short to bear one.
+    pub found: Option<u64>,
+    /// The layout of the type that should read it.
+    pub wanted: Layout,
+}
+
+/// Places are numbers: they are copied whatever lies there.
+macro_rules! places {
+    ($([$($parameters:tt)*] $place:ty),*) => {
+        $(
+            impl<$($parameters)*> Clone for $place {
+                fn clone(&self) -> Self {
+                    *self
+                }
+            }
+            impl<$($parameters)*> Copy for $place {}
+        )*
+    };
+}
+pub(crate) use places;

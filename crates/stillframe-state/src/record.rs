@@ -1,0 +1,96 @@
+//! Records: plain values, as whole words.
+//!
+//! A record of `n` bytes takes `n / 8` words, rounded up; its bytes lie in them from the low byte
+//! of the first word on, and the rest of the last word is zero.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::source::{Source, Target};
+
+#[cfg(target_endian = "big")]
+compile_error!("records are kept as little-endian bytes, as they lie in memory");
+
+/// A plain value: every pattern of bits is one, and no byte of it is padding.
+///
+/// Integers, floats, arrays of records, `()` and handles are records; [`record`](crate::record)
+/// makes one of a struct.
+pub trait Record: Copy + FromBytes + IntoBytes + Immutable + 'static {
+    /// Words that it takes.
+    const WORDS: usize = size_of::<Self>().div_ceil(8);
+    /// Appends its shape to the description of a [layout](crate::Layout).
+    fn describe(text: &mut String);
+}
+
+macro_rules! records {
+    ($($ty:ty),*) => {
+        $(impl Record for $ty {
+            fn describe(text: &mut String) {
+                text.push_str(stringify!($ty));
+            }
+        })*
+    };
+}
+
+records!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64, ());
+
+impl<T: Record, const N: usize> Record for [T; N] {
+    fn describe(text: &mut String) {
+        text.push('[');
+        T::describe(text);
+        text.push_str(&format!(";{N}]"));
+    }
+}
+
+/// The record in the words from `at` on.
+#[inline]
+pub(crate) fn load<T: Record>(source: &(impl Source + ?Sized), at: usize) -> T {
+    let mut value = T::new_zeroed();
+    let (whole, rest) = value.as_mut_bytes().as_chunks_mut::<8>();
+    let last = at + whole.len();
+    for (index, bytes) in whole.iter_mut().enumerate() {
+        *bytes = source.read(at + index).to_le_bytes();
+    }
+    if !rest.is_empty() {
+        rest.copy_from_slice(&source.read(last).to_le_bytes()[..rest.len()]);
+    }
+    value
+}
+
+/// Replaces the words from `at` on by those of a record.
+#[inline]
+pub(crate) fn save<T: Record>(target: &mut (impl Target + ?Sized), at: usize, value: &T) {
+    for (index, word) in words(value).enumerate() {
+        target.write(at + index, word);
+    }
+}
+
+/// As [`save`], of a record that was `old`: writes the words that differ.
+#[inline]
+pub(crate) fn save_changes<T: Record>(
+    target: &mut (impl Target + ?Sized),
+    at: usize,
+    old: &T,
+    value: &T,
+) {
+    for (index, (old, word)) in words(old).zip(words(value)).enumerate() {
+        if old != word {
+            target.write(at + index, word);
+        }
+    }
+}
+
+/// The words of a record.
+#[inline]
+pub(crate) fn words<T: Record>(value: &T) -> impl Iterator<Item = u64> {
+    let (whole, rest) = value.as_bytes().as_chunks::<8>();
+    let last = (!rest.is_empty()).then(|| part(rest));
+    whole.iter().map(|&bytes| u64::from_le_bytes(bytes)).chain(last)
+}
+
+/// Fewer than 8 bytes as a word.
+#[inline]
+pub(crate) fn part(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}

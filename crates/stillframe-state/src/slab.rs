@@ -1,0 +1,261 @@
+//! Bytes and strings of any length.
+//!
+//! ```text
+//! block    length in bytes << 24 | tag, then the bytes, zeros behind the last
+//! handle   the word of the block << 24 | tag
+//! ```
+//!
+//! A tag is a number of 24 bits that rises with each string, and is not 0.
+
+use std::fmt;
+
+use stillframe::MemoryError;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::blocks::{self, LINK_SHIFT as TAG_BITS};
+use crate::layout::{Layout, State};
+use crate::mutant::{Mutant, Mutation};
+use crate::record::{Record, part};
+use crate::source::{Source, Target};
+
+/// The bytes of a tag in a word.
+const TAG: u64 = (1 << TAG_BITS) - 1;
+
+/// Bytes and strings, each of any length below a terabyte, by handles that lie in records.
+///
+/// A handle is a word, and whoever throws the last copy of one away must
+/// [remove](Self::remove) what it names: nothing else does. What was removed leaves its words, at
+/// most a fourth more than it needs and two, to whatever is of that size next.
+///
+/// ```
+/// use stillframe_state::{Map, Slab, State, Str};
+///
+/// #[derive(Clone, Copy, State)]
+/// struct Names {
+///     text: Slab,
+///     by_number: Map<u64, Str>,
+/// }
+///
+/// let mut words = vec![0; Names::layout().words()]; // or a store
+/// let names = Names::attach(&mut words)?;
+/// let ada = names.text.put_str(&mut words, "Ada")?;
+/// names.by_number.insert(&mut words, 7, ada)?;
+///
+/// let found = names.by_number.get(&words, &7).and_then(|name| names.text.get_str(&words, name));
+/// assert_eq!(found.as_deref(), Some("Ada"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Slab {
+    at: usize,
+}
+
+// Words of the place.
+/// The newest tag.
+const NEWEST: usize = 0;
+/// Strings there.
+const COUNT: usize = 1;
+/// Bytes in them.
+const BYTES: usize = 2;
+const WORDS: usize = 3;
+
+/// Names bytes in a [`Slab`]: a word.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable)]
+#[repr(transparent)]
+pub struct Bytes(u64);
+
+/// Names a string in a [`Slab`]: a word.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable)]
+#[repr(transparent)]
+pub struct Str(Bytes);
+
+impl Bytes {
+    /// Names nothing.
+    pub const NONE: Self = Self(0);
+
+    /// Whether it is [`NONE`](Self::NONE).
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+impl Str {
+    /// Names nothing.
+    pub const NONE: Self = Self(Bytes::NONE);
+
+    /// The same, as bytes.
+    #[must_use]
+    pub fn bytes(self) -> Bytes {
+        self.0
+    }
+
+    /// Whether it is [`NONE`](Self::NONE).
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+impl From<Str> for Bytes {
+    fn from(name: Str) -> Self {
+        name.0
+    }
+}
+
+impl Slab {
+    /// Keeps a copy of `bytes`, and names it.
+    ///
+    /// # Errors
+    /// [`MemoryError`] if the state cannot grow; nothing changes.
+    pub fn put(&self, target: &mut impl Target, bytes: &[u8]) -> Result<Bytes, MemoryError> {
+        let at = blocks::take(target, words(bytes.len()))?;
+        let newest = target.read(self.at + NEWEST);
+        let mut tag = if newest >= TAG { 1 } else { newest + 1 };
+        if Mutation::current().is(Mutant::SlabKeepsTag) {
+            tag = 1;
+        }
+        target.write(self.at + NEWEST, tag);
+        target.write(at, (bytes.len() as u64) << TAG_BITS | tag);
+        for (index, bytes) in bytes.chunks(8).enumerate() {
+            target.write(at + 1 + index, part(bytes));
+        }
+        self.count(target, |count, all| (count + 1, all + bytes.len() as u64));
+        Ok(Bytes((at as u64) << TAG_BITS | tag))
+    }
+
+    /// Keeps a copy of `text`, and names it.
+    ///
+    /// # Errors
+    /// [`MemoryError`] if the state cannot grow; nothing changes.
+    pub fn put_str(&self, target: &mut impl Target, text: &str) -> Result<Str, MemoryError> {
+        self.put(target, text.as_bytes()).map(Str)
+    }
+
+    /// The block that `name` names, and the length of its bytes.
+    fn find(source: &(impl Source + ?Sized), name: Bytes) -> Option<(usize, usize)> {
+        let (at, tag) = ((name.0 >> TAG_BITS) as usize, name.0 & TAG);
+        let end = blocks::end(source);
+        if tag == 0 || at < blocks::HEADER || at >= end {
+            return None;
+        }
+        let head = source.read(at);
+        let bytes = (head >> TAG_BITS) as usize;
+        (head & TAG == tag && words(bytes) <= end - at).then_some((at, bytes))
+    }
+
+    /// Length in bytes, if `name` names something that is there. A handle of what was removed is
+    /// recognised, except for a chance of one in sixteen million once its words are used again.
+    #[must_use]
+    pub fn len_of(&self, source: &(impl Source + ?Sized), name: impl Into<Bytes>) -> Option<usize> {
+        Self::find(source, name.into()).map(|(_, bytes)| bytes)
+    }
+
+    /// The bytes, if `name` names something that is [there](Self::len_of).
+    #[must_use]
+    pub fn get(&self, source: &(impl Source + ?Sized), name: impl Into<Bytes>) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_into(source, name, &mut bytes).map(|()| bytes)
+    }
+
+    /// The string, if `name` names one that is [there](Self::len_of).
+    #[must_use]
+    pub fn get_str(&self, source: &(impl Source + ?Sized), name: Str) -> Option<String> {
+        String::from_utf8(self.get(source, name)?).ok()
+    }
+
+    /// Replaces what is in `into` by the bytes, if `name` names something that is
+    /// [there](Self::len_of).
+    pub fn read_into(
+        &self,
+        source: &(impl Source + ?Sized),
+        name: impl Into<Bytes>,
+        into: &mut Vec<u8>,
+    ) -> Option<()> {
+        let (at, bytes) = Self::find(source, name.into())?;
+        into.clear();
+        into.reserve(bytes.next_multiple_of(8));
+        for word in at + 1..at + words(bytes) {
+            into.extend_from_slice(&source.read(word).to_le_bytes());
+        }
+        into.truncate(bytes);
+        Some(())
+    }
+
+    /// Removes what `name` names. Returns `None`, and does nothing, if it is not there.
+    pub fn remove(&self, target: &mut impl Target, name: impl Into<Bytes>) -> Option<()> {
+        let (at, bytes) = Self::find(target, name.into())?;
+        if !Mutation::current().is(Mutant::SlabGivesBackUncleared) {
+            for word in at..at + words(bytes) {
+                target.write(word, 0);
+            }
+        }
+        blocks::give_back(target, at, words(bytes));
+        self.count(target, |count, all| (count - 1, all - bytes as u64));
+        Some(())
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self, source: &(impl Source + ?Sized)) -> usize {
+        source.read(self.at + COUNT) as usize
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self, source: &(impl Source + ?Sized)) -> bool {
+        self.len(source) == 0
+    }
+
+    /// How long they are together, in bytes.
+    #[must_use]
+    pub fn bytes(&self, source: &(impl Source + ?Sized)) -> u64 {
+        source.read(self.at + BYTES)
+    }
+
+    fn count(&self, target: &mut impl Target, change: impl FnOnce(u64, u64) -> (u64, u64)) {
+        let [count, bytes] = [COUNT, BYTES].map(|word| target.read(self.at + word));
+        let (count, bytes) = change(count, bytes);
+        target.write(self.at + COUNT, count);
+        target.write(self.at + BYTES, bytes);
+    }
+}
+
+/// Words of a block for so many bytes.
+fn words(bytes: usize) -> usize {
+    1 + bytes.div_ceil(8)
+}
+
+impl State for Slab {
+    fn lay_out(layout: &mut Layout) -> Self {
+        layout.shapes("slab", &[]);
+        Self { at: layout.take(WORDS) }
+    }
+}
+
+impl Record for Bytes {
+    fn describe(text: &mut String) {
+        text.push_str("bytes");
+    }
+}
+
+impl Record for Str {
+    fn describe(text: &mut String) {
+        text.push_str("str");
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_none() {
+            true => f.write_str("Bytes(none)"),
+            false => write!(f, "Bytes({}, tag {})", self.0 >> TAG_BITS, self.0 & TAG),
+        }
+    }
+}
+
+impl fmt::Debug for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Str({:?})", self.0)
+    }
+}

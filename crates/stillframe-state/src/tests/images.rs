@@ -1,0 +1,103 @@
+//! Places in images, read at random and captured, while acts go on.
+
+use stillframe::algorithms::cou::Cou;
+use stillframe::algorithms::fork::Fork;
+use stillframe::algorithms::hourglass::Hourglass;
+use stillframe::algorithms::imprint::Imprint;
+use stillframe::algorithms::naive::Naive;
+use stillframe::algorithms::piggyback::Piggyback;
+use stillframe::{Algorithm, Engine, Image, Options, Point, Publication};
+use stillframe_peers::{Random, Watchdog, rounds};
+
+use super::model::{Model, World};
+use crate::{Lost, State, read_image};
+
+fn options(words_max: usize) -> Options {
+    Options::words(World::layout().words()).max_words(words_max)
+}
+
+/// Images that are read at random, and then captured, while acts go on.
+fn images_of<A: Algorithm>(random: &mut Random) {
+    let mut engine = Engine::new(A::create(&options(1 << 20)).expect("memory")).expect("a thread");
+    let world = World::attach(&mut engine).expect("it is new");
+    let mut model = Model::default();
+    for image in 0..6 {
+        let mut act = |engine: &mut Engine<A>| {
+            for _ in 0..random.below(300) {
+                world.act(engine, &mut model, random, 40).expect("it is as in collections");
+            }
+            model.clone()
+        };
+        let then = act(&mut engine);
+        let mut begun =
+            engine.algorithm_mut().begin(Point::declare(), Vec::new()).expect("none is held");
+        act(&mut engine);
+        if A::INFO.random_access {
+            let read = read_image(&begun, |words| {
+                let world = World::of(words).expect("its layout is known");
+                world.check(words, &then)
+            });
+            read.expect("the image is whole").unwrap_or_else(|wrong| panic!("{image}: {wrong}"));
+        }
+        begun.capture().expect("nothing fails");
+        assert_eq!(read_image(&begun, |words| world.acts.get(words)), Err(Lost));
+        act(&mut engine);
+        if !A::INFO.in_process {
+            continue; // the sink has its words there
+        }
+        let captured = begun.into_sink();
+        world.check(&captured, &then).unwrap_or_else(|wrong| panic!("{image}: {wrong}"));
+    }
+    world.check(&engine, &model).expect("the live state is right");
+}
+
+#[test]
+fn images_of_every_kind_hold_what_was_there_at_begin() {
+    let _watchdog = Watchdog::start();
+    let mut random = Random::new("typed images");
+    for _ in 0..rounds(3, 100) {
+        images_of::<Imprint>(&mut random);
+        images_of::<Naive>(&mut random);
+        images_of::<Cou>(&mut random);
+        images_of::<Hourglass>(&mut random);
+        images_of::<Piggyback>(&mut random);
+        images_of::<Fork>(&mut random);
+    }
+}
+
+#[test]
+fn an_image_that_is_given_up_is_told_after_the_reading() {
+    let mut engine =
+        Engine::new(Imprint::create(&options(1 << 20)).expect("memory")).expect("a thread");
+    let world = World::attach(&mut engine).expect("it is new");
+    let mut model = Model::default();
+    let mut random = Random::new("lost images");
+    for _ in 0..500 {
+        world.act(&mut engine, &mut model, &mut random, 20).expect("it is as in collections");
+    }
+    let image = engine.algorithm_mut().begin(Point::declare(), Vec::new()).expect("none is held");
+    engine.progress().cancel();
+    // Whatever is read, it ends.
+    assert_eq!(read_image(&image, |words| drop(world.check(words, &model))), Err(Lost));
+}
+
+#[test]
+fn images_on_the_thread_of_an_engine_hold_whole_acts() {
+    let _watchdog = Watchdog::start();
+    let mut random = Random::new("images of an engine");
+    let mut engine =
+        Engine::new(Imprint::create(&options(1 << 20)).expect("memory")).expect("a thread");
+    let world = World::attach(&mut engine).expect("it is new");
+    let mut model = Model::default();
+    for _ in 0..rounds(20, 500) {
+        let then = model.clone();
+        let check = move |words: &mut Vec<u64>, captured: Result<_, _>| {
+            let is_right = captured.is_ok() && world.check(words, &then).is_ok();
+            if is_right { Publication::Durable } else { std::process::abort() }
+        };
+        engine.snapshot(Point::declare(), Vec::new(), check).expect("none is held");
+        while engine.running() {
+            world.act(&mut engine, &mut model, &mut random, 45).expect("it is as in collections");
+        }
+    }
+}

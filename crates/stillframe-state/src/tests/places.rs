@@ -1,0 +1,144 @@
+//! Places in plain memory.
+
+use stillframe_peers::{Random, Watchdog, rounds};
+
+use super::model::{Model, World};
+use crate::mutant::{Mutant, with_mutant};
+use crate::{Column, List, Map, Record, Slot, State, Table, Target, Value, record};
+
+/// Acts in plain memory; what was found wrong.
+fn live(random: &mut Random, acts: usize) -> Result<(), String> {
+    let mut words = vec![0; World::layout().words()];
+    let (world, mut model) = (World::attach(&mut words).expect("it is new"), Model::default());
+    let mut bias = 0;
+    for act in 0..acts {
+        if act % 200 == 0 {
+            bias = random.pick(&[10, 30, 50, 70, 95]);
+        }
+        world.act(&mut words, &mut model, random, bias)?;
+        if random.below(25) == 0 {
+            world.check(&words, &model)?;
+        }
+    }
+    world.check(&words, &model)
+}
+
+#[test]
+fn places_hold_what_collections_hold() {
+    let mut random = Random::new("places");
+    for _ in 0..rounds(20, 2000) {
+        live(&mut random, 3000).expect("it is as in collections");
+    }
+}
+
+#[test]
+fn each_mistake_with_places_is_found() {
+    let _watchdog = Watchdog::start();
+    let page = include_str!("../../../../docs/proofs.md");
+    let mut random = Random::new("mistakes with places");
+    for &mutant in Mutant::ALL {
+        assert!(page.contains(&format!("`{mutant:?}`")), "docs/proofs.md lacks {mutant:?}");
+        let found = with_mutant(mutant, || {
+            (0..50).find_map(|_| {
+                let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    live(&mut random, 3000)
+                }));
+                lived.map_or_else(|_| Some("a panic".into()), Result::err)
+            })
+        });
+        println!("{mutant:?}: {}", found.expect("the mistake is found"));
+    }
+}
+
+#[test]
+fn a_root_of_another_shape_is_refused() {
+    #[derive(Clone, Copy, State)]
+    struct One {
+        ticks: Value<u64>,
+    }
+    #[derive(Clone, Copy, State)]
+    #[expect(dead_code, reason = "it is refused")]
+    struct Other {
+        tocks: Value<u64>,
+    }
+    let mut words = vec![0; One::layout().words()];
+    assert!(One::of(&words).is_err(), "it is not laid out");
+    let one = One::attach(&mut words).expect("it is new");
+    one.ticks.set(&mut words, 7);
+    assert_eq!(One::attach(&mut words).expect("it is the same").ticks.get(&words), 7);
+    let error = Other::attach(&mut words).err().expect("it is another's").to_string();
+    assert!(error.contains("and not layout") && error.contains("{tocks:value<u64>;}"), "{error}");
+    let error = World::of(&words[..2]).err().expect("it is too short").to_string();
+    assert!(error.contains("the state has too few words"), "{error}");
+    let error = One::of(&words[..One::layout().words() - 1]).err().expect("too short").to_string();
+    assert!(error.contains("too few words"), "{error}");
+}
+
+#[test]
+fn every_difference_between_roots_shows_in_the_fingerprint() {
+    macro_rules! layout {
+        ($($field:ident: $ty:ty),*) => {{
+            #[derive(Clone, Copy, State)]
+            #[expect(dead_code, reason = "only its layout is looked at")]
+            struct Root {
+                $($field: $ty),*
+            }
+            Root::layout()
+        }};
+    }
+    #[record]
+    struct Pair {
+        a: u32,
+        b: u32,
+    }
+    #[record]
+    struct Swapped {
+        b: u32,
+        a: u32,
+    }
+    let layouts = [
+        layout!(a: Value<u64>),
+        layout!(b: Value<u64>),
+        layout!(a: Value<i64>),
+        layout!(a: Value<u64>, b: Value<u64>),
+        layout!(b: Value<u64>, a: Value<u64>),
+        layout!(a: Column<u64, 2>),
+        layout!(a: Column<u64, 3>),
+        layout!(a: [Column<u64, 3>; 1]),
+        layout!(a: [Column<u64, 3>; 2]),
+        layout!(a: List<u64>),
+        layout!(a: Table<u64>),
+        layout!(a: Map<u64, ()>),
+        layout!(a: Map<u64, u32>),
+        layout!(a: Map<u64, Pair>),
+        layout!(a: Map<u64, Swapped>),
+        layout!(a: Map<u64, [u32; 2]>),
+        layout!(a: Map<u64, Slot<Pair>>),
+    ];
+    for (index, layout) in layouts.iter().enumerate() {
+        for other in &layouts[..index] {
+            assert_ne!(layout.fingerprint(), other.fingerprint(), "{}", layout.description());
+            assert_ne!(layout.version(), other.version(), "{}", layout.description());
+        }
+    }
+    let shape = layouts[14].description().to_owned();
+    assert_eq!(shape, "stillframe-state 1 {a:map<u64,{b:u32,a:u32,}>;}");
+}
+
+#[test]
+fn records_take_whole_words_and_leave_the_rest_zero() {
+    #[derive(Clone, Copy, State)]
+    struct Root {
+        odd: Value<[u8; 9]>,
+        next: Value<u8>,
+    }
+    let mut words = vec![0; Root::layout().words()];
+    let root = Root::attach(&mut words).expect("it is new");
+    assert_eq!((<[u8; 9]>::WORDS, u8::WORDS, <()>::WORDS), (2, 1, 0));
+    root.odd.set(&mut words, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    root.next.set(&mut words, 10);
+    let end = words.len();
+    assert_eq!(words[end - 3..], [0x0807_0605_0403_0201, 9, 10]);
+    words.write(end - 2, 0xFF09); // what is behind a record is none of it
+    assert_eq!(root.odd.get(&words), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
