@@ -583,7 +583,7 @@ mod tests {
         assert!(member.confirmed(read, Some(reign)));
         assert!(member.settled() < written, "it has seen what may be lost");
         let batch = Batch { reign, stamp: written, units: Vec::new() };
-        assert!(matches!(member.commit(&batch), Whose::Own));
+        assert!(matches!(member.commit(&batch, 1), Whose::Own));
         assert_eq!(member.settled(), read);
     }
 
