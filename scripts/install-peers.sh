@@ -42,8 +42,8 @@ install_valkey
 # VersityGW, a server of S3 (Apache 2.0), for the tests of archives; they are skipped without it.
 versitygw="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe/versitygw"
 if [ ! -x "$versitygw" ] && command -v go >/dev/null; then
-    GOBIN="$(dirname "$versitygw")" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 \
-        >/dev/null 2>&1 || true
+    GOBIN="$(dirname "$versitygw")" timeout 300 \
+        go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 >/dev/null 2>&1 || true
 fi
 if [ -x "$versitygw" ]; then
     echo "install-peers: $versitygw"

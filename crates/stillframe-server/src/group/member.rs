@@ -427,8 +427,8 @@ impl Member {
         last.map(|last| (last.reign, last.stamp))
     }
 
-    /// Replies that wait get none: their requests may come to count, or not. What is in flight is in
-    /// memory all the same: as long as this member leads, whoever reads waits for it.
+    /// Replies that wait get none: their requests may come to count, or not. What is in flight is
+    /// in memory all the same: as long as this member leads, whoever reads waits for it.
     pub(crate) fn give_up_waiting(&mut self) -> bool {
         let any = !self.awaited.is_empty();
         let keeps = self.leads.is_some() && !self.mutation.is(Mutant::ReadsWhatIsInFlight);
