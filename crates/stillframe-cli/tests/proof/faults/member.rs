@@ -70,7 +70,7 @@ impl Member {
             ["--raft-id", &id.to_string()],
             ["--raft-listen", &listen],
             ["--raft-peers", &common.peers],
-            ["--raft-election-timeout", "150"],
+            ["--raft-election-timeout", "300"],
             ["--raft-log-min-size", "1mb"],
             ["--raft-log-keep-entries", "30"],
             ["--enable-debug-command", "yes"],
