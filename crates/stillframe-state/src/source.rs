@@ -24,69 +24,36 @@ pub trait Target: Source {
     fn grow(&mut self, words: usize) -> Result<(), MemoryError>;
 }
 
-impl<A: Algorithm> Source for Store<A> {
-    #[inline]
-    fn words(&self) -> usize {
-        Self::words(self)
-    }
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        Self::read(self, index)
-    }
+/// What has the methods of both itself.
+macro_rules! both {
+    ($([$($generics:tt)*] $ty:ty),*) => {
+        $(
+            impl<$($generics)*> Source for $ty {
+                #[inline]
+                fn words(&self) -> usize {
+                    Self::words(self)
+                }
+                #[inline]
+                fn read(&self, index: usize) -> u64 {
+                    Self::read(self, index)
+                }
+            }
+
+            impl<$($generics)*> Target for $ty {
+                #[inline]
+                fn write(&mut self, index: usize, value: u64) {
+                    Self::write(self, index, value);
+                }
+                fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+                    Self::grow(self, words)
+                }
+            }
+        )*
+    };
 }
 
-impl<A: Algorithm> Target for Store<A> {
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        Self::write(self, index, value);
-    }
-    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        Self::grow(self, words)
-    }
-}
-
-/// Within an action, which is done whole or not at all.
-impl<A: Algorithm> Source for Act<'_, A> {
-    #[inline]
-    fn words(&self) -> usize {
-        Self::words(self)
-    }
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        Self::read(self, index)
-    }
-}
-
-impl<A: Algorithm> Target for Act<'_, A> {
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        Self::write(self, index, value);
-    }
-    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        Self::grow(self, words)
-    }
-}
-
-impl<A: Algorithm> Source for Engine<A> {
-    #[inline]
-    fn words(&self) -> usize {
-        Self::words(self)
-    }
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        Self::read(self, index)
-    }
-}
-
-impl<A: Algorithm> Target for Engine<A> {
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        Self::write(self, index, value);
-    }
-    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        Self::grow(self, words)
-    }
-}
+// An action is done whole or not at all.
+both!([A: Algorithm] Store<A>, [A: Algorithm] Act<'_, A>, [A: Algorithm] Engine<A>);
 
 /// Words that a sink collected.
 impl Source for [u64] {
