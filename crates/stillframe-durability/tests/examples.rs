@@ -1,21 +1,14 @@
 //! The examples, killed with SIGKILL at random moments: each start finds a consistent state.
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use stillframe_peers::example;
 use tempfile::tempdir;
 
 const ROUNDS: u64 = 20;
-
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("this program has a path");
-    let target = test.ancestors().nth(2).expect("tests lie in target/*/deps");
-    let path = target.join("examples").join(name);
-    assert!(path.exists(), "build it first: cargo build --example {name}");
-    path
-}
 
 fn run(name: &str, directory: &Path, arguments: &[&str]) -> Output {
     let output = Command::new(example(name)).arg(directory).args(arguments).output();

@@ -1,6 +1,6 @@
 //! What tests of several crates share: the programs that they use or compare this project with,
 //! each of which may be missing by itself; transcripts of redis-server; random requests by seed;
-//! damaged texts; a watchdog for tests that may hang.
+//! damaged texts; examples as programs; a watchdog for tests that may hang.
 //!
 //! - A test asks for all its peers before it uses one, and passes where one is missing. A line on
 //!   standard error names each missing one, past the capture of the test harness, which shows a
@@ -117,6 +117,19 @@ pub fn are_here(test: &str, peers: &[Peer]) -> bool {
         skipped(test, &format!("this machine lacks {missing}; run scripts/install-peers.sh"));
     }
     missing.is_empty()
+}
+
+/// An example of the package that is tested, as a program beside its tests.
+///
+/// # Panics
+/// If it was not built.
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this program has a path");
+    let target = test.ancestors().nth(2).expect("tests lie in target/*/deps");
+    let path = target.join("examples").join(name);
+    assert!(path.exists(), "build it first: cargo build --example {name}");
+    path
 }
 
 /// Prints loudly, in one line, that `test` proves nothing, or less, on this machine.

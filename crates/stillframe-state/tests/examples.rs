@@ -1,16 +1,9 @@
 //! The examples, run small.
 
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("this program has a path");
-    let target = test.ancestors().nth(2).expect("tests lie in target/*/deps");
-    let path = target.join("examples").join(name);
-    assert!(path.exists(), "build it first: cargo build --example {name}");
-    path
-}
+use stillframe_peers::example;
 
 fn run(name: &str, arguments: &[&str]) -> Output {
     Command::new(example(name)).args(arguments).output().expect("the example starts")
