@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use stillframe_peers::versitygw;
 
 use crate::support::{
-    Client, Kind, Peer, Random, Server, Setup, are_here, free_port, now_ms, output_of, rounds,
-    send_signal, wait_until,
+    Client, Kind, Peer, Random, Server, Setup, are_here, free_port, lasting_port, output_of,
+    rounds, send_signal, wait_until,
 };
 
 const KEY: &str = "AKIDOFATEST";
@@ -29,7 +29,7 @@ impl Bucket {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("root/bucket")).expect("a folder");
-        let mut bucket = Self { folder, port: free_port(), server: None };
+        let mut bucket = Self { folder, port: lasting_port(), server: None };
         bucket.start();
         bucket
     }
@@ -121,9 +121,7 @@ fn digest(client: &mut Client) -> String {
 /// This moment, in which nothing is written.
 fn moment(client: &mut Client) -> Moment {
     let digest = digest(client);
-    let then = now_ms();
-    wait_until("the clock moves on", || now_ms() > then);
-    Moment { until: format!("@{}.{:03}", then / 1000, then % 1000), digest }
+    Moment { until: crate::past::now(), digest }
 }
 
 /// Some writes, now and then a value that takes an upload in parts.

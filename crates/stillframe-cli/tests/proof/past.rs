@@ -61,7 +61,7 @@ impl Past {
 }
 
 /// A time for `--until`, at which the clock is no longer when this returns.
-fn now() -> String {
+pub(crate) fn now() -> String {
     let then = now_ms();
     wait_until("the clock moves on", || now_ms() > then);
     format!("@{}.{:03}", then / 1000, then % 1000)

@@ -12,9 +12,7 @@ mod secure;
 mod told;
 mod waits;
 
-use crate::support::{Client, Kind, Reply, Server, Setup, rounds, wait_until};
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicU16, Ordering};
+use crate::support::{Client, Kind, Reply, Server, Setup, lasting_port, rounds, wait_until};
 
 /// How to start the members of a group, again and again.
 pub(crate) struct Group {
@@ -34,7 +32,7 @@ impl Group {
     /// A group that `founders` of these members begin. They are counted from 0, and named from 1.
     fn of(members: usize, founders: usize, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let ports = (0..members).map(|_| [(); 2].map(|()| port_of_a_member())).collect();
+        let ports = (0..members).map(|_| [(); 2].map(|()| lasting_port())).collect();
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         Self { folder, ports, founders, flags }
     }
@@ -73,18 +71,6 @@ impl Group {
 
     fn start_founders(&self) -> Vec<Server> {
         (0..self.founders).map(|member| self.start(member)).collect()
-    }
-}
-
-/// A port that nobody else gets while a member is down: below those that the system hands out.
-pub(crate) fn port_of_a_member() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 12_000 + (std::process::id() % 10_000) as u16;
-    loop {
-        let port = start + NEXT.fetch_add(1, Ordering::Relaxed);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 
