@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use openraft::error::RaftError;
-use openraft::{Config, Raft, ServerState, SnapshotPolicy};
+use openraft::{Config, LogId, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
 use stillframe_raft_net::{
@@ -44,6 +44,9 @@ const HEARTBEATS: u64 = 5;
 const FRAME_BYTES_MAX: u32 = 1 << 30;
 /// Most bytes of large messages that are held at once.
 const MEMORY_BYTES_MAX: usize = 1 << 30;
+
+type Metrics = RaftMetrics<u64, Member>;
+
 /// What the loop asks for.
 enum Command {
     Propose(Batch),
@@ -251,6 +254,11 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     raft.shutdown().await.map_err(|error| error.to_string())
 }
 
+/// The last entry of the leader's log that a member has, as far as the leader knows.
+fn matched(metrics: &Metrics, id: u64) -> Option<LogId<u64>> {
+    *metrics.replication.as_ref()?.get(&id)?
+}
+
 fn member(peer: &Peer) -> Member {
     Member { raft: peer.raft.clone(), client: peer.client.clone() }
 }
@@ -378,7 +386,7 @@ impl Running {
     }
 
     /// Tells the loop that openraft has ended, and why.
-    fn tell_end(&self, last: &openraft::RaftMetrics<u64, Member>) {
+    fn tell_end(&self, last: &Metrics) {
         let why = match &last.running_state {
             Ok(()) => "openraft has ended without a word".to_owned(),
             Err(error) => error.to_string(),
@@ -386,20 +394,16 @@ impl Running {
         self.events.send(Event::Failed(why));
     }
 
-    fn view(&self, now: &openraft::RaftMetrics<u64, Member>, timeout_ms: u64) -> View {
+    fn view(&self, now: &Metrics, timeout_ms: u64) -> View {
         let membership = now.membership_config.membership();
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
-        let matched = |id: &u64| {
-            let matched = now.replication.as_ref()?.get(id)?.as_ref()?;
-            Some(matched.index)
-        };
         let leads = now.state == ServerState::Leader;
         let lost = if leads { self.network.lost() } else { Vec::new() };
         let member = |(id, member): (&u64, &Member)| MemberView {
             reachable: !lost.contains(id),
             peer: Peer { id: *id, raft: member.raft.clone(), client: member.client.clone() },
             votes: voters.contains(id),
-            matched: matched(id),
+            matched: matched(now, *id).map(|id| id.index),
         };
         // Who has just been elected has heard of most others: else its first entry would not count.
         let heard = now.millis_since_quorum_ack.is_none_or(|age| age <= 2 * timeout_ms);

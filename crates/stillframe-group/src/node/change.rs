@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
-use openraft::{ChangeMembers, RaftMetrics};
+use openraft::ChangeMembers;
 use stillframe_raft_net::Member;
 use stillframe_server::consensus::Change;
 
 use super::questions::{QUESTION, Question, hear_of_end};
-use super::{Running, member};
+use super::{Metrics, Running, matched, member};
 
 /// How often a member that joins is asked whether it is still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -24,8 +24,6 @@ const LOOKS_MAX: u32 = 30;
 const CHANGE: Duration = Duration::from_secs(30);
 /// Time for a member that is to lead to catch up, while nothing is written.
 const CATCH_UP: Duration = Duration::from_secs(2);
-
-type Metrics = RaftMetrics<u64, Member>;
 
 fn text(error: impl Display) -> String {
     error.to_string()
@@ -86,9 +84,9 @@ impl Running {
     async fn await_learner(&self, id: u64, member: &Member, index: u64) -> Result<(), String> {
         let lag_max = self.raft.config().replication_lag_threshold;
         let is_near = |metrics: &Metrics| {
-            let matched = metrics.replication.as_ref().and_then(|it| (*it.get(&id)?)?.index.into());
             let last = metrics.last_log_index.unwrap_or(0);
-            matched.is_some_and(|has: u64| has >= index && has + lag_max >= last)
+            let is_near = |has: u64| has >= index && has + lag_max >= last;
+            matched(metrics, id).is_some_and(|has| is_near(has.index))
         };
         let mut silent = 0;
         loop {
@@ -204,11 +202,8 @@ impl Running {
             return Err(format!("member {id} has no vote yet"));
         }
         self.ask(id, target, &Question::Belongs).await?;
-        let has_all = |metrics: &Metrics| {
-            let matched =
-                metrics.replication.as_ref().and_then(|it| it.get(&id).copied().flatten());
-            matched.map(|id| id.index) == metrics.last_log_index
-        };
+        let has_all =
+            |metrics: &Metrics| matched(metrics, id).map(|has| has.index) == metrics.last_log_index;
         let waited = self.raft.wait(Some(CATCH_UP)).metrics(has_all, "it has all").await;
         waited.map_err(|_| format!("member {id} lags behind"))?;
         self.raft.runtime_config().heartbeat(false);
@@ -234,8 +229,7 @@ impl Running {
     async fn leave_lead(&self, metrics: &Metrics) {
         let known = metrics.membership_config.membership();
         let others = known.voter_ids().filter(|&voter| voter != self.id);
-        let matched = |id: &u64| metrics.replication.as_ref().and_then(|it| *it.get(id)?);
-        let Some(id) = others.max_by_key(matched) else { return };
+        let Some(id) = others.max_by_key(|&id| matched(metrics, id)) else { return };
         let Some(target) = known.get_node(&id) else { return };
         // If it fails, they elect one by themselves.
         let _ = self.have_elected(id, target).await;
