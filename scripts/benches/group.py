@@ -5,7 +5,6 @@ All members run on this machine and share its cores and its disk.
 """
 
 import heapq
-import pathlib
 import random
 import selectors
 import socket
@@ -17,7 +16,7 @@ from benches.servers import Client, Server, encode, free_port, in_turns, key_nam
 DEPTHS = (1, 16)
 CLIENTS = 50
 ELECTION_MS = 1000
-MEMORY_KEY_BYTES = 1024
+VALUE_BYTES = 1024
 LOG = ["--appendonly", "yes", "--appendfsync", "always"]
 
 
@@ -104,7 +103,7 @@ def drive(port, depth, seconds, options, waits):
         send(connection)
     began = time.monotonic()
     latencies = []
-    while (now := time.monotonic()) < began + seconds:
+    while time.monotonic() < began + seconds:
         for key, _ in poll.select(1):
             connection = key.data
             connection["got"] += connection["socket"].recv(1 << 16)
@@ -151,6 +150,11 @@ def measure_writes(options):
     return results
 
 
+def applied(server):
+    """The last log entry that a member has applied."""
+    return int(server.client.info("raft_applied_index", section="raft")[0])
+
+
 def write_somewhere(group, value):
     """Writes at whichever member takes it; returns when it has."""
     while True:
@@ -175,11 +179,8 @@ def measure_failover(options):
         write_somewhere(group, number + 0.5)
         milliseconds.append((time.monotonic() - began) * 1e3)
         group.start(leader)
-        applied = [None, 0]
-        while len(set(applied)) > 1:
+        while len({applied(server) for server in group.members.values()}) > 1:
             time.sleep(0.02)
-            applied = [server.client.info("raft_applied_index", section="raft")[0]
-                       for server in group.members.values()]
     group.stop()
     say(f"{options.failovers} leaders killed")
     return milliseconds
@@ -189,10 +190,10 @@ def measure_joining(options):
     """Latency at a steady rate without and with a member that joins."""
     group = Group(options)
     leader = group.members[group.leader()]
-    keys = options.megabytes * 1_000_000 // MEMORY_KEY_BYTES
+    keys = options.megabytes * 1_000_000 // VALUE_BYTES
     say(f"filling {keys} keys")
     fill = ["--rate", "max", "--clients", 16, "--pipeline", 64, "--keys", keys,
-            "--value-size", MEMORY_KEY_BYTES, "--fill", "--duration", "1s"]
+            "--value-size", VALUE_BYTES, "--fill", "--duration", "1s"]
     load(leader, options, *fill)
     # All members and the load on the cores of one machine: the lead may have moved.
     leader = group.members[group.leader()]
@@ -203,7 +204,7 @@ def measure_joining(options):
         while leader.saving():
             time.sleep(0.1)
     words = ["--rate", options.join_rate, "--clients", CLIENTS, "--keys", keys,
-             "--value-size", MEMORY_KEY_BYTES, "--duration", f"{options.idle_seconds}s"]
+             "--value-size", VALUE_BYTES, "--duration", f"{options.idle_seconds}s"]
     without = load(leader, options, *words)
     running = start_load(leader, options, *words)
     time.sleep(1)
@@ -211,7 +212,6 @@ def measure_joining(options):
     group.start(4, "--raft-join", "yes")
     leader.client.call("STILLFRAME", "RAFT", "ADD", 4, group.address(4))
     joined = group.members[4]
-    applied = lambda server: int(server.client.info("raft_applied_index", section="raft")[0])
     while applied(joined) + options.join_rate < applied(leader):
         time.sleep(0.05)
     seconds = time.monotonic() - began
