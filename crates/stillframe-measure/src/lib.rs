@@ -2,6 +2,7 @@
 //! which measures servers.
 //!
 //! - Draws ([`draw`], [`zipf`]): the same items from the same seed, on every machine.
+//! - Rounds ([`spread`]) and the processor's time of a thread ([`thread_time`]).
 //! - The machine ([`mod@environment`]), and what makes figures from it doubtful.
 //! - Tables, plots and pages ([`table`], [`panel`], [`plot`], [`document`]). Own SVG code, because
 //!   a report needs five kinds of plots that read well on a phone and in the dark, with names
@@ -17,6 +18,7 @@ pub mod draw;
 pub mod environment;
 pub mod panel;
 pub mod plot;
+mod sample;
 pub mod scale;
 mod sheet;
 pub mod style;
@@ -27,5 +29,6 @@ pub mod zipf;
 
 pub use environment::{Environment, environment};
 pub use panel::{Kind, Panel, Point, Series};
+pub use sample::{spread, thread_time};
 pub use style::Style;
 pub use table::Table;

@@ -9,6 +9,8 @@
 use std::time::Instant;
 
 use stillframe_durability::{Application, Log, LogOptions, Policy};
+use stillframe_measure::draw::Rng;
+use stillframe_measure::spread;
 use stillframe_transactions::{Imprint, Settings, Stop};
 use stillframe_transactions_log::{Durable, Options};
 
@@ -72,13 +74,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn work(bank: &Durable<Imprint>, seed: u64, commits: u64, records: usize) {
     let mut worker = bank.worker().expect("there are sixteen");
-    let mut random = seed;
-    let mut draw = |bound: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % bound as u64) as usize
-    };
+    let mut random = Rng(seed);
+    let mut draw = |bound: usize| random.below(bound as u64) as usize;
     for _ in 0..commits {
         let (first, step) = (draw(records), 1 + draw(records / TOUCHED - 1));
         let done = worker.run(|tx| {
@@ -89,11 +86,4 @@ fn work(bank: &Durable<Imprint>, seed: u64, commits: u64, records: usize) {
         });
         done.expect("the log takes it");
     }
-}
-
-/// The middle of some values, and the least and largest one.
-fn spread(values: impl Iterator<Item = f64>) -> String {
-    let mut all: Vec<f64> = values.collect();
-    all.sort_by(f64::total_cmp);
-    format!("{:.2} ({:.2} to {:.2})", all[all.len() / 2], all[0], all[all.len() - 1])
 }

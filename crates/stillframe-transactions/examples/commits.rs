@@ -16,6 +16,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use stillframe_measure::draw::Rng;
+use stillframe_measure::{spread, thread_time};
 use stillframe_transactions::algorithms::bare::Bare;
 use stillframe_transactions::algorithms::{Visitor, with};
 use stillframe_transactions::{
@@ -73,17 +75,6 @@ impl Records for Sum {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [count, name, words, commits] = arguments.as_slice() {
@@ -115,13 +106,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The middle of some values, and the least and largest one.
-fn spread(values: impl Iterator<Item = f64>) -> String {
-    let mut all: Vec<f64> = values.collect();
-    all.sort_by(f64::total_cmp);
-    format!("{:.2} ({:.2} to {:.2})", all[all.len() / 2], all[0], all[all.len() - 1])
-}
-
 /// Microseconds of the processor for a commit.
 fn run<A: Concurrent>(
     words: usize,
@@ -137,14 +121,14 @@ fn run<A: Concurrent>(
         let clerk = |seed| {
             let (bank, start, counted, over) = (&bank, &start, &counted, &over);
             scope.spawn(move || {
-                let (mut worker, mut random) = (bank.worker().expect("one each"), Random(seed));
+                let (mut worker, mut random) = (bank.worker().expect("one each"), Rng(seed));
                 let mut commit_until = |flag: &AtomicBool| {
-                    let (before, mut commits) = (cpu_us(), 0.0);
+                    let (before, mut commits) = (thread_time(), 0.0);
                     while !flag.load(Ordering::Relaxed) {
                         transfer(&mut worker, &mut random, records);
                         commits += 1.0;
                     }
-                    [commits, cpu_us() - before]
+                    [commits, (thread_time() - before).as_secs_f64() * 1e6]
                 };
                 start.wait();
                 commit_until(counted);
@@ -177,8 +161,9 @@ fn fill<A: Concurrent>(bank: &Engine<A>, records: usize) {
     }
 }
 
-fn transfer<A: Concurrent>(worker: &mut Worker<'_, A>, random: &mut Random, records: usize) {
-    let (first, step) = (random.below(records), 1 + random.below(records / TOUCHED - 1));
+fn transfer<A: Concurrent>(worker: &mut Worker<'_, A>, random: &mut Rng, records: usize) {
+    let mut below = |bound: usize| random.below(bound as u64) as usize;
+    let (first, step) = (below(records), 1 + below(records / TOUCHED - 1));
     let moved = worker.run(|tx| {
         for place in 0..TOUCHED {
             let sign = if place % 2 == 0 { 1 } else { u64::MAX };
@@ -203,14 +188,7 @@ impl Visitor for Count {
         let bank: Engine<A> = Engine::create(Settings::new(records, self.words)).expect("memory");
         fill(&bank, records);
         let _image = (A::INFO.image != Completeness::Nothing).then(|| bank.begin());
-        let (mut worker, mut random) = (bank.worker().expect("there is one"), Random(1));
+        let (mut worker, mut random) = (bank.worker().expect("there is one"), Rng(1));
         (0..self.commits).for_each(|_| transfer(&mut worker, &mut random, records));
     }
-}
-
-/// What the processor has given to this thread, where the kernel says so.
-fn cpu_us() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
-    nanoseconds.unwrap_or_default() / 1e3
 }

@@ -9,6 +9,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use stillframe_measure::thread_time;
 use stillframe_transactions::{Deadlock, Engine, Imprint, Settings, Stop};
 
 const RECORDS: usize = 1_000_000;
@@ -92,7 +93,7 @@ fn work(
         state % bound
     };
     start.wait();
-    let before = cpu_us();
+    let before = thread_time();
     while !over.load(Ordering::Relaxed) {
         let mut records = [0; TOUCHED];
         for record in &mut records {
@@ -109,12 +110,5 @@ fn work(
         moved.expect("no abort");
         commits += 1;
     }
-    (commits, worker.conflicts(), cpu_us() - before)
-}
-
-/// What the processor has given to this thread, where the kernel says so.
-fn cpu_us() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split(' ').next().and_then(|word| word.parse::<f64>().ok());
-    nanoseconds.unwrap_or_default() / 1e3
+    (commits, worker.conflicts(), (thread_time() - before).as_secs_f64() * 1e6)
 }

@@ -21,9 +21,9 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use stillframe_measure::draw::Rng;
+use stillframe_measure::thread_time;
 use stillframe_transactions::algorithms::{ALL, Visitor, with};
 use stillframe_transactions::{
     CaptureError, Completeness, Concurrent, Engine, Journal, Records, Settings, Stop, Worker,
@@ -440,18 +440,18 @@ fn work<A: Concurrent>(
     let mut worker = bank.worker().unwrap_or_else(|error| unreachable!("{error}"));
     let mut random = Rng(worker.number() as u64 + 1);
     start.wait();
-    let before = cpu_s();
+    let before = thread_time();
     while part.load(Ordering::Relaxed) == TIMED {
         let started = Instant::now();
         transfer(&mut worker, &mut random, accounts);
         desk.latencies_us.push((started.elapsed().as_secs_f64() * 1e6) as f32);
     }
-    desk.cpu_s = cpu_s() - before;
+    desk.cpu_s = (thread_time() - before).as_secs_f64();
     desk.conflicts = worker.conflicts();
     while part.load(Ordering::Relaxed) == MEASURED {
-        let before = cpu_s();
+        let before = thread_time();
         transfer(&mut worker, &mut random, accounts);
-        desk.longest_s = desk.longest_s.max(cpu_s() - before);
+        desk.longest_s = desk.longest_s.max((thread_time() - before).as_secs_f64());
     }
 }
 
@@ -470,12 +470,6 @@ fn transfer<A: Concurrent>(worker: &mut Worker<'_, A, Told>, random: &mut Rng, a
         Ok::<_, Stop<Infallible>>(tx.update(own, 0, |count| count + 1)?)
     });
     moved.unwrap_or_else(|never| match never {});
-}
-
-/// Time that the processor has given to this thread.
-fn cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Takes images and judges them.
@@ -504,12 +498,12 @@ impl Auditor {
             look();
             return Ok((None, 0));
         }
-        let (before, mut images) = (cpu_s(), 0);
+        let (before, mut images) = (thread_time(), 0);
         while images == 0 || Instant::now() < end {
             self.audit(bank, &mut look)?;
             images += 1;
         }
-        Ok((Some((cpu_s() - before) * 1e3 / f64::from(images)), images))
+        Ok((Some((thread_time() - before).as_secs_f64() * 1e3 / f64::from(images)), images))
     }
 
     /// Takes an image, lays it over the one before, and judges it.
