@@ -54,6 +54,8 @@ stillframe::mutants! {
     ActPointsEarly,
     /// A checkpoint may begin while a state is converted.
     ConvertedInPart,
+    /// The log of a state of the past begins before its checkpoint is on the disk.
+    RewoundLogFirst,
     /// A file that goes is cut before its new name is on the disk.
     CutsBeforeRenamed,
 }

@@ -10,7 +10,8 @@
 //!   older one may lack acknowledged changes.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, Completeness, Words};
@@ -19,8 +20,9 @@ use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
 use crate::checkpoint::damage::{Damage, Skipped};
 use crate::checkpoint::reader::Reader;
-use crate::disk::{Directory, Input};
+use crate::disk::{Directory, Input, LOCK};
 use crate::error::Error;
+use crate::log::TEMPORARY as LOG_TEMPORARY;
 use crate::log::damage::Damage as LogDamage;
 use crate::names::{self, MERGING, TEMPORARY};
 use crate::options::Options;
@@ -323,6 +325,19 @@ fn set_aside(directory: &Directory, skipped: &mut [Skipped]) -> Result<(), Error
         skipped.path = directory.at(&name);
     }
     if skipped.is_empty() { Ok(()) } else { directory.sync() }
+}
+
+/// A directory for a new state: one that is empty but for what was left by an attempt before.
+pub(crate) fn new_directory(path: &Path, options: &Options) -> Result<Arc<Directory>, Error> {
+    let directory = Directory::open(path, options.disk.clone())?;
+    let directory = Arc::new(directory.claimed(&options.application)?);
+    for leftover in [TEMPORARY, MERGING, LOG_TEMPORARY] {
+        directory.discard(leftover)?;
+    }
+    if directory.names()?.iter().any(|name| name != LOCK) {
+        return Err(Error::NotEmpty { directory: directory.path().to_path_buf() });
+    }
+    Ok(directory)
 }
 
 #[cfg(test)]

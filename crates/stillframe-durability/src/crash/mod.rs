@@ -17,6 +17,7 @@ mod convert;
 mod log;
 mod removal;
 mod replace;
+mod rewind;
 mod store;
 
 /// Crashes everywhere in the history of `disk`, which was empty.
@@ -75,6 +76,7 @@ fn every_mistake_is_made_and_named() {
         include_str!("convert.rs"),
         include_str!("log.rs"),
         include_str!("removal.rs"),
+        include_str!("rewind.rs"),
         include_str!("store.rs"),
     ];
     let page = include_str!("../../../../docs/proofs.md");

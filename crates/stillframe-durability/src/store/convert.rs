@@ -18,9 +18,8 @@ use crate::application::refuse_server;
 use crate::disk::{Directory, LOCK, Location};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
-use crate::names::{MERGING, TEMPORARY};
 use crate::options::Options;
-use crate::recovery::{Recovered, Recovery};
+use crate::recovery::{Recovered, Recovery, new_directory};
 
 impl Store<Imprint> {
     /// Makes a state of another layout from the one in `source`, durably, in `target`: an empty
@@ -91,13 +90,7 @@ impl<A: Algorithm> Store<A> {
         let source = Directory::existing(location)?.claimed(&old.application)?;
         refuse_server(source.path(), &source.names()?)?;
         let source = Arc::new(source.locked(LOCK)?);
-        let target = Directory::open(target.as_ref(), new.disk.clone())?;
-        let target = Arc::new(target.claimed(&new.application)?);
-        target.discard(TEMPORARY)?;
-        target.discard(MERGING)?;
-        if target.names()?.iter().any(|name| name != LOCK) {
-            return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
-        }
+        let target = new_directory(target.as_ref(), &new)?;
         let (algorithm, recovery) = before(&source, None, &old)?;
         let from = recovery.loaded.as_ref().map_or(0, |loaded| loaded.log_from);
         let mut from_state = Self::in_memory(&source, algorithm, &old)?;

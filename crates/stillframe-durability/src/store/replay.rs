@@ -21,11 +21,12 @@ use crate::log::logger::Logger;
 use crate::log::reader::{Progress, Report};
 use crate::log::writer::Writer;
 use crate::log::{self, Header, ahead};
-use crate::mutant::Mutant;
+use crate::mutant::{Mutant, Mutation};
 use crate::names;
 use crate::options::Options;
 use crate::recovery::{
-    Found, Loaded, LostRecords, Recovered, Recovery, Replayed, TornTail, find, recover,
+    Found, Loaded, LostRecords, Recovered, Recovery, Replayed, TornTail, find, new_directory,
+    recover,
 };
 
 /// An action of the log, to be applied again.
@@ -136,19 +137,20 @@ impl<A: Algorithm> Store<A> {
     ) -> Result<Self, Error> {
         let source = Directory::existing(source)?.claimed(&options.application)?.locked(LOCK)?;
         let (algorithm, recovery) = before(&source, Some(until), &options)?;
-        let target = Directory::open(target.as_ref(), options.disk.clone())?;
-        let target = Arc::new(target.claimed(&options.application)?);
-        if target.names()?.iter().any(|name| name != LOCK) {
-            return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
-        }
+        let target = new_directory(target.as_ref(), &options)?;
         let fresh =
             Recovered { algorithm, recovery: Recovery::default(), next: 1, chain: Vec::new() };
         let mut store = Self::assemble(&target, fresh, &options)?;
         store.recovery = recovery;
         store.replay(&source, options.accept_log_loss, Some(until), apply)?;
         let fresh = Report { next: 1, ..Report::default() };
-        store.start_log(target, &fresh, &options)?;
+        if Mutation::current().is(Mutant::RewoundLogFirst) {
+            store.start_log(Arc::clone(&target), &fresh, &options)?;
+        }
+        store.log = Journal::None;
+        // Before the log begins: a log alone would be one of a state of zeros.
         store.checkpoint_and_wait()?;
+        store.start_log(target, &fresh, &options)?;
         Ok(store)
     }
 
