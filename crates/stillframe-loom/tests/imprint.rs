@@ -163,7 +163,8 @@ fn imprint_half_way_drop() {
         let mut image =
             state.begin(Point::declare(), HalfWay(Faults::default())).expect("no image yet");
         let first = loom::thread::spawn(move || {
-            assert!(matches!(image.capture(), Err(CaptureError::Sink(_))));
+            let captured = image.capture();
+            assert!(matches!(captured, Err(CaptureError::Sink(_))), "{captured:?}");
         });
         [0, 2, 2].iter().for_each(|&index| state.write(index, 1));
         first.join().expect("refused");
@@ -250,7 +251,8 @@ fn failed(faults: Faults) -> Model {
         let image = state.begin(Point::declare(), HalfWay(faults.clone())).expect("idle");
         let capture = loom::thread::spawn(move || {
             let mut image = image;
-            assert!(matches!(image.capture(), Err(CaptureError::Sink(_))));
+            let captured = image.capture();
+            assert!(matches!(captured, Err(CaptureError::Sink(_))), "{captured:?}");
             image
         });
         [2, 3].iter().for_each(|&index| state.write(index, 1));

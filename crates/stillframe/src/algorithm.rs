@@ -297,6 +297,14 @@ pub trait Image: Send {
     /// One word of the image, or `None` if the image lives in another process or `index` is out of
     /// bounds. Valid until the image is captured or dropped.
     fn get(&self, index: usize) -> Option<u64>;
+    /// The words of the image from `start` on, as many as `into` has; `None` as for
+    /// [`get`](Self::get), and `into` then holds anything.
+    fn get_run(&self, start: usize, into: &mut [u64]) -> Option<()> {
+        for (word, index) in into.iter_mut().zip(start..) {
+            *word = self.get(index)?;
+        }
+        Some(())
+    }
     /// Pushes the whole image into the sink, except the blocks that the sink
     /// [declines](Sink::wants), and finishes the sink. Whatever the sink does, declining, failing
     /// or panicking at any call, the images after this one are right.

@@ -20,6 +20,8 @@ use leave::{Leave, Polite};
 pub struct Engine<A: Algorithm> {
     algorithm: A,
     snapshotter: Snapshotter,
+    /// Of the image that this began last.
+    under_way: Progress,
     /// `None` under the model checkers, which know no priorities, and where no thread was given.
     leave: Option<Leave>,
 }
@@ -74,7 +76,8 @@ impl<A: Algorithm> Engine<A> {
     pub fn new(algorithm: A) -> io::Result<Self> {
         let is_modelled = cfg!(any(miri, feature = "loom", feature = "shuttle"));
         let leave = if is_modelled { None } else { Some(Leave::start()?) };
-        Ok(Self { algorithm, snapshotter: Snapshotter::start()?, leave })
+        let under_way = algorithm.progress().pinned();
+        Ok(Self { algorithm, snapshotter: Snapshotter::start()?, under_way, leave })
     }
 
     /// See [`Algorithm::words`].
@@ -132,10 +135,18 @@ impl<A: Algorithm> Engine<A> {
         + 'static,
     ) -> Result<Begun, BeginError> {
         let started = Instant::now();
+        if self.running() && self.algorithm.info().several {
+            // There is one thread for captures.
+            return Err(BeginError::Busy { epoch: self.under_way.epoch() });
+        }
+        let mut image = self.algorithm.begin(point, Polite { sink, spells: None })?;
+        let progress = self.algorithm.progress().pinned();
         // What is captured in another process has a priority of its own.
         let leave = self.leave.as_ref().filter(|_| self.algorithm.info().in_process);
-        let spells = leave.map(|leave| leave.spells(self.algorithm.progress()));
-        let mut image = self.algorithm.begin(point, Polite { sink, spells })?;
+        if let Some(leave) = leave {
+            image.sink_mut().spells = Some(leave.spells(progress.clone()));
+        }
+        self.under_way = progress;
         let begun = Begun { epoch: image.epoch(), begin: started.elapsed() };
         self.snapshotter.submit(Box::new(move || {
             let started = Instant::now();
@@ -151,25 +162,31 @@ impl<A: Algorithm> Engine<A> {
         Ok(begun)
     }
 
-    /// Whether an image is held: begun and not published yet.
+    /// Whether an image is held: begun here and not published yet.
     #[must_use]
     pub fn running(&self) -> bool {
-        self.progress().running()
+        self.under_way.running()
     }
     /// Words pushed into the sink; see [`Progress::captured_words`]. Means nothing unless an image
     /// is [`running`](Self::running).
     #[must_use]
     pub fn captured(&self) -> usize {
-        self.progress().captured_words()
+        self.under_way.captured_words()
     }
     /// See [`Algorithm::tend`].
     pub fn tend(&mut self) -> bool {
         self.algorithm.tend()
     }
-    /// Progress and cancellation of the image under way, for any thread.
+    /// Progress and cancellation of the newest image, for any thread.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.algorithm.progress()
+    }
+    /// Progress and cancellation of the image that this engine began last, whatever other images
+    /// of the algorithm are held.
+    #[must_use]
+    pub fn under_way(&self) -> Progress {
+        self.under_way.clone()
     }
     /// Waits until no image is held. If the snapshotter thread has not come to it yet, the calling
     /// thread captures and publishes the image itself; of an algorithm that is
@@ -199,7 +216,7 @@ impl<A: Algorithm> Drop for Engine<A> {
     /// Cancels the image under way and waits for its end.
     fn drop(&mut self) {
         if self.running() {
-            self.progress().cancel();
+            self.under_way.cancel();
         }
         self.set_hurry(true);
     }

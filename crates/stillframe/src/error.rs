@@ -51,10 +51,11 @@ pub struct Unavailable(pub String);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeginError {
-    /// The image begun before is still held.
+    /// As many images as may be are still held: one, where the
+    /// [`Options`](crate::Options::images) ask for no more.
     #[error("image {epoch} is still being taken")]
     Busy {
-        /// Its epoch.
+        /// The epoch of the newest one.
         epoch: u64,
     },
     /// No memory for the image's own structures.

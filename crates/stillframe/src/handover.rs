@@ -87,6 +87,21 @@ impl Handover {
         }
     }
 
+    /// A hand-over for images beside those of this one, which goes on with its numbers and counts.
+    pub(crate) fn following(&self) -> Self {
+        let following = Self { mutation: self.mutation, ..Self::new() };
+        let (ours, theirs) = (&self.writers.0, &following.writers.0);
+        let epoch = ours.epoch.load(Ordering::Relaxed);
+        theirs.epoch.store(epoch, Ordering::Relaxed);
+        following.snapshotters.0.done.store(epoch, Ordering::Relaxed);
+        for (from, to) in
+            [(&ours.waits, &theirs.waits), (&ours.interruptions, &theirs.interruptions)]
+        {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        following
+    }
+
     /// Whether this build makes a mistake on purpose.
     pub(crate) fn is(&self, mutant: Mutant) -> bool {
         self.mutation.is(mutant)
@@ -98,6 +113,11 @@ impl Handover {
     pub(crate) fn running(&self) -> bool {
         self.snapshotters.0.done.load(Ordering::Acquire)
             != self.writers.0.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Whether image `epoch`, which began here, has ended. Acquire: as [`running`](Self::running).
+    pub(crate) fn has_ended(&self, epoch: u64) -> bool {
+        self.snapshotters.0.done.load(Ordering::Acquire) >= epoch
     }
 
     /// Refuses while an image is held.
@@ -141,7 +161,8 @@ impl Handover {
         self.snapshotters.0.captured.load(Ordering::Acquire)
     }
 
-    /// The writer gives the image up: its budget is used. The caller fences before it writes on.
+    /// The writer gives the newest image here up: its budget is used. The caller fences before it
+    /// writes on without care for the image.
     pub(crate) fn stop_over_budget(&self) {
         self.raise_stop(self.writers.0.epoch.load(Ordering::Relaxed), OVER_BUDGET);
     }
@@ -270,21 +291,29 @@ impl Drop for Waiting {
 #[derive(Debug, Clone)]
 pub struct Progress {
     handover: Shared<Handover>,
+    /// The image that it speaks of, if not of the newest one.
+    pinned: Option<u64>,
 }
 
 impl Progress {
     pub(crate) fn new(handover: &Shared<Handover>) -> Self {
-        Self { handover: handover.clone() }
+        Self { handover: handover.clone(), pinned: None }
     }
-    /// Number of the newest image, 0 before the first.
+    /// The progress of the newest image of now, whichever begin later.
+    #[must_use]
+    pub fn pinned(self) -> Self {
+        Self { pinned: Some(self.epoch()), ..self }
+    }
+    /// Number of the image, 0 before the first: of the newest one, unless this is
+    /// [pinned](Self::pinned).
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.handover.writers.0.epoch.load(Ordering::Relaxed)
+        self.pinned.unwrap_or_else(|| self.handover.writers.0.epoch.load(Ordering::Relaxed))
     }
-    /// Whether an image is held.
+    /// Whether the image is held.
     #[must_use]
     pub fn running(&self) -> bool {
-        self.handover.running()
+        self.pinned.map_or_else(|| self.handover.running(), |it| !self.handover.has_ended(it))
     }
     /// Words pushed into the sink so far; the sink has let go of the objects behind them.
     #[must_use]

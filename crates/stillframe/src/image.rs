@@ -27,6 +27,12 @@ pub trait View: Send {
     fn pass(&self, block: usize, len: usize);
     /// One word, which is in bounds.
     fn word(&self, index: usize) -> u64;
+    /// The words from `start` on, which are in bounds.
+    fn run(&self, start: usize, into: &mut [u64]) {
+        for (word, index) in into.iter_mut().zip(start..) {
+            *word = self.word(index);
+        }
+    }
 }
 
 /// An image that lives in this process.
@@ -54,7 +60,10 @@ impl<S: Sink, V: View> Image for InProcess<S, V> {
         self.held.lease.epoch
     }
     fn get(&self, index: usize) -> Option<u64> {
-        self.held.get(index, || self.view.word(index))
+        self.held.get(index, 1, || self.view.word(index))
+    }
+    fn get_run(&self, start: usize, into: &mut [u64]) -> Option<()> {
+        self.held.get(start, into.len(), || self.view.run(start, into))
     }
     fn capture(&mut self) -> Result<(), CaptureError> {
         self.held.spend()?;
@@ -87,19 +96,19 @@ impl<S: Sink> Held<S> {
         if std::mem::replace(&mut self.spent, true) { Err(CaptureError::Spent) } else { Ok(()) }
     }
 
-    /// What `word` gives, if the image still has word `index`.
-    pub(crate) fn get(&self, index: usize, word: impl FnOnce() -> u64) -> Option<u64> {
-        let Lease { handover, epoch, words } = &self.lease;
-        if index >= *words || self.spent {
+    /// What `words` gives, if the image still has the `len` words from `start` on.
+    pub(crate) fn get<T>(&self, start: usize, len: usize, words: impl FnOnce() -> T) -> Option<T> {
+        let Lease { handover, epoch, words: all } = &self.lease;
+        if start > *all || len > all - start || self.spent {
             return None;
         }
         handover.attach(*epoch);
         if handover.is(Mutant::HandoverGetChecksStopFirst) {
-            return handover.check_stop(*epoch).is_ok().then(word);
+            return handover.check_stop(*epoch).is_ok().then(words);
         }
-        let word = word();
-        // Looked at after the word: an image that was given up meanwhile has no words.
-        handover.check_stop(*epoch).is_ok().then_some(word)
+        let words = words();
+        // Looked at after the words: an image that was given up meanwhile has none.
+        handover.check_stop(*epoch).is_ok().then_some(words)
     }
 
     /// Pushes the image block by block: `fill(block, buffer)` gives one block; for one that the

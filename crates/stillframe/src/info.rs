@@ -33,6 +33,9 @@ pub struct Info {
     /// Whether images make progress only while the writer calls
     /// [`Algorithm::tend`](crate::Algorithm::tend).
     pub tended: bool,
+    /// Whether several images can be held at a time, where
+    /// [`Options::images`](crate::Options::images) asks for it.
+    pub several: bool,
 }
 
 impl Info {
@@ -50,6 +53,7 @@ impl Info {
         units: &[Unit::Word],
         image: Completeness::Full,
         tended: false,
+        several: false,
     };
 
     /// The unit used when `asked` is asked for.

@@ -22,6 +22,7 @@
 
 mod algorithm;
 pub mod algorithms;
+mod budget;
 mod claim;
 #[cfg(test)]
 mod conformance;
@@ -40,6 +41,7 @@ mod sink;
 mod sync;
 
 pub use algorithm::{Algorithm, Image};
+pub use budget::OnFull;
 pub use engine::{Begun, CaptureReport, Engine, Publication};
 pub use error::{BeginError, CaptureError, MemoryError, Unavailable};
 pub use handover::Progress;
@@ -49,7 +51,7 @@ pub use memory::Words;
 pub use mutant::Mutant;
 #[cfg(any(test, feature = "mutants"))]
 pub use mutant::with_mutant;
-pub use options::{OnFull, Options};
+pub use options::Options;
 pub use os::{Shareable, Shared};
 pub use point::Point;
 pub use sink::{BLOCK_WORDS, Before, Sink, SinkError};

@@ -217,6 +217,17 @@ mutants! {
     ImprintEndsBeforeClear,
     /// Imprint: a writer that waits for room does not look for the stop.
     ImprintWaitsPastStop,
+    /// Imprint, several images: an image is restored from the volume of its own begin alone.
+    ImprintForgetsLaterVolumes,
+    /// Imprint, several images: the newest value of a word wins, not the oldest.
+    ImprintNewestVolumeWins,
+    /// Imprint, several images: the end of a log is read before one looks for a later volume.
+    ImprintLooksForVolumesLast,
+    /// Imprint, several images: what one has captured is closed for those before it, too.
+    ImprintClosesForOthers,
+    /// Imprint, several images: when the newest has ended the writer saves nothing more.
+    ImprintForgetsOlderImages,
+
     // -- the hand-over
     /// Hand-over: begin is published without Release.
     HandoverRelaxedBegin,

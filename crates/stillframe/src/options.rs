@@ -1,5 +1,6 @@
 //! Size and manner of the state memory.
 
+use crate::budget::{OnFull, budget_for};
 use crate::info::Unit;
 
 /// Size and manner of the state memory.
@@ -14,9 +15,10 @@ pub struct Options {
     pub huge_pages: bool,
     /// Touch all memory at creation, so that no write pays for a first touch.
     pub prefault: bool,
-    /// Most memory an image may take for itself, in bytes (undo arenas). By default, `None`, it
-    /// grows with the state: a quarter of it at begin, at least 64 MiB. Memory is taken as it is
-    /// needed, and most of it given back when the image ends.
+    /// Most memory an image may take for itself, in bytes (undo arenas); of several images that are
+    /// held at a time, all together. By default, `None`, it grows with the state: a quarter of it
+    /// at begin, at least 64 MiB. Memory is taken as it is needed, and most of it given back when
+    /// the image ends.
     pub budget_bytes: Option<usize>,
     /// What happens when the budget is used up.
     pub on_full: OnFull,
@@ -27,6 +29,9 @@ pub struct Options {
     pub algorithm: &'static str,
     /// Threads that copy, for algorithms that copy with several; at least 1.
     pub threads: usize,
+    /// Most images that are held at a time, for an algorithm that can hold
+    /// [several](crate::Info::several); at least 1.
+    pub images: usize,
 }
 
 impl Options {
@@ -43,6 +48,7 @@ impl Options {
             unit: Unit::Word,
             algorithm: "imprint",
             threads: 1,
+            images: 1,
         }
     }
     /// Sets [`max_words`](Self::max_words).
@@ -94,26 +100,9 @@ impl Options {
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
-}
-
-/// What `budget` comes to for an image of `words` words, in bytes.
-pub(crate) fn budget_for(budget: Option<usize>, words: usize) -> usize {
-    budget.unwrap_or_else(|| (words / BUDGET_PART).saturating_mul(8).max(BUDGET_BYTES))
-}
-
-/// The part of the state that the default budget is.
-const BUDGET_PART: usize = 4;
-/// What it is at least; the model checkers make every word of it by hand.
-const BUDGET_BYTES: usize =
-    if cfg!(any(miri, feature = "loom", feature = "shuttle")) { 1 << 10 } else { 64 << 20 };
-
-/// What happens when an image has used up its budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnFull {
-    /// The writer waits for the capture to pass the block it must write. Another thread must be
-    /// capturing the image, or the writer waits for ever.
-    Slow,
-    /// The image is cancelled with [`CaptureError::OverBudget`](crate::CaptureError::OverBudget);
-    /// the writer goes on at once.
-    Cancel,
+    /// Sets [`images`](Self::images).
+    #[must_use]
+    pub fn images(self, images: usize) -> Self {
+        Self { images, ..self }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::budget::OnFull;
+
 /// Words in a block: the largest run a [`Sink`] receives at once (4 KiB of state). Small under the
 /// model checkers, so that they can explore several blocks.
 pub const BLOCK_WORDS: usize = if cfg!(feature = "loom") {
@@ -68,6 +70,13 @@ pub trait Sink: Send {
         Err(SinkError::new(format_args!(
             "this sink takes whole words: choose units of a word or more for incremental images"
         )))
+    }
+
+    /// What happens when the budget is used up while its image is the oldest one, if not what the
+    /// [`Options`](crate::Options::on_full) say. Asked at begin, by algorithms that can hold
+    /// several images.
+    fn on_full(&self) -> Option<OnFull> {
+        None
     }
 
     /// Called once, after the last word: flush what is buffered.

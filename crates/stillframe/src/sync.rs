@@ -7,21 +7,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) use loom::{
     hint::spin_loop,
     sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::{
     hint::spin_loop,
     sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 pub(crate) use std::{
     hint::spin_loop,
     sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
 

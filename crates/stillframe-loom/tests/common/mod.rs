@@ -64,6 +64,9 @@ pub(crate) enum Op {
     /// Begins an image as soon as the hand-over says that the one before has ended: nothing else
     /// orders the two. Takes loom much longer.
     Next,
+    /// Begins an image beside those that are held, which the writer captures at the end: each
+    /// thread more takes loom much longer.
+    Beside,
     /// Grows the state to this many words.
     Grow(usize),
     /// Writes a new value into a word.
@@ -124,7 +127,7 @@ pub(crate) fn run_with<A: Algorithm>(
     let mut oracle = vec![0; options.words];
     let mut value = 0;
     let settled = Arc::default();
-    let mut snapshotters = Vec::new();
+    let (mut snapshotters, mut kept) = (Vec::new(), Vec::new());
     for &op in program {
         match op {
             Op::Write(index) => {
@@ -153,21 +156,27 @@ pub(crate) fn run_with<A: Algorithm>(
                 }
                 check_read(found, index, &oracle, faults);
             }
-            Op::Begin | Op::Next => {
+            Op::Begin | Op::Next | Op::Beside => {
                 if matches!(op, Op::Begin) {
                     join_all_tending(&mut state, &mut snapshotters);
                 }
-                tend_until_idle(&mut state);
+                if !matches!(op, Op::Beside) {
+                    tend_until_idle(&mut state);
+                }
                 let sink = Seen { words: Vec::new(), settled: Arc::clone(&settled) };
                 let begun = state.begin(Point::declare(), sink);
                 let image = begun.expect("the image before has ended");
                 let (expected, faults) = (oracle.clone(), faults.clone());
-                snapshotters
-                    .push(loom::thread::spawn(move || take(image, look, &expected, &faults)));
+                let take = move || take(image, look, &expected, &faults);
+                match op {
+                    Op::Beside => kept.push(take),
+                    _ => snapshotters.push(loom::thread::spawn(take)),
+                }
             }
         }
     }
     join_all_tending(&mut state, &mut snapshotters);
+    kept.into_iter().for_each(|take| take());
     (0..oracle.len()).for_each(|index| check_read(state.read(index), index, &oracle, faults));
 }
 

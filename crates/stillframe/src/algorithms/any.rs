@@ -155,6 +155,11 @@ macro_rules! any {
                     $(Self::$algorithm(it) => it.get(index),)*
                 }
             }
+            fn get_run(&self, start: usize, into: &mut [u64]) -> Option<()> {
+                match self {
+                    $(Self::$algorithm(it) => it.get_run(start, into),)*
+                }
+            }
             fn capture(&mut self) -> Result<(), CaptureError> {
                 match self {
                     $(Self::$algorithm(it) => it.capture(),)*

@@ -180,7 +180,7 @@ macro_rules! for_each_algorithm {
             imprint::Imprint {
                 name: "imprint", title: "Imprint", citation: "ours; docs/imprint.md",
                 memory: "1 + undo", begin: "O(1)",
-                write: "a 16-byte record, a block copy every 128",
+                write: "a 16-byte record, a block copy every 128", several: true,
             }
             $($rest)*
         }

@@ -42,13 +42,14 @@
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, New, write_by_replace};
+use crate::budget::OnFull;
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
-use crate::options::{OnFull, Options};
+use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};

@@ -10,8 +10,8 @@
 //! - `rig`: a state, its oracle, random writes, and captures stopped at every block.
 //! - `properties`: images under random schedules. `race`: at full speed. `budget`: Imprint's arena.
 //!   `engine`: the thread around an algorithm. `incremental`: units, images that do not count, and
-//!   recovery from increments. `sinks`: whatever sinks may do, image after image. `sleep`: units
-//!   that are not written for many images.
+//!   recovery from increments. `several`: images held at a time. `sinks`: whatever sinks may
+//!   do, image after image. `sleep`: units that are not written for many images.
 //!
 //! A failure names its seed; `STILLFRAME_SEED=n` runs that seed alone. `STILLFRAME_LONG=1`
 //! multiplies the work.
@@ -24,6 +24,7 @@ mod probe;
 mod properties;
 mod race;
 mod rig;
+mod several;
 mod sinks;
 mod sleep;
 

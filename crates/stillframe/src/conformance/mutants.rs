@@ -13,7 +13,9 @@ use crate::{Algorithm, Mutant, with_mutant};
 use hourglass::{Hourglass, HourglassCopy};
 use pingpong::{IppCopy, IppMerge, NppCopy, NppMerge};
 
-use super::{Property, budget, in_time, incremental, is_missing, properties, sinks, sleep};
+use super::{
+    Property, budget, in_time, incremental, is_missing, properties, several, sinks, sleep,
+};
 
 const SEEDS: u64 = 8;
 
@@ -169,6 +171,13 @@ fn judge_of_imprint(mutant: Mutant) -> Judge {
         | Mutant::ImprintReadsEndFirst
         | Mutant::ImprintClosesEarly => Model("imprint_images_reject"),
         Mutant::ImprintEndsBeforeClear => Model("back_to_back_rejects"),
+        Mutant::ImprintForgetsLaterVolumes
+        | Mutant::ImprintNewestVolumeWins
+        | Mutant::ImprintClosesForOthers
+        | Mutant::ImprintForgetsOlderImages => {
+            Suite("several_images_at_a_time", several::images_side_by_side)
+        }
+        Mutant::ImprintLooksForVolumesLast => Model("several_images_reject"),
         Mutant::HandoverGetChecksStopFirst => Model("imprint_given_up_access_rejects"),
         Mutant::ImprintWaitsPastStop => Model("a_writer_that_waits_past_a_stop_hangs"),
         Mutant::HandoverFailsSilently => Model("a_writer_without_a_stop_hangs"),
@@ -255,6 +264,7 @@ fn every_judge_is_at_work() {
         "imprint",
         "paging",
         "piggyback",
+        "several",
         "userfault",
         "valkey",
     ];

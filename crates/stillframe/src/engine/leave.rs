@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Before, Progress, Sink, SinkError, os};
+use crate::{Before, OnFull, Progress, Sink, SinkError, os};
 
 /// How long a capture works before it needs leave.
 const SPELL: Duration = Duration::from_millis(1);
@@ -167,6 +167,9 @@ impl<S: Sink> Sink for Polite<S> {
     }
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
         self.sink.push(start, words)
+    }
+    fn on_full(&self) -> Option<OnFull> {
+        self.sink.on_full()
     }
     fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
         self.sink.before(start, into)

@@ -105,7 +105,7 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
     }
     fn get(&self, index: usize) -> Option<u64> {
         let previous = self.previous.as_ref()?;
-        self.held.get(index, || {
+        self.held.get(index, 1, || {
             let mut word = [previous.load(index)];
             let (block, at) = (index / BLOCK_WORDS, index % BLOCK_WORDS);
             if self.changes.whole(block).has(at) {

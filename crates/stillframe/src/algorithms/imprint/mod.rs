@@ -26,26 +26,39 @@
 //!   over all images, so the index knows entries of older images by their position. So begin
 //!   resets nothing.
 //!
+//! - I6: several images may be held. Each begin has a *volume* of its own: log, marks, index. An
+//!   image is restored from its own volume and those of the begins after it: the oldest entry of a
+//!   word wins, over all of them. Only the newest volume is written. What its marks close is saved
+//!   in it, and so for all images: the first write of a word after any begin is the first one after
+//!   the begin before it, too, or that one was saved in its time. A block that is captured is
+//!   closed only if no other image was held at begin; the writer leaves alone what all held images
+//!   have captured.
+//!
 //! The cases for a word while its block is copied: not written before the copy: the live value is
 //! the image. Written before, or while the block is copied: its record or its frame is found (I2)
 //! and restores it (I3, I4). Written after the copy: the entry holds what was copied. What the
 //! writer knows of the capture is stale: a needless entry, of a block that is not asked for again.
 
 mod before;
+mod volume;
+
+use std::collections::VecDeque;
 
 pub use self::before::Before;
+use self::volume::{Link, Volume};
 use crate::algorithm::{Algorithm, New, write_by_replace, write_each};
+use crate::budget::OnFull;
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease};
 use crate::info::Info;
-use crate::memory::{Tags, Words};
+use crate::memory::Words;
 use crate::mutant::Mutant;
-use crate::options::{OnFull, Options, budget_for};
+use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::{Backoff, Ordering, fence};
+use crate::sync::{Arc, Backoff, Ordering, fence};
 
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
@@ -68,23 +81,30 @@ pub struct Imprint {
     open: usize,
     /// Words from there to the end of the image's last block; 0 when nothing is to be saved.
     span: usize,
-    /// What the log holds of each block: its number of records, or `CLOSED`.
-    marks: Tags,
-    log: Words,
-    /// See [`Options::budget_bytes`].
-    budget: Option<usize>,
     /// Words of the log that may be used before the next look at the capture.
     limit: usize,
+    /// What the last begin had the writer save into.
+    volume: Volume,
+    /// Words of its log that the budget leaves.
+    room: usize,
+    /// Images in the order of their begin, from the oldest one that has not ended.
+    held: VecDeque<HeldImage>,
+    /// Where the snapshotters look for the next volume.
+    link: Arc<Link>,
+    options: Options,
+}
+
+/// What the writer knows of an image.
+#[derive(Debug)]
+struct HeldImage {
     handover: Shared<Handover>,
-    /// Marks for the next image; cleared when this one ends.
-    next_marks: Tags,
-    /// The snapshotter's index of the log.
-    heads: Words,
-    /// Position of the log's first word in this image.
-    base: u64,
+    epoch: u64,
+    words: usize,
     on_full: OnFull,
-    /// See [`Options::max_words`].
-    max_words: usize,
+    /// Whether the writer gave it up.
+    given_up: bool,
+    /// Words in the log of its volume, once another one is written.
+    log_words: usize,
 }
 
 impl Algorithm for Imprint {
@@ -92,22 +112,16 @@ impl Algorithm for Imprint {
     const INFO: Info = Self::REGISTERED;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let by_block = options.resized(|words| words.div_ceil(BLOCK_WORDS));
-        let log = options.resized(|words| options.budget_for(words) / 8).prefault(false);
         Ok(Self {
             words: Words::create(options)?,
             open: 0,
             span: 0,
-            marks: Tags::create(&by_block)?,
-            log: Words::create(&log)?,
-            budget: options.budget_bytes,
             limit: 0,
-            handover: Shared::new(Handover::new())?,
-            next_marks: Tags::create(&by_block)?,
-            heads: Words::create(&by_block)?,
-            base: 1, // the index starts as 0, which is of no image
-            on_full: options.on_full,
-            max_words: options.max_words.max(options.words),
+            volume: Volume::create(options, Handover::new())?,
+            room: 0,
+            held: VecDeque::new(),
+            link: Arc::new(Link::new()),
+            options: options.clone().max_words(options.max_words.max(options.words)),
         })
     }
 
@@ -116,15 +130,12 @@ impl Algorithm for Imprint {
     }
 
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        if words > self.max_words {
-            return Err(MemoryError::Reserved { words, reserved: self.max_words });
+        let reserved = self.options.max_words;
+        if words > reserved {
+            return Err(MemoryError::Reserved { words, reserved });
         }
-        let blocks = words.div_ceil(BLOCK_WORDS);
-        self.heads.grow(blocks)?;
-        self.marks.grow(blocks)?;
-        let known = self.words.len().div_ceil(BLOCK_WORDS);
-        (known..blocks).for_each(|block| self.mark(block, CLOSED));
-        self.next_marks.grow(blocks)?;
+        let (known, blocks) = (self.words.len().div_ceil(BLOCK_WORDS), words.div_ceil(BLOCK_WORDS));
+        self.volume.grow(known, blocks)?;
         self.words.grow(words)
     }
 
@@ -156,31 +167,74 @@ impl Algorithm for Imprint {
         _point: Point,
         sink: S,
     ) -> Result<InProcess<S, Before>, BeginError> {
-        self.handover.check_idle()?;
-        if !self.handover.is(Mutant::ImprintKeepsMarks) {
-            std::mem::swap(&mut self.marks, &mut self.next_marks);
+        while self.held.front().is_some_and(HeldImage::has_ended) {
+            self.held.pop_front();
         }
-        if !self.handover.is(Mutant::ImprintTrustsStaleHead) {
-            self.base += self.used() as u64;
+        let held = self.held.iter().filter(|image| !image.has_ended()).count();
+        let ignores = self.handover().is(Mutant::HandoverIgnoresDone);
+        if held >= self.options.images && !ignores {
+            return Err(BeginError::Busy { epoch: self.progress().epoch() });
         }
-        // What the system refuses is not used: the budget is then what there was.
-        let _ = self.log.grow(budget_for(self.budget, self.words.len()) / 8);
-        self.handover.set_arena_room(self.log.len());
-        self.limit = 0;
-        self.open = 0;
+        let alone = self.held.is_empty() || ignores;
+        let budget = self.options.budget_for(self.words.len()) / 8;
+        if alone {
+            self.volume.reuse(budget);
+        } else {
+            self.next_volume()?;
+        }
+        self.handover().set_arena_room(self.volume.log.len().min(budget));
+        (self.limit, self.room, self.open) = (0, 0, 0);
         self.span = self.words.len().next_multiple_of(BLOCK_WORDS);
-        let before = Before::new(self);
-        let lease = Lease::publish(&self.handover, self.words.len());
+        let before = Before::new(&self.words, &self.volume, alone);
+        if !alone {
+            self.link.set(before.index());
+        }
+        self.link = Arc::clone(before.index().way());
+        let on_full = sink.on_full().unwrap_or(self.options.on_full);
+        let lease = Lease::publish(self.handover(), self.words.len());
+        self.held.push_back(HeldImage::new(&lease, on_full));
         Ok(InProcess::new(before, Held::new(sink, lease)))
     }
 
     fn progress(&self) -> Progress {
-        Progress::new(&self.handover)
+        Progress::new(self.handover())
+    }
+}
+
+impl HeldImage {
+    fn new(lease: &Lease, on_full: OnFull) -> Self {
+        let Lease { handover, epoch, words } = lease;
+        let (handover, given_up, log_words) = (handover.clone(), false, 0);
+        Self { handover, epoch: *epoch, words: *words, on_full, given_up, log_words }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.handover.has_ended(self.epoch)
+    }
+
+    /// Whether the writer must care for it: it has not ended and shall not stop.
+    fn is_wanted(&self) -> bool {
+        if self.handover.is(Mutant::ImprintWaitsPastStop) && self.on_full == OnFull::Slow {
+            return true;
+        }
+        let stops = || self.handover.check_stop(self.epoch).is_err();
+        !self.given_up && !self.has_ended() && !stops()
+    }
+
+    /// The first word that the image may still need.
+    fn open(&self) -> usize {
+        let captured = self.handover.captured();
+        if captured == self.words { usize::MAX } else { captured }
     }
 }
 
 impl Imprint {
-    /// Whether the image may need the old value of a word: its block is neither captured nor added
+    #[inline(always)]
+    fn handover(&self) -> &Shared<Handover> {
+        &self.volume.handover
+    }
+
+    /// Whether an image may need the old value of a word: its block is neither captured nor added
     /// after begin. One comparison shows that, and also that there is no image.
     #[inline]
     fn is_open(&self, index: usize) -> bool {
@@ -189,16 +243,28 @@ impl Imprint {
 
     #[inline]
     fn mark(&self, block: usize, mark: u8) {
-        self.marks.of(block).set(mark, Ordering::Relaxed);
+        self.volume.marks.of(block).set(mark, Ordering::Relaxed);
     }
 
-    /// Words of the log in use by this image.
+    /// Words of the log in use by this volume.
     #[inline(always)]
     fn used(&self) -> usize {
-        self.handover.arena_used()
+        self.handover().arena_used()
     }
 
-    /// Replaces a word, and saves its old value first if the image needs that.
+    /// Goes on in a new volume: the one before is of images that are still held.
+    fn next_volume(&mut self) -> Result<(), MemoryError> {
+        let options = Options { words: self.words.len(), ..self.options.clone() };
+        let volume = Volume::create(&options, self.handover().following())?;
+        let used = self.used();
+        if let Some(newest) = self.held.back_mut() {
+            newest.log_words = used;
+        }
+        self.volume = volume;
+        Ok(())
+    }
+
+    /// Replaces a word, and saves its old value first if an image needs that.
     ///
     /// Each write waits for its word to come from memory, so the number of writes that the
     /// processor overlaps bounds the speed: the fewer instructions and stores a write takes, the
@@ -210,7 +276,7 @@ impl Imprint {
     fn replace(&mut self, index: usize, new: impl New<u64>) {
         let word = self.words.word(index);
         if self.span != 0 {
-            let mark = self.marks.of(index / BLOCK_WORDS);
+            let mark = self.volume.marks.of(index / BLOCK_WORDS);
             // Acquire: partner of the Release in `Before::close`. No word that is stored without
             // being saved, a closed mark having been seen, is what was copied
             // (`litmus/imprint-close`). The writer's own stores to marks order nothing: one that
@@ -235,20 +301,20 @@ impl Imprint {
     /// Appends the record of a word to the log, which is `used` words long and has room.
     #[inline(always)]
     fn append(&self, used: usize, index: usize, [old, new]: [u64; 2]) {
-        if self.handover.is(Mutant::ImprintNeverLogs) {
+        if self.handover().is(Mutant::ImprintNeverLogs) {
             return;
         }
-        if self.handover.is(Mutant::ImprintStoresBeforeLog) {
+        if self.handover().is(Mutant::ImprintStoresBeforeLog) {
             self.words.store(index, new);
         }
-        let half = self.handover.is(Mutant::ImprintSavesHalfWord);
+        let half = self.handover().is(Mutant::ImprintSavesHalfWord);
         let old = if half { old & u64::from(u32::MAX) } else { old };
-        self.log.store_pair(used, [old, index as u64]);
+        self.volume.log.store_pair(used, [old, index as u64]);
         self.publish(used + ENTRY);
     }
 
     /// Saves a word that is about to become `new`, in the cases that are rare: its block is not
-    /// open, it is to get a frame, or it is time to look how far the capture is.
+    /// open, it is to get a frame, or it is time to look how far the captures are.
     #[cold]
     #[inline(never)]
     fn save_rarely(&mut self, index: usize, [old, new]: [u64; 2]) {
@@ -256,61 +322,73 @@ impl Imprint {
         if !self.is_open(index) {
             return self.mark(block, CLOSED);
         }
-        let records = self.marks.of(block).get(Ordering::Relaxed);
-        if records >= LIMIT {
-            return self.frame(block, index, new);
-        }
-        if self.look(block) {
-            self.append(self.used(), index, [old, new]);
-            self.mark(block, records + 1);
-        }
-    }
-
-    /// Looks how far the capture is. Returns whether `block` is still to be saved, and there is
-    /// room for a record.
-    fn look(&mut self, block: usize) -> bool {
+        let records = self.volume.marks.of(block).get(Ordering::Relaxed);
+        let is_full = records >= LIMIT;
         self.refresh();
-        if self.is_open(block * BLOCK_WORDS) && self.used() >= self.limit {
-            self.give_way(block);
+        let needed = if is_full { ENTRY + BLOCK_WORDS } else { ENTRY };
+        let mut pause = None;
+        while self.is_open(index) {
+            let used = self.used();
+            if used + needed > self.room {
+                self.give_way(&mut pause);
+            } else if is_full {
+                return self.frame(used, block, index, new);
+            } else {
+                self.append(used, index, [old, new]);
+                return self.mark(block, records + 1);
+            }
         }
-        self.is_open(block * BLOCK_WORDS)
     }
 
+    /// Looks how far the captures are, and how much log the budget leaves. An image that has to
+    /// stop is left alone from then on.
     fn refresh(&mut self) {
-        self.limit = (self.used() + REFRESH).min(self.log.len() / ENTRY * ENTRY);
-        let waits_on =
-            self.handover.is(Mutant::ImprintWaitsPastStop) && self.on_full == OnFull::Slow;
-        if !waits_on && self.handover.is_over() {
-            return self.give_up();
+        let forgets = self.handover().is(Mutant::ImprintForgetsOlderImages);
+        let first = if forgets { self.held.len().saturating_sub(1) } else { 0 };
+        let held = || self.held.iter().enumerate().skip(first);
+        // Each is asked once: the answer may change, and who wants nothing more is given up.
+        let (mut oldest, mut open) = (None, usize::MAX);
+        for (number, image) in held().filter(|(_, image)| image.is_wanted()) {
+            oldest = oldest.or(Some(number));
+            open = open.min(image.open());
         }
+        let Some(oldest) = oldest else { return self.give_up() };
+        let older = self.held.range(oldest..self.held.len() - 1).map(|image| image.log_words);
+        let budget = self.options.budget_for(self.words.len()) / 8;
+        let room = budget.saturating_sub(older.sum()).min(self.volume.log.len());
+        self.room = room / ENTRY * ENTRY;
+        self.limit = (self.used() + REFRESH).min(self.room);
         let end = self.open + self.span;
-        self.open = self.handover.captured().next_multiple_of(BLOCK_WORDS);
+        self.open = open.min(end).next_multiple_of(BLOCK_WORDS);
         self.span = end - self.open;
+        self.fence_stop();
     }
 
-    /// Saves nothing more for this image: it ended, or its capture has to stop. In the latter
-    /// case a thread that sees an unsaved word sees the stop: partner of the Acquire fence in
-    /// [`Before`], which is followed by a look at the stop (`litmus/imprint-stop`).
+    /// Saves nothing more: no image is held, or those that are have to stop.
     fn give_up(&mut self) {
         self.span = 0;
-        if !self.handover.is(Mutant::ImprintNoFenceOnStop) {
+        self.fence_stop();
+    }
+
+    /// Comes between the stop of an image and a word that is not saved for it: a thread that sees
+    /// the word sees the stop. Partner: the Acquire fence in [`Before`], which is followed by a
+    /// look at the stop (`litmus/imprint-stop`).
+    fn fence_stop(&self) {
+        if !self.handover().is(Mutant::ImprintNoFenceOnStop) {
             fence(Ordering::Release);
         }
     }
 
-    /// Saves a block as it is; its records, which are older, hold the rest of its image.
-    fn frame(&mut self, block: usize, index: usize, new: u64) {
-        let used = self.used();
-        if self.log.len() - used < ENTRY + BLOCK_WORDS {
-            return self.give_way(block);
-        }
-        if self.handover.is(Mutant::ImprintFrameAfterStore) {
+    /// Saves a block as it is; its records, which are older, hold the rest of the images.
+    fn frame(&mut self, used: usize, block: usize, index: usize, new: u64) {
+        if self.handover().is(Mutant::ImprintFrameAfterStore) {
             self.words.store(index, new);
         }
         let start = block * BLOCK_WORDS;
-        self.log.store(used + 1, FRAME | block as u64);
+        let log = &self.volume.log;
+        log.store(used + 1, FRAME | block as u64);
         for offset in 0..BLOCK_WORDS.min(self.words.len() - start) {
-            self.log.store(used + ENTRY + offset, self.words.load(start + offset));
+            log.store(used + ENTRY + offset, self.words.load(start + offset));
         }
         self.mark(block, CLOSED);
         self.publish(used + ENTRY + BLOCK_WORDS);
@@ -320,24 +398,26 @@ impl Imprint {
     /// next (I2). Partner: the Acquire fence in [`Before`] (`litmus/imprint-log`).
     #[inline(always)]
     fn publish(&self, used: usize) {
-        self.handover.note_arena(used);
-        if !self.handover.is(Mutant::ImprintNoReleaseFence) {
+        self.handover().note_arena(used);
+        if !self.handover().is(Mutant::ImprintNoReleaseFence) {
             fence(Ordering::Release);
         }
     }
 
-    /// The budget is used: waits for the capture to pass `block` or to stop, or stops it.
+    /// The budget is used: gives the oldest image up, or waits a little for it. What it alone needs
+    /// is then free.
     #[cold]
-    fn give_way(&mut self, block: usize) {
-        if self.on_full == OnFull::Cancel {
-            self.handover.stop_over_budget();
+    fn give_way(&mut self, pause: &mut Option<(Waiting, Backoff)>) {
+        let Some(oldest) = self.held.iter_mut().find(|image| image.is_wanted()) else {
             return self.give_up();
+        };
+        if oldest.on_full == OnFull::Cancel {
+            oldest.given_up = true;
+            oldest.handover.stop_over_budget();
+        } else {
+            let begin = || (Waiting::begin(&oldest.handover), Backoff::default());
+            pause.get_or_insert_with(begin).1.wait();
         }
-        let _waiting = Waiting::begin(&self.handover);
-        let mut backoff = Backoff::default();
-        while self.is_open(block * BLOCK_WORDS) {
-            backoff.wait();
-            self.refresh();
-        }
+        self.refresh();
     }
 }

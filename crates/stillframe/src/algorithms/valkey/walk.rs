@@ -2,11 +2,12 @@
 
 use std::sync::PoisonError;
 
+use crate::budget::budget_for;
 use crate::error::MemoryError;
 use crate::handover::Handover;
 use crate::memory::Words;
 use crate::mutant::Mutant;
-use crate::options::{Options, budget_for};
+use crate::options::Options;
 use crate::sink::BLOCK_WORDS;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 

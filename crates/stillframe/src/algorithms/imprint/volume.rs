@@ -1,0 +1,321 @@
+//! A volume: what one begin has the writer save into, and the index that snapshotters make of it.
+
+use std::sync::OnceLock;
+
+use super::{CLOSED, ENTRY, FRAME, LIMIT};
+use crate::error::MemoryError;
+use crate::handover::Handover;
+use crate::memory::{Tags, Words};
+use crate::mutant::Mutant;
+use crate::options::Options;
+use crate::os::Shared;
+use crate::sink::BLOCK_WORDS;
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+
+/// Words of log that the process keeps between images (1 MiB).
+const KEPT_WORDS: usize = 1 << 17;
+/// Log that is made resident ahead of the writer, which then pays for no first touches: this part
+/// of the state, at most `AHEAD_WORDS_MAX` words (4 MiB), a chunk at a time.
+const AHEAD_PART: usize = 64;
+const AHEAD_WORDS_MAX: usize = 1 << 19;
+const CHUNK_WORDS: usize = 1 << 15;
+/// In a link: the entry is a frame.
+const WHOLE: u64 = 1 << 15;
+
+const _: () = assert!(BLOCK_WORDS <= 1 << 15 && LIMIT > 0);
+
+/// The writer's side of a volume.
+#[derive(Debug)]
+pub(super) struct Volume {
+    /// What the log holds of each block: its number of records, or `CLOSED`.
+    pub(super) marks: Tags,
+    /// Marks for the image after this one, if it finds the volume free; cleared when this one ends.
+    next_marks: Tags,
+    pub(super) log: Words,
+    pub(super) handover: Shared<Handover>,
+    heads: Words,
+    /// Position of the log's first word in this image.
+    base: u64,
+}
+
+impl Volume {
+    /// An empty volume for a state of `options.words` words.
+    pub(super) fn create(options: &Options, handover: Handover) -> Result<Self, MemoryError> {
+        let by_block = options.resized(|words| words.div_ceil(BLOCK_WORDS));
+        let log = options.resized(|words| options.budget_for(words) / 8).prefault(false);
+        Ok(Self {
+            marks: Tags::create(&by_block)?,
+            next_marks: Tags::create(&by_block)?,
+            log: Words::create(&log)?,
+            handover: Shared::new(handover)?,
+            heads: Words::create(&by_block)?,
+            base: 1, // the index starts as 0, which is of no image
+        })
+    }
+
+    /// The state has grown: blocks beyond those that were known are of no image.
+    pub(super) fn grow(&mut self, known: usize, blocks: usize) -> Result<(), MemoryError> {
+        self.heads.grow(blocks)?;
+        self.marks.grow(blocks)?;
+        (known..blocks).for_each(|block| self.marks.of(block).set(CLOSED, Ordering::Relaxed));
+        self.next_marks.grow(blocks)
+    }
+
+    /// Makes room for the next image, with `log` words of log; all before have ended.
+    pub(super) fn reuse(&mut self, log: usize) {
+        if !self.handover.is(Mutant::ImprintKeepsMarks) {
+            std::mem::swap(&mut self.marks, &mut self.next_marks);
+        }
+        if !self.handover.is(Mutant::ImprintTrustsStaleHead) {
+            self.base += self.handover.arena_used() as u64;
+        }
+        // What the system refuses is not used: the budget is then what there was.
+        let _ = self.log.grow(log);
+    }
+}
+
+/// The snapshotters' side of a volume: its log, sorted by block. The images of this begin and of
+/// those before share it.
+///
+/// A block's head is the position of its newest entry, and the second word of an indexed entry is a
+/// link, `next << 16 | offset`, where `next` is the position of the block's entry before in the log
+/// plus one, or 0, and `offset` that of the word in the block, or `WHOLE`.
+///
+/// One thread at a time indexes. A head is stored with Release when its entry is linked, and loaded
+/// with Acquire: who follows it finds links and the writer's words.
+#[derive(Debug)]
+pub(super) struct Index {
+    log: Words,
+    heads: Words,
+    base: u64,
+    handover: Shared<Handover>,
+    marks: Tags,
+    next_marks: Tags,
+    /// Words of the log that are indexed.
+    indexed: AtomicUsize,
+    indexing: Mutex<()>,
+    /// Words of the log that are resident, or used.
+    resident: AtomicUsize,
+    link: Arc<Link>,
+}
+
+/// The way from a volume to the one of the next begin that found images held. The writer keeps that
+/// of the newest volume, and so keeps no volume.
+#[derive(Debug)]
+pub(super) struct Link {
+    next: OnceLock<Arc<Index>>,
+    is_set: AtomicUsize,
+}
+
+impl Link {
+    pub(super) fn new() -> Self {
+        Self { next: OnceLock::new(), is_set: AtomicUsize::new(0) }
+    }
+
+    /// Another volume is written from now on: the caller is the writer, and has stored nothing
+    /// since. Release: partner of [`Index::next`], for who copies no word that is newer.
+    pub(super) fn set(&self, next: &Arc<Index>) {
+        let _ = self.next.set(Arc::clone(next));
+        self.is_set.store(1, Ordering::Release);
+    }
+}
+
+impl Index {
+    pub(super) fn new(volume: &Volume) -> Self {
+        Self {
+            log: volume.log.view(),
+            heads: volume.heads.view(),
+            base: volume.base,
+            handover: volume.handover.clone(),
+            marks: volume.marks.view(),
+            next_marks: volume.next_marks.view(),
+            indexed: AtomicUsize::new(0),
+            indexing: Mutex::new(()),
+            resident: AtomicUsize::new(0),
+            link: Arc::new(Link::new()),
+        }
+    }
+
+    pub(super) fn way(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    pub(super) fn is(&self, mutant: Mutant) -> bool {
+        self.handover.is(mutant)
+    }
+
+    pub(super) fn handover(&self) -> &Handover {
+        &self.handover
+    }
+
+    /// The volume that was written after this one; the log here has its last end if there is one.
+    /// Asked for behind the Acquire fence after a copy, partner of the writer's Release fence
+    /// before it stores a word that it saved there (I2): who copied such a word finds the volume.
+    pub(super) fn next(&self) -> Option<&Self> {
+        let is_set = self.link.is_set.load(Ordering::Acquire) != 0;
+        if is_set { self.link.next.get().map(|next| &**next) } else { None }
+    }
+
+    /// The end of the log, as the writer has published it.
+    pub(super) fn end(&self) -> usize {
+        self.handover.arena_words()
+    }
+
+    /// Closes the mark of a block that is copied and handed over (I5). Release: partner of the
+    /// writer's load of the mark. The copy's loads come before, so none of them reads a word that
+    /// the writer stores because it saw the mark (`litmus/imprint-close`).
+    pub(super) fn close(&self, block: usize) {
+        self.marks.of(block).set(CLOSED, Ordering::Release);
+    }
+
+    /// Indexes the log up to `end`.
+    pub(super) fn extend(&self, end: usize) {
+        if self.indexed.load(Ordering::Acquire) >= end {
+            return;
+        }
+        // A poisoned lock is taken anyway: each entry is linked whole.
+        let _indexing = self.indexing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut at = self.indexed.load(Ordering::Relaxed);
+        while at < end {
+            let key = self.log.load(at + 1);
+            let (block, offset, words) = if key & FRAME == 0 {
+                let index = key as usize;
+                (index / BLOCK_WORDS, (index % BLOCK_WORDS) as u64, ENTRY)
+            } else {
+                ((key & !FRAME) as usize, WHOLE, ENTRY + BLOCK_WORDS)
+            };
+            self.log.store(at + 1, self.position(block) << 16 | offset);
+            self.heads.word(block).store(self.base + at as u64, Ordering::Release);
+            at += words;
+        }
+        self.indexed.store(at, Ordering::Release);
+    }
+
+    /// Place of a block's newest indexed entry plus one, or 0 if it has none in this image. A block
+    /// that was added after begin has none.
+    fn position(&self, block: usize) -> u64 {
+        let head = self.heads.word(block).load(Ordering::Acquire);
+        if head < self.base { 0 } else { head - self.base + 1 }
+    }
+
+    /// Calls `entry` with what the index has of a block, newest to oldest, until it returns false:
+    /// the place of the entry in the log and the offset of its word, or `None` for a frame.
+    fn walk(&self, block: usize, mut entry: impl FnMut(usize, Option<usize>) -> bool) {
+        let mut position = self.position(block);
+        while position != 0 {
+            let at = position as usize - 1;
+            let link = self.log.load(at + 1);
+            let offset = (link & 0xffff) as usize;
+            let is_whole = link & WHOLE != 0;
+            let goes_on = entry(at, (!is_whole).then_some(offset));
+            let alone = self.is(Mutant::ImprintAppliesNewestOnly)
+                || self.is(Mutant::ImprintFrameWithoutChain) && is_whole;
+            // Links lead back, so this ends whatever the log holds.
+            let leads_on = goes_on && !alone && link >> 16 < position;
+            position = if leads_on { link >> 16 } else { 0 };
+        }
+    }
+
+    /// Puts back what the index has of the words of a block from offset `from` on, newest to
+    /// oldest: the oldest wins (I3, I4).
+    pub(super) fn restore(&self, block: usize, from: usize, into: &mut [u64]) {
+        self.walk(block, |at, offset| {
+            match offset {
+                None => self.log.copy_to(at + ENTRY + from, into),
+                Some(offset) => {
+                    if let Some(word) = into.get_mut(offset.wrapping_sub(from)) {
+                        *word = self.log.load(at);
+                    } // else a word added after begin, or not asked for
+                }
+            }
+            true
+        });
+    }
+
+    /// As [`restore`](Self::restore), for the words that no older volume has restored: each bit of
+    /// `restored` stands for one.
+    pub(super) fn restore_rest(
+        &self,
+        block: usize,
+        from: usize,
+        into: &mut [u64],
+        restored: &mut Restored,
+    ) {
+        let older = *restored;
+        let mut put = |offset: usize, value: u64| {
+            if let Some(word) = into.get_mut(offset.wrapping_sub(from))
+                && !older.has(offset)
+            {
+                *word = value;
+                restored.add(offset);
+            }
+        };
+        self.walk(block, |at, offset| {
+            match offset {
+                None => (0..BLOCK_WORDS).for_each(|it| put(it, self.log.load(at + ENTRY + it))),
+                Some(offset) => put(offset, self.log.load(at)),
+            }
+            true
+        });
+    }
+
+    /// The oldest value that the index has of a word.
+    pub(super) fn find(&self, block: usize, offset: usize) -> Option<u64> {
+        let mut found = None;
+        self.walk(block, |at, of| {
+            match of {
+                None => found = Some(self.log.load(at + ENTRY + offset)),
+                Some(of) if of == offset => found = Some(self.log.load(at)),
+                Some(_) => {}
+            }
+            true
+        });
+        found
+    }
+
+    /// The volume after this one, if nobody else may come to it from here.
+    fn take_next(&mut self) -> Option<Arc<Self>> {
+        Arc::get_mut(&mut self.link)?.next.take()
+    }
+
+    /// Makes another chunk of the log resident if the writer will soon need it.
+    pub(super) fn keep_ahead(&self, state_words: usize) {
+        let end = self.indexed.load(Ordering::Relaxed);
+        let ahead = (state_words / AHEAD_PART).min(AHEAD_WORDS_MAX);
+        let resident = self.resident.load(Ordering::Relaxed).max(end);
+        let until = (resident + CHUNK_WORDS).min(self.log.len());
+        if until <= end + ahead && resident < until {
+            self.log.populate(resident, until);
+            self.resident.store(until, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Index {
+    /// The images are over: nothing reads this log again, and the writer does not look at the marks
+    /// of the next image before the next begin. The writer may not know of the end yet and still
+    /// append: a record that then reads as zero does no harm.
+    fn drop(&mut self) {
+        self.handover.end_early(Mutant::ImprintEndsBeforeClear);
+        self.next_marks.clear();
+        self.log.release(KEPT_WORDS);
+        // One by one: a long chain would need a deep stack.
+        let mut next = self.take_next();
+        while let Some(mut index) = next.and_then(|next| Arc::try_unwrap(next).ok()) {
+            next = index.take_next();
+        }
+    }
+}
+
+/// Which words of a block were restored.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Restored([u64; BLOCK_WORDS.div_ceil(64)]);
+
+impl Restored {
+    fn has(&self, offset: usize) -> bool {
+        self.0[offset / 64] >> (offset % 64) & 1 != 0
+    }
+    fn add(&mut self, offset: usize) {
+        self.0[offset / 64] |= 1 << (offset % 64);
+    }
+}

@@ -1,0 +1,272 @@
+//! Several images at a time, each kept as long as one likes: Imprint alone.
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use crate::algorithms::imprint::{Before, Imprint};
+use crate::os::Shared;
+use crate::sync::Ordering;
+use crate::{Algorithm, BLOCK_WORDS, BeginError, CaptureError, Image, InProcess, OnFull, Options};
+
+use super::probe::{Manner, OpenAtEnd, Probe, Tally};
+use super::rig::{Captured, Rig, Rng, capture_and_settle, complete};
+use super::{Verdict, ensure, prove, rounds};
+
+/// Most images held at a time.
+const MOST: usize = 4;
+const WORDS: usize = 6 * BLOCK_WORDS + 3;
+
+type Images = InProcess<Probe, Before>;
+
+/// An image, and what it must hold.
+struct Kept {
+    image: Images,
+    tally: Shared<Tally>,
+    expected: Vec<u64>,
+}
+
+fn rig(budget: usize, on_full: OnFull, seed: u64) -> Result<Rig<Imprint>, String> {
+    let options = Options::words(WORDS).max_words(2 * WORDS).images(MOST);
+    Rig::create(&options.budget(budget, on_full), seed)
+}
+
+fn ample(seed: u64) -> Result<Rig<Imprint>, String> {
+    rig(if cfg!(miri) { 1 << 14 } else { 8 << 20 }, OnFull::Cancel, seed)
+}
+
+fn begin(rig: &mut Rig<Imprint>, manner: Manner) -> Result<Kept, String> {
+    let (image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
+    Ok(Kept { image, tally, expected: rig.oracle.clone() })
+}
+
+impl Kept {
+    /// Looks at a word and at a run; `None` if the image was given up.
+    fn look(&self, rng: &mut Rng) -> Result<Option<()>, String> {
+        let words = self.expected.len();
+        let index = rng.below(words);
+        let Some(found) = self.image.get(index) else { return Ok(None) };
+        let expected = self.expected[index];
+        ensure!(found == expected, "word {index} is {found:#x}, not {expected:#x}");
+        let mut run = vec![0; rng.below((words - index).min(2 * BLOCK_WORDS + 2)) + 1];
+        let run_end = (index + run.len()).min(words);
+        run.truncate(run_end - index);
+        if self.image.get_run(index, &mut run).is_none() {
+            return Ok(None);
+        }
+        let wrong = (index..).zip(&run).find(|&(index, &word)| word != self.expected[index]);
+        ensure!(wrong.is_none(), "in the run {index}..{run_end}, word {wrong:x?} is wrong");
+        ensure!(self.image.get(words).is_none(), "a word beyond the image");
+        ensure!(
+            self.image.get_run(index, &mut vec![0; words]).is_none() || index == 0,
+            "a long run"
+        );
+        Ok(Some(()))
+    }
+
+    /// Whether a whole capture, or what the budget left of it, is right.
+    fn finish(mut self) -> Result<Captured, String> {
+        let words = self.expected.len();
+        match capture_and_settle(&mut self.image) {
+            Ok(()) => complete((Ok(()), self.tally), words).map(|()| Ok(())),
+            Err(error) => self.tally.is_right().map(|()| Err(error)),
+        }
+    }
+}
+
+/// Images that begin, are read, captured and dropped in any order, while the state is written and
+/// grows.
+pub(super) fn images_side_by_side(seed: u64) -> Verdict {
+    let mut rig = ample(seed)?;
+    let mut kept: Vec<Kept> = Vec::new();
+    for _ in 0..rounds(600) {
+        match rig.rng.below(12) {
+            0..=3 => {
+                let count = rig.rng.below(60);
+                rig.writes(count)?;
+            }
+            4 if rig.rng.below(8) == 0 => {
+                let words = (rig.oracle.len() + rig.rng.below(BLOCK_WORDS)).min(2 * WORDS);
+                rig.grow(words)?;
+            }
+            4 | 5 if kept.len() < MOST => kept.push(begin(&mut rig, Manner::Plain)?),
+            4 | 5 => {
+                let refused = rig.begin(Manner::Plain).map(drop);
+                ensure!(matches!(refused, Err(BeginError::Busy { .. })), "{refused:?}");
+            }
+            6..=8 if !kept.is_empty() => {
+                let at = rig.rng.below(kept.len());
+                kept[at].look(&mut rig.rng)?.ok_or("an image has no words")?;
+            }
+            9 if !kept.is_empty() => {
+                let one = kept.swap_remove(rig.rng.below(kept.len()));
+                one.finish()?.map_err(|error| error.to_string())?;
+            }
+            10 if !kept.is_empty() => drop(kept.swap_remove(rig.rng.below(kept.len()))),
+            _ => {}
+        }
+    }
+    for one in kept {
+        one.finish()?.map_err(|error| error.to_string())?;
+    }
+    rig.check_reads()
+}
+
+/// Two threads read each image, and then capture it, while the writer writes at full speed and
+/// begins others.
+pub(super) fn readers_beside_the_writer(seed: u64) -> Verdict {
+    let mut rig = ample(seed)?;
+    thread::scope(|scope| {
+        let mut readers = Vec::new();
+        for _ in 0..rounds(40) {
+            let begun = loop {
+                match begin(&mut rig, Manner::Plain) {
+                    Ok(begun) => break begun,
+                    Err(_) => rig.writes(3)?,
+                }
+            };
+            let (mut first, mut second) = (Rng(rig.rng.next()), Rng(rig.rng.next()));
+            readers.push(scope.spawn(move || {
+                thread::scope(|scope| {
+                    let other = scope.spawn(|| (0..60).try_for_each(|_| read(&begun, &mut first)));
+                    (0..30).try_for_each(|_| read(&begun, &mut second))?;
+                    other.join().map_err(|_| "a reader panicked".to_owned())?
+                })?;
+                begun.finish()?.map_err(|error| error.to_string())
+            }));
+            let count = rig.rng.below(300);
+            rig.writes(count)?;
+        }
+        while readers.iter().any(|reader| !reader.is_finished()) {
+            rig.writes(1)?;
+        }
+        let mut verdicts =
+            readers.into_iter().map(|it| it.join().map_err(|_| "panicked".to_owned()));
+        verdicts.try_for_each(|verdict| verdict?)
+    })?;
+    rig.check_reads()
+}
+
+fn read(kept: &Kept, rng: &mut Rng) -> Verdict {
+    kept.look(rng)?.ok_or_else(|| "an image has no words".to_owned())
+}
+
+/// On a small budget the oldest image is given up first; what an image still gives is right, and
+/// the memory stays within the budget.
+pub(super) fn the_oldest_gives_way(seed: u64) -> Verdict {
+    const BUDGET: usize = 8 * (4 * BLOCK_WORDS);
+    let mut rig = rig(BUDGET, OnFull::Cancel, seed)?;
+    let mut lost = 0;
+    let mut kept: Vec<Kept> = Vec::new();
+    for _ in 0..rounds(400) {
+        let count = rig.rng.below(30);
+        rig.writes(count)?;
+        let arena = rig.state.progress().arena_bytes();
+        ensure!(arena <= BUDGET, "{arena} bytes in one volume");
+        if kept.len() < MOST {
+            kept.push(begin(&mut rig, Manner::Plain)?);
+        }
+        let mut are_left = false;
+        for one in &kept {
+            let is_left = one.look(&mut rig.rng)?.is_some();
+            ensure!(is_left || !are_left, "an image was given up before an older one");
+            are_left |= is_left;
+        }
+        if rig.rng.below(3) == 0 {
+            let one = kept.remove(rig.rng.below(kept.len()));
+            let was_left = one.look(&mut rig.rng)?.is_some();
+            match one.finish()? {
+                Ok(()) => ensure!(was_left, "an image came back"),
+                Err(CaptureError::OverBudget) => lost += 1,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+    ensure!(lost > 0 || cfg!(miri), "no image was given up");
+    rig.check_reads()
+}
+
+/// The writer waits for the capture of an image, though another one is held that may be given up:
+/// the one that is older.
+fn a_kept_image_gives_way_to_a_capture(seed: u64) -> Verdict {
+    let mut rig = rig(8 * 11, OnFull::Slow, seed)?;
+    for _ in 0..rounds(5) {
+        let view =
+            rig.state.begin(crate::Point::declare(), Cancelled).map_err(|it| it.to_string())?;
+        let mut slow = begin(&mut rig, Manner::Gated)?;
+        let ended = AtomicBool::new(false);
+        let result = thread::scope(|scope| {
+            let _open = OpenAtEnd(&slow.tally);
+            let tally = slow.tally.clone();
+            let progress = rig.state.progress();
+            let captured = scope.spawn(|| {
+                let captured = capture_and_settle(&mut slow.image);
+                ended.store(true, Ordering::Release);
+                captured
+            });
+            scope.spawn(move || {
+                while progress.writer_waits() == 0 && !tally.is_open() {
+                    thread::yield_now();
+                }
+                tally.allow(usize::MAX);
+            });
+            rig.writes(200)?;
+            captured.join().map_err(|_| "panicked".to_owned())
+        });
+        slow.tally.allow(usize::MAX);
+        complete((result?, slow.tally.clone()), WORDS)?;
+        ensure!(view.get(0).is_none(), "the older image was kept");
+    }
+    rig.check_reads()
+}
+
+/// A sink of an image that may be given up, whatever the options say.
+struct Cancelled;
+
+impl crate::Sink for Cancelled {
+    fn push(&mut self, _: usize, _: &[u64]) -> Result<(), crate::SinkError> {
+        Ok(())
+    }
+    fn on_full(&self) -> Option<OnFull> {
+        Some(OnFull::Cancel)
+    }
+}
+
+#[test]
+fn several_images_at_a_time() {
+    prove(images_side_by_side, 24);
+}
+
+#[test]
+fn several_images_under_load() {
+    prove(readers_beside_the_writer, 6);
+}
+
+#[test]
+fn the_oldest_of_several_gives_way() {
+    prove(the_oldest_gives_way, 12);
+}
+
+#[test]
+fn the_older_gives_way_and_the_capture_is_waited_for() {
+    prove(a_kept_image_gives_way_to_a_capture, 4);
+}
+
+/// The memory of an image is that of what was written since it began, and goes with it.
+#[test]
+fn an_image_that_is_kept_long_takes_room_once_a_word() {
+    prove(
+        |seed| {
+            let mut rig = ample(seed)?;
+            let old = begin(&mut rig, Manner::Plain)?;
+            for _ in 0..rounds(30) {
+                rig.writes(40)?;
+            }
+            let arena = rig.state.progress().arena_bytes();
+            // Frames close blocks: a copy, and the records before.
+            let most = 8 * (WORDS.next_multiple_of(BLOCK_WORDS) * 2 + 8 * 130 * 2);
+            ensure!(arena <= most, "{arena} bytes for an image of {WORDS} words");
+            old.finish()?.map_err(|error| error.to_string())
+        },
+        3,
+    );
+}
