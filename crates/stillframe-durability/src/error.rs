@@ -245,6 +245,24 @@ pub enum Error {
         /// Why.
         source: BeginError,
     },
+    /// The algorithm holds one image at a time, which is needed for checkpoints.
+    #[error("a store of the algorithm '{algorithm}' has no views; use Imprint, the default")]
+    NoViews {
+        /// Its name.
+        algorithm: &'static str,
+    },
+    /// As many views are kept as may be.
+    #[error("{most} views are kept, and that is the most; drop one, or raise `Options::views`")]
+    TooManyViews {
+        /// How many may be kept.
+        most: usize,
+    },
+    /// The image for a view could not be begun.
+    #[error("no view could begin: {source}")]
+    View {
+        /// Why.
+        source: BeginError,
+    },
     /// The image was not captured whole.
     #[error("checkpoint {number} was given up: {source}; those before it are intact")]
     Capture {

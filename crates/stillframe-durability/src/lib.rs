@@ -89,3 +89,4 @@ pub use stats::{CheckpointProgress, LogStats, Stats};
 pub use store::Store;
 pub use store::act::{Act, NotWords};
 pub use store::replay::{Action, ApplyError, Until};
+pub use store::view::{Branch, View, ViewLost, ViewSink};

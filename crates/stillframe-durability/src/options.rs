@@ -12,6 +12,10 @@ use crate::error::Error;
 use crate::log::options::LogOptions;
 use crate::retention::Retention;
 use crate::told::Told;
+use stillframe::OnFull;
+
+/// Views that a store keeps at a time, if nothing else is asked for.
+const VIEWS: usize = 64;
 
 /// How large the state is, and when it is checkpointed.
 #[derive(Debug, Clone)]
@@ -24,6 +28,8 @@ pub struct Options {
     pub every: Option<Duration>,
     /// Whether [`Store::close`](crate::Store::close) takes a last checkpoint.
     pub checkpoint_on_close: bool,
+    /// What happens when the budget is used up and the oldest image is a view's.
+    pub views_on_full: OnFull,
     /// What is told how each checkpoint ends.
     pub(crate) on_checkpoint: Option<Told>,
     /// What is told that a checkpoint is overdue.
@@ -65,10 +71,12 @@ impl Options {
     /// A state in memory of one's own choosing: room to grow, huge pages, budget of an image.
     #[must_use]
     pub fn memory(memory: stillframe::Options) -> Self {
+        let memory = if memory.images > 1 { memory } else { memory.images(VIEWS + 1) };
         Self {
             memory,
             every: None,
             checkpoint_on_close: false,
+            views_on_full: OnFull::Cancel,
             on_checkpoint: None,
             on_overdue: None,
             retention: Retention::default(),
@@ -94,6 +102,15 @@ impl Options {
     #[must_use]
     pub fn checkpoint_on_close(self) -> Self {
         Self { checkpoint_on_close: true, ..self }
+    }
+    /// Lets so many [views](crate::Store::view) be kept at a time (64 by default), and says what
+    /// happens when the [budget](stillframe::Options::budget) of images is used up and a view is
+    /// the oldest: it is given up, which is the default, or the writer waits until it is dropped.
+    /// Never choose the latter where the writer's own thread keeps views.
+    #[must_use]
+    pub fn views(mut self, most: usize, on_full: OnFull) -> Self {
+        self.memory.images = most.saturating_add(1);
+        Self { views_on_full: on_full, ..self }
     }
     /// Calls `report` with the number of each checkpoint that is durable, and with the error of
     /// each that failed or could not begin. The thread that writes checkpoints calls it, and the

@@ -45,8 +45,10 @@ pub struct Stats {
     pub merging: bool,
     /// The checkpoint under way.
     pub running: Option<CheckpointProgress>,
-    /// Memory that the newest image took for itself, in bytes (undo arena).
+    /// Memory that the newest checkpoint's image took for itself, in bytes (undo arena).
     pub arena_bytes: usize,
+    /// Views that are kept.
+    pub views: usize,
     /// Times a write had to wait because an image had used up its budget.
     pub writer_waits: u64,
     /// The log, if the store keeps one.

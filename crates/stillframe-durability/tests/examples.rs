@@ -133,3 +133,11 @@ fn a_key_value_store_keeps_what_it_was_given() {
     assert_eq!(text(&absent.stdout), "there is no such key\n");
     assert!(!run("key_value", directory.path(), &["put"]).status.success());
 }
+
+/// What the example says of views is what it has checked.
+#[test]
+fn the_cost_of_views_is_that_of_views_that_are_right() {
+    let output = Command::new(example("views")).arg("20000").output().expect("it starts");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(text(&output.stdout).lines().count(), 9, "{}", text(&output.stdout));
+}

@@ -93,7 +93,9 @@ pub use record::Record;
 pub use slab::{Bytes, Slab, Str};
 pub use source::{Frozen, Lost, Source, Target, read_image};
 pub use stillframe::{self, MemoryError};
-pub use stillframe_durability::{self as durability, Act, Error, LogOptions, Options, Store};
+pub use stillframe_durability::{
+    self as durability, Act, Branch, Error, LogOptions, Options, Store, View, ViewLost,
+};
 pub use stillframe_state_derive::State;
 /// Makes a struct of records a [`Record`]: `Clone`, `Copy` and `repr(C)`, and refused if it has
 /// padding. Derive what else it should have (`Debug`, `PartialEq`).

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use stillframe::{Algorithm, Engine, Image, MemoryError};
-use stillframe_durability::{Act, Store};
+use stillframe_durability::{Act, Branch, Store};
 
 /// Words to read: a live store, an image of it, words that a sink collected.
 pub trait Source {
@@ -52,8 +52,13 @@ macro_rules! both {
     };
 }
 
-// An action is done whole or not at all.
-both!([A: Algorithm] Store<A>, [A: Algorithm] Act<'_, A>, [A: Algorithm] Engine<A>);
+// An action is done whole or not at all; a branch leaves its store as it is.
+both!(
+    [A: Algorithm] Store<A>,
+    [A: Algorithm] Act<'_, A>,
+    [A: Algorithm] Branch<A>,
+    [A: Algorithm] Engine<A>
+);
 
 /// Words that a sink collected.
 impl Source for [u64] {

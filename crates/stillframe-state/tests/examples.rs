@@ -53,3 +53,11 @@ fn a_game_world_goes_on_from_a_whole_tick_after_each_kill() {
     }
     assert!(killed.iter().all(|status| status.code().is_none()), "{killed:?}");
 }
+
+#[test]
+fn courses_on_branches_are_those_of_clones_and_forks() {
+    let output = run("what_if", &["2000", "6", "300"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("6 courses of 300 commands, each checked by a replay"), "{text}");
+}

@@ -3,13 +3,14 @@
 pub(crate) mod act;
 mod convert;
 pub(crate) mod replay;
+pub(crate) mod view;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use stillframe::algorithms::imprint::Imprint;
-use stillframe::{Algorithm, CaptureError, Engine, MemoryError, Point};
+use stillframe::{Algorithm, CaptureError, Engine, MemoryError, OnFull, Point};
 
 use crate::checkpoint::Header;
 use crate::clock::now_ms;
@@ -52,6 +53,12 @@ pub struct Store<A: Algorithm = Imprint> {
     log: Journal,
     /// What the action under way needs.
     notes: Notes,
+    /// Each view has a share of it.
+    views: Arc<()>,
+    views_most: usize,
+    views_on_full: OnFull,
+    /// Words that the state may grow to.
+    words_max: usize,
     /// Merges chains until dropped.
     merger: Option<Merger>,
     // The thread that it holds ends with it.
@@ -117,6 +124,7 @@ impl<A: Algorithm> Store<A> {
         let asks = desk.asks_for_touched();
         let touched = if asks { Touched::new(engine.words()) } else { Touched::default() };
         let merger = Merger::start(&desk)?;
+        let words_max = options.memory.max_words.max(engine.words());
         Ok(Self {
             engine,
             desk,
@@ -126,6 +134,10 @@ impl<A: Algorithm> Store<A> {
             touched,
             log: Journal::None,
             notes: Notes::default(),
+            views: Arc::default(),
+            views_most: options.memory.images.saturating_sub(1),
+            views_on_full: options.views_on_full,
+            words_max,
             merger,
             schedule: None,
         })
@@ -296,7 +308,7 @@ impl<A: Algorithm> Store<A> {
     /// Gives up the checkpoint under way, if there is one; [`wait`](Self::wait) returns when it is
     /// gone.
     pub fn cancel(&self) {
-        self.engine.progress().cancel();
+        self.engine.under_way().cancel();
     }
 
     /// The durable checkpoints, for another thread that reads their files.
@@ -308,7 +320,7 @@ impl<A: Algorithm> Store<A> {
     /// Counts, times, and the progress of the checkpoint under way.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let progress = self.engine.progress();
+        let progress = self.engine.under_way();
         let (stats, running) = self.desk.stats();
         let running = running.map(|(number, started)| {
             let (captured, words) = (progress.captured_words(), progress.total_words());
@@ -318,6 +330,7 @@ impl<A: Algorithm> Store<A> {
             running,
             arena_bytes: progress.arena_bytes(),
             writer_waits: progress.writer_waits(),
+            views: self.views(),
             log: self.logger().map(|log| log.stats()),
             ..stats
         }

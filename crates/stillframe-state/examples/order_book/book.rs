@@ -1,27 +1,16 @@
-//! An order book with price and time priority, kept by checkpoints alone, and checked by replay.
-//!
-//! ```text
-//! cargo run --release -p stillframe-state --example order_book -- DIRECTORY [COMMANDS]
-//! ```
-//!
-//! Runs so many commands (1,000,000) on the book in the directory, from where the last run ended
-//! or was killed, with a checkpoint a second. Command `n` follows from the number `n` alone, so
-//! the book is then checked: the same commands in plain memory must lead to the same words.
-
-use std::error::Error;
-use std::time::{Duration, Instant};
+//! A book of orders with price and time priority.
 
 use stillframe_state::{
-    Column, Map, MemoryError, Slot, Source, State, Store, Table, Target, Value, record,
+    Column, Map, MemoryError, Slot, Source, State, Table, Target, Value, record,
 };
 
 /// Prices are numbers of ticks below this one.
 const PRICES: usize = 1024;
-const BUY: usize = 0;
-const SELL: usize = 1;
+pub(crate) const BUY: usize = 0;
+pub(crate) const SELL: usize = 1;
 
 #[record]
-struct Order {
+pub(crate) struct Order {
     /// Behind this one at its price.
     next: Slot<Order>,
     previous: Slot<Order>,
@@ -32,19 +21,19 @@ struct Order {
 }
 
 #[record]
-struct Level {
+pub(crate) struct Level {
     first: Slot<Order>,
     last: Slot<Order>,
 }
 
 #[derive(Clone, Copy, State)]
-struct Book {
-    commands: Value<u64>,
-    traded: Value<u64>,
+pub(crate) struct Book {
+    pub(crate) commands: Value<u64>,
+    pub(crate) traded: Value<u64>,
     /// The highest price that someone buys at, plus one; the lowest that someone sells at.
     best: Column<u64, 2>,
     levels: [Column<Level, PRICES>; 2],
-    orders: Table<Order>,
+    pub(crate) orders: Table<Order>,
     by_number: Map<u64, Slot<Order>>,
 }
 
@@ -57,10 +46,11 @@ fn mixed(number: u64) -> u64 {
 }
 
 impl Book {
-    /// Does the next command: two of five cancel an order, the others place one.
-    fn step(&self, words: &mut impl Target) -> Result<(), MemoryError> {
+    /// Does the next command of a course of events: two of five cancel an order, the others place
+    /// one. The command follows from its number and that of the course alone.
+    pub(crate) fn step(&self, words: &mut impl Target, course: u64) -> Result<(), MemoryError> {
         let number = self.commands.get(words);
-        let (draw, more) = (mixed(number), mixed(!number));
+        let (draw, more) = (mixed(number ^ course), mixed(!number ^ course));
         if draw % 5 < 2 {
             let some = number - more % (number.min(1000) + 1);
             if let Some(slot) = self.by_number.get(words, &some) {
@@ -152,45 +142,10 @@ impl Book {
     }
 
     /// The best price of a side; prices of sellers are above 0.
-    fn best(&self, words: &impl Source, side: usize) -> Option<u32> {
+    pub(crate) fn best(&self, words: &impl Source, side: usize) -> Option<u32> {
         let best = self.best.get(words, side);
         let best =
             if side == SELL { Some(best).filter(|&best| best > 0) } else { best.checked_sub(1) };
         best.map(|best| best as u32)
     }
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().ok_or("usage: order_book DIRECTORY [COMMANDS]")?;
-    let commands = arguments.next().map_or(Ok(1_000_000), |count| count.parse::<u64>())?;
-    // Room for 2^26 words, half a gigabyte.
-    let options = Book::options("order-book", 1 << 26);
-    let options = options.every(Duration::from_secs(1)).checkpoint_on_close();
-    let mut store: Store = Store::open(&directory, options)?;
-    let book = Book::attach(&mut store)?;
-    println!("going on from command {}", book.commands.get(&store));
-
-    let started = Instant::now();
-    for _ in 0..commands {
-        book.step(&mut store)?;
-        store.point();
-    }
-    let rate = commands as f64 / started.elapsed().as_secs_f64();
-    let waiting = book.orders.len(&store);
-    let traded = book.traded.get(&store);
-    println!("{rate:.0} commands a second, {waiting} orders wait, {traded} pieces were traded");
-
-    let mut plain = vec![0; Book::layout().words()];
-    let again = Book::attach(&mut plain)?;
-    while again.commands.get(&plain) < book.commands.get(&store) {
-        again.step(&mut plain)?;
-    }
-    let differs = (0..store.words().min(plain.len())).find(|&word| store.read(word) != plain[word]);
-    if let Some(word) = differs {
-        return Err(format!("word {word} is not that of a replay").into());
-    }
-    println!("checked by a replay of {} commands", book.commands.get(&store));
-    store.close()?;
-    Ok(())
 }
