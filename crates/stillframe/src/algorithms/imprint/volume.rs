@@ -10,7 +10,7 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::sink::BLOCK_WORDS;
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Words of log that the process keeps between images (1 MiB).
 const KEPT_WORDS: usize = 1 << 17;
@@ -19,6 +19,8 @@ const KEPT_WORDS: usize = 1 << 17;
 const AHEAD_PART: usize = 64;
 const AHEAD_WORDS_MAX: usize = 1 << 19;
 const CHUNK_WORDS: usize = 1 << 15;
+/// Words with a bit for each word of a block.
+const BIT_WORDS: usize = BLOCK_WORDS.div_ceil(64);
 /// In a link: the entry is a frame.
 const WHOLE: u64 = 1 << 15;
 
@@ -96,6 +98,9 @@ pub(super) struct Index {
     indexing: Mutex<()>,
     /// Words of the log that are resident, or used.
     resident: AtomicUsize,
+    /// A bit for each word of the image that has an entry, made when a word is first asked for by
+    /// itself: most words have none, and the walk to an entry is long. Set before `indexed` rises.
+    bits: OnceLock<Option<Words>>,
     link: Arc<Link>,
 }
 
@@ -132,6 +137,7 @@ impl Index {
             indexed: AtomicUsize::new(0),
             indexing: Mutex::new(()),
             resident: AtomicUsize::new(0),
+            bits: OnceLock::new(),
             link: Arc::new(Link::new()),
         }
     }
@@ -173,8 +179,8 @@ impl Index {
         if self.indexed.load(Ordering::Acquire) >= end {
             return;
         }
-        // A poisoned lock is taken anyway: each entry is linked whole.
-        let _indexing = self.indexing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _indexing = self.lock();
+        let bits = self.bits.get().and_then(Option::as_ref);
         let mut at = self.indexed.load(Ordering::Relaxed);
         while at < end {
             let key = self.log.load(at + 1);
@@ -186,6 +192,9 @@ impl Index {
             };
             self.log.store(at + 1, self.position(block) << 16 | offset);
             self.heads.word(block).store(self.base + at as u64, Ordering::Release);
+            if let Some(bits) = bits {
+                set_bits(bits, block, (offset != WHOLE).then_some(offset as usize));
+            }
             at += words;
         }
         self.indexed.store(at, Ordering::Release);
@@ -259,8 +268,42 @@ impl Index {
         });
     }
 
+    // A poisoned lock is taken anyway: each entry is linked whole.
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.indexing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether a word may have an entry in what is indexed.
+    fn may_have(&self, block: usize, offset: usize) -> bool {
+        // Without memory for it, each word is looked for.
+        let Some(bits) = self.bits.get().unwrap_or_else(|| self.make_bits()) else { return true };
+        let at = block * BIT_WORDS + offset / 64;
+        at >= bits.len() || bits.load(at) >> (offset % 64) & 1 != 0
+    }
+
+    /// Marks what is indexed, and has [`extend`](Self::extend) mark the rest: under its lock, so that
+    /// no entry comes between.
+    #[cold]
+    fn make_bits(&self) -> &Option<Words> {
+        let _indexing = self.lock();
+        self.bits.get_or_init(|| {
+            let blocks = self.heads.len();
+            let bits = Words::create(&Options::words(blocks * BIT_WORDS)).ok()?;
+            for block in 0..blocks {
+                self.walk(block, |_, offset| {
+                    set_bits(&bits, block, offset);
+                    true
+                });
+            }
+            Some(bits)
+        })
+    }
+
     /// The oldest value that the index has of a word.
     pub(super) fn find(&self, block: usize, offset: usize) -> Option<u64> {
+        if !self.may_have(block, offset) {
+            return None;
+        }
         let mut found = None;
         self.walk(block, |at, of| {
             match of {
@@ -307,9 +350,21 @@ impl Drop for Index {
     }
 }
 
+/// Marks a word of a block in `bits`, or all of them. One thread at a time does so.
+fn set_bits(bits: &Words, block: usize, offset: Option<usize>) {
+    let start = block * BIT_WORDS;
+    match offset {
+        None => (start..start + BIT_WORDS).for_each(|at| bits.store(at, u64::MAX)),
+        Some(offset) => {
+            let at = start + offset / 64;
+            bits.store(at, bits.load(at) | 1 << (offset % 64));
+        }
+    }
+}
+
 /// Which words of a block were restored.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Restored([u64; BLOCK_WORDS.div_ceil(64)]);
+pub(super) struct Restored([u64; BIT_WORDS]);
 
 impl Restored {
     fn has(&self, offset: usize) -> bool {
