@@ -281,8 +281,8 @@ impl Index {
         at >= bits.len() || bits.load(at) >> (offset % 64) & 1 != 0
     }
 
-    /// Marks what is indexed, and has [`extend`](Self::extend) mark the rest: under its lock, so that
-    /// no entry comes between.
+    /// Marks what is indexed, and has [`extend`](Self::extend) mark the rest: under its lock, so
+    /// that no entry comes between.
     #[cold]
     fn make_bits(&self) -> &Option<Words> {
         let _indexing = self.lock();
