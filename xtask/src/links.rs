@@ -35,7 +35,7 @@ pub(crate) fn check(root: &Path, pages: &[Page], report: &mut Report) {
 }
 
 /// The targets of a page's links and pictures.
-fn targets(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn targets(text: &str) -> impl Iterator<Item = &str> {
     let after = |mark, end| {
         let found = prose(text).flat_map(move |line| line.split(mark).skip(1));
         found.filter_map(move |rest: &str| rest.split_once(end).map(|(target, _)| target))
@@ -84,7 +84,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// The path of `target` in the page `name`.
-fn beside(name: &str, target: &str) -> PathBuf {
+pub(crate) fn beside(name: &str, target: &str) -> PathBuf {
     let mut path = Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default();
     for part in Path::new(target).components() {
         match part {

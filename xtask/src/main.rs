@@ -1,8 +1,10 @@
-//! Checks of the repository's own style: `cargo xtask tidy`.
+//! Checks of the repository's own style, `cargo xtask tidy`, and links of the pages, `cargo xtask
+//! pages`, which mdBook runs.
 #![forbid(unsafe_code)]
 
 mod cycles;
 mod links;
+mod pages;
 mod proofs;
 mod report;
 mod seam;
@@ -15,8 +17,16 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(),
+        ["pages", "supports", _] => ExitCode::SUCCESS,
+        ["pages"] => match pages::preprocess() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("pages: {error}");
+                ExitCode::from(1)
+            }
+        },
         _ => {
-            eprintln!("usage: cargo xtask tidy");
+            eprintln!("usage: cargo xtask tidy | pages");
             ExitCode::from(2)
         }
     }

@@ -18,14 +18,16 @@ const CRATES: [&str; 7] = [
 ];
 
 /// Files, and folders, that may ask the operating system themselves, and why.
-const BESIDE: [(&str, &str); 13] = [
+const BESIDE: [(&str, &str); 15] = [
     ("crates/stillframe-durability/src/disk/real.rs", "the file system of the machine itself"),
+    ("crates/stillframe-durability/src/disk/real/", "the same, by system"),
     ("crates/stillframe-server/src/config/file.rs", "reads settings, perhaps from a pipe"),
     ("crates/stillframe-server/src/tls/settings.rs", "reads certificates and keys"),
     ("crates/stillframe-server/src/acl/mod.rs", "reads users, perhaps from a pipe"),
     ("crates/stillframe-server/src/commands/acl.rs", "reads users, perhaps from a pipe"),
     ("crates/stillframe-server/src/net/listen.rs", "unix sockets have names"),
     ("crates/stillframe-server/src/process/system.rs", "reads /proc"),
+    ("crates/stillframe-cli/src/generate.rs", "writes man pages"),
     ("crates/stillframe-cli/src/hunt.rs", "writes reports of measurements"),
     ("crates/stillframe-cli/src/lab/", "writes reports of measurements"),
     ("crates/stillframe-cli/src/load.rs", "writes reports of measurements"),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::proofs::{self, Names};
 use crate::report::Report;
-use crate::{cycles, links, seam};
+use crate::{cycles, links, pages, seam};
 
 /// Characters in a line of code.
 const WIDTH: usize = 100;
@@ -33,7 +33,7 @@ const DECISIONS: &str = "docs/decisions/";
 /// A folder or file that cannot be read.
 pub(crate) fn check(root: &Path) -> io::Result<Report> {
     let mut report = Report::default();
-    let (mut decisions, mut pages, mut names) = (Vec::new(), Vec::new(), Names::default());
+    let (mut decisions, mut texts, mut names) = (Vec::new(), Vec::new(), Names::default());
     for path in files(root)? {
         let text = fs::read_to_string(&path).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -44,14 +44,20 @@ pub(crate) fn check(root: &Path) -> io::Result<Report> {
         decisions
             .extend(name.strip_prefix(DECISIONS).and_then(|note| note.get(..4)).map(str::to_owned));
         if name.ends_with(".md") {
-            pages.push((name, text));
+            texts.push((name, text));
         }
     }
-    links::check(root, &pages, &mut report);
-    for (_, text) in pages.iter().filter(|(name, _)| name == proofs::PAGE) {
+    links::check(root, &texts, &mut report);
+    pages::check(&texts, &mut report);
+    for (_, text) in texts.iter().filter(|(name, _)| name == proofs::PAGE) {
         names.check(text, &mut report);
     }
     check_numbers(&decisions, &mut report);
+    check_toolchain(
+        &fs::read_to_string(root.join("Cargo.toml"))?,
+        &fs::read_to_string(root.join("rust-toolchain.toml"))?,
+        &mut report,
+    );
     cycles::check(root, &mut report)?;
     Ok(report)
 }
@@ -78,6 +84,21 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Checks that the oldest Rust that the crates promise is the one that they are tested with.
+fn check_toolchain(manifest: &str, toolchain: &str, report: &mut Report) {
+    let value = |text: &str, key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        Some(line.split('"').nth(1)?.to_owned())
+    };
+    let promised = value(manifest, "rust-version = ").unwrap_or_default();
+    let tested = value(toolchain, "channel = ").unwrap_or_default();
+    if promised.is_empty() || tested.strip_suffix(".0").unwrap_or(&tested) != promised {
+        report.faults.push(format!(
+            "Cargo.toml: rust-version is {promised}, and rust-toolchain.toml pins {tested}"
+        ));
+    }
 }
 
 /// Checks that no number of the sorted decisions occurs twice.
@@ -231,6 +252,19 @@ mod tests {
             report.faults.len()
         };
         assert_eq!((numbers(&["0001", "0002"]), numbers(&["0001", "0002", "0002"])), (0, 1));
+    }
+
+    #[test]
+    fn a_promise_that_no_toolchain_tests_is_refused() {
+        let faults = |promised: &str, tested: &str| {
+            let mut report = Report::default();
+            let manifest = format!("[workspace.package]\nrust-version = \"{promised}\"\n");
+            check_toolchain(&manifest, &format!("channel = \"{tested}\"\n"), &mut report);
+            report.faults.len()
+        };
+        let found = [("1.95", "1.95.0"), ("1.95", "1.95.1"), ("1.94", "1.95.0"), ("", "")]
+            .map(|(promised, tested)| faults(promised, tested));
+        assert_eq!(found, [0, 1, 1, 1]);
     }
 
     #[test]

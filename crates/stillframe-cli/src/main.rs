@@ -6,25 +6,33 @@ mod archive;
 mod check;
 mod daemon;
 mod files;
+mod generate;
+#[cfg(feature = "measure")]
 mod hunt;
 mod import;
 mod inspect;
+#[cfg(feature = "measure")]
 mod lab;
+#[cfg(feature = "measure")]
 mod load;
 mod logs;
 mod moment;
 mod outcome;
 mod rewind;
 mod serve;
+#[cfg(feature = "measure")]
 mod values;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// The version, with the commit that was built.
+const VERSION: &str = env!("STILLFRAME_VERSION");
 
 /// Consistent snapshots of memory that is being written, without stopping the writer.
 #[derive(Parser)]
-#[command(name = "stillframe", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "stillframe", version = VERSION, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,16 +53,25 @@ enum Command {
     #[command(after_help = import::EXAMPLES)]
     Import(import::Arguments),
     /// Put load on a Redis-compatible server, and show what its saves do to latency.
+    #[cfg(feature = "measure")]
     #[command(after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
     /// Hunt for torn, stale, missing and mislabelled images of a Redis-compatible server.
+    #[cfg(feature = "measure")]
     #[command(after_help = hunt::EXAMPLES)]
     Hunt(hunt::Arguments),
     /// Rewind to a point in the past: write the state as it was then into a directory of its own.
     #[command(after_help = rewind::EXAMPLES, alias = "recover")]
     Rewind(rewind::Arguments),
     /// Compare snapshot algorithms, every image verified.
+    #[cfg(feature = "measure")]
     Lab(lab::Arguments),
+    /// Print a man page.
+    #[command(after_help = generate::MAN_EXAMPLES)]
+    Man(generate::ManArguments),
+    /// Print the completions of a shell.
+    #[command(after_help = generate::COMPLETIONS_EXAMPLES)]
+    Completions(generate::CompletionsArguments),
 }
 
 fn main() -> ExitCode {
@@ -63,9 +80,14 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        #[cfg(feature = "measure")]
         Command::Load(arguments) => load::run(&arguments),
+        #[cfg(feature = "measure")]
         Command::Hunt(arguments) => hunt::run(&arguments),
         Command::Rewind(arguments) => rewind::run(&arguments),
+        #[cfg(feature = "measure")]
         Command::Lab(arguments) => lab::run(arguments),
+        Command::Man(arguments) => generate::man(Cli::command(), &arguments),
+        Command::Completions(arguments) => generate::completions(Cli::command(), &arguments),
     }
 }

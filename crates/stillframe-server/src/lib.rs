@@ -44,8 +44,8 @@ mod tls;
 
 pub use archive::{Archive, ArchiveFigures, ArchiveWish, OpenArchive};
 pub use config::{
-    Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError, flags_help,
-    parse_size, split_words,
+    Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError, directives,
+    flags_help, parse_size, split_words,
 };
 pub use error::ServeError;
 pub use import::{Imported, import};

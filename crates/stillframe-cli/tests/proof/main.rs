@@ -53,6 +53,7 @@ mod requests;
 mod saving;
 mod scanning;
 mod settings;
+mod shipped;
 mod startup;
 mod tools;
 mod torn;

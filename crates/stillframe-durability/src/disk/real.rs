@@ -1,26 +1,26 @@
 //! The file system of the machine.
 //!
+//! - What systems differ in is in `real/unix.rs` and `real/windows.rs`, one function a call.
 //! - The lock is `flock`'s. A forked child inherits it, so it is released by name, not by closing
 //!   the file; a child that outlives its killed parent for an instant is waited for.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
-
 use super::{Disk, DiskFile, Input, Lock, Sweeper};
 use crate::error::Error;
 
-const DIRECTORY: i32 = OFlags::DIRECTORY.bits() as i32;
-const NO_LINK: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
-const NO_WAIT: i32 = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits() as i32;
+#[cfg(unix)]
+#[path = "real/unix.rs"]
+mod system;
+#[cfg(windows)]
+#[path = "real/windows.rs"]
+mod system;
+
 /// How long the children of a dead process may take to follow it.
 const CHILDREN_END: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ impl RealDisk {
     }
 
     fn swept_by(sweeper: Option<Arc<Sweeper>>, path: &Path) -> io::Result<Self> {
-        let handle = OpenOptions::new().read(true).custom_flags(DIRECTORY).open(path)?;
+        let handle = system::open_directory(path)?;
         // A symbolic link that changes later does not lead elsewhere.
         Ok(Self { path: fs::canonicalize(path)?, handle, sweeper })
     }
@@ -57,7 +57,7 @@ impl RealDisk {
         self.path.join(name)
     }
 
-    fn create_with(&self, name: &str, mode: Option<u32>) -> io::Result<Box<dyn DiskFile>> {
+    fn create_with(&self, name: &str, model: Option<&Path>) -> io::Result<Box<dyn DiskFile>> {
         let path = self.at(name);
         // Not truncated but replaced: a file that was not synced must not come back under the name.
         match fs::remove_file(&path) {
@@ -66,13 +66,10 @@ impl RealDisk {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
-        if mode.is_some() {
-            options.mode(0o600); // until it has its own
-        }
-        let file = options.open(path)?;
-        if let Some(mode) = mode {
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-        }
+        let file = match model {
+            Some(model) => system::create_like(&mut options, &path, model)?,
+            None => options.open(path)?,
+        };
         let sweeper = self.sweeper.as_ref().map(Arc::downgrade);
         Ok(Box::new(RealFile { file, room: sweeper.map(Room::of) }))
     }
@@ -92,8 +89,7 @@ impl Disk for RealDisk {
     }
 
     fn create_like(&self, name: &str, model: &str) -> io::Result<Box<dyn DiskFile>> {
-        let mode = fs::metadata(self.at(model)).map(|model| model.permissions().mode());
-        self.create_with(name, Some(mode.unwrap_or(0o600)))
+        self.create_with(name, Some(&self.at(model)))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -101,7 +97,7 @@ impl Disk for RealDisk {
     }
 
     fn identity(&self, name: &str) -> io::Result<Option<(u64, u64)>> {
-        fs::metadata(self.at(name)).map(|found| Some((found.dev(), found.ino())))
+        Ok(system::identity(&fs::metadata(self.at(name))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -117,13 +113,7 @@ impl Disk for RealDisk {
     }
 
     fn open_alone(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        // A symbolic link goes, not what it leads to.
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).custom_flags(NO_LINK).open(self.at(name))?;
-        let found = file.metadata()?;
-        if !found.is_file() || found.nlink() != 1 {
-            return Err(ErrorKind::Unsupported.into());
-        }
+        let file = system::open_with_one_name(&self.at(name))?;
         match stillframe::os::is_open_alone(&file) {
             Ok(true) => Ok(Box::new(RealFile { file, room: None })),
             Ok(false) => Err(ErrorKind::ResourceBusy.into()),
@@ -138,7 +128,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        self.handle.sync_all()
+        system::sync_names(&self.handle)
     }
 
     fn below(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
@@ -200,17 +190,11 @@ impl RealFile {
 
 impl DiskFile for RealFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.with_room(|| self.file.write_at(bytes, offset))
+        self.with_room(|| system::write_at(&self.file, bytes, offset))
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.with_room(|| {
-            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes.max(1)) {
-                // Some file systems cannot; the write will show.
-                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-                Err(error) => Err(error.into()),
-            }
-        })
+        self.with_room(|| system::reserve(&self.file, bytes.max(1)))
     }
 
     fn cut(&self, bytes: u64) -> io::Result<()> {
@@ -218,7 +202,7 @@ impl DiskFile for RealFile {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(into, offset)
+        system::read_at(&self.file, into, offset)
     }
 
     fn length(&self) -> io::Result<u64> {
@@ -226,7 +210,7 @@ impl DiskFile for RealFile {
     }
 
     fn stored(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.blocks().saturating_mul(512))
+        Ok(system::stored(&self.file.metadata()?))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -235,29 +219,18 @@ impl DiskFile for RealFile {
     }
 
     fn set_direct(&self, direct: bool) -> bool {
-        let set = fcntl_getfl(&self.file).and_then(|mut flags| {
-            flags.set(OFlags::DIRECT, direct);
-            fcntl_setfl(&self.file, flags)
-        });
-        set.is_ok() // some file systems have no such thing
+        system::set_direct(&self.file, direct)
     }
 
     fn write_behind(&self, range: Range<u64>) {
-        // Linux starts to write the dirty pages of the range and drops the clean ones; it waits for
-        // neither. Elsewhere it may do less, and nothing depends on it.
-        if let Some(length) = NonZeroU64::new(range.end.saturating_sub(range.start)) {
-            let _ = fadvise(&self.file, range.start, Some(length), Advice::DontNeed);
-        }
+        system::write_behind(&self.file, range);
     }
 }
 
 fn open_regular(path: &Path) -> io::Result<RealFile> {
     // A pipe without a writer does not hold us up, and a device is not read.
     let other = || io::Error::new(ErrorKind::Unsupported, "it is neither a file nor a directory");
-    let file = match OpenOptions::new().read(true).custom_flags(NO_WAIT).open(path) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => return Err(other()),
-        file => file?,
-    };
+    let Some(file) = system::open_to_read(path)? else { return Err(other()) };
     let kind = file.metadata()?.file_type();
     match (kind.is_file(), kind.is_dir()) {
         (true, _) => Ok(RealFile { file, room: None }),
@@ -291,7 +264,7 @@ fn create(path: &Path) -> Result<(), Error> {
         Err(error) if !path.is_dir() => return Err(Error::file("creating", path)(error)),
         _ => {}
     }
-    let sync = File::open(parent).and_then(|parent| parent.sync_all());
+    let sync = system::open_directory(parent).and_then(|parent| system::sync_names(&parent));
     sync.map_err(Error::file("syncing", parent))
 }
 
@@ -311,7 +284,7 @@ impl RealLock {
                 Err(TryLockError::WouldBlock) => {}
             }
             let process = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-            if process.is_none_or(is_alive) || started.elapsed() > CHILDREN_END {
+            if process.is_none_or(system::is_alive) || started.elapsed() > CHILDREN_END {
                 return Err(ErrorKind::WouldBlock.into());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -326,10 +299,4 @@ impl Drop for RealLock {
     fn drop(&mut self) {
         let _ = self.0.unlock(); // the end of the process would do it, too
     }
-}
-
-fn is_alive(process: u32) -> bool {
-    let process = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
-    let Some(process) = process else { return false };
-    rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
 }

@@ -283,6 +283,11 @@ pub fn flags_help() -> String {
     all().map(|setting| setting.shown_help(&defaults)).collect()
 }
 
+/// The names of all settings, each a directive of a configuration file and a flag of `serve`.
+pub fn directives() -> impl Iterator<Item = &'static str> {
+    all().filter(|setting| !setting.is_hidden).map(|setting| setting.name)
+}
+
 /// The first `save` at start replaces the defaults, the next ones add to it.
 fn add_save_points(config: &mut Config, value: &str) -> Result<(), ValueError> {
     let Save { points, .. } = Save::parse(value)?;

@@ -72,13 +72,30 @@ impl Histogram {
 
     /// Microseconds of a percentile: the upper bound of its bucket.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
-        let runs: u64 = self.0.iter().sum();
+        let runs = self.runs();
         let mut left = ((runs as f64 * percent / 100.0).round() as u64).clamp(1, runs.max(1));
         let at = self.0.iter().position(|&count| {
             left = left.saturating_sub(count);
             left == 0
         });
         ((1024_u64 << at.unwrap_or(0)) - 1) as f64 / 1000.0
+    }
+
+    /// Upper bounds in seconds, up to a quarter of a minute, with the number of runs up to each.
+    pub(crate) fn spread(&self) -> Vec<(f64, u64)> {
+        let mut sum = 0;
+        let counted = self.0.iter().enumerate().take(25);
+        counted
+            .map(|(at, count)| {
+                sum += count;
+                ((1024_u64 << at) as f64 / 1e9, sum)
+            })
+            .collect()
+    }
+
+    /// All runs.
+    pub(crate) fn runs(&self) -> u64 {
+        self.0.iter().sum()
     }
 
     /// Upper bounds in microseconds, as Redis rounds them, with the number of runs up to each; only
@@ -109,6 +126,12 @@ mod tests {
         assert_eq!(histogram.cumulative(), expected);
         let percentiles = [0.0, 50.0, 85.0, 100.0].map(|percent| histogram.percentile(percent));
         assert_eq!(percentiles, [1.023, 32.767, 524.287, 1_073_741.823]);
+        let spread = histogram.spread();
+        assert_eq!(
+            (spread.len(), spread[0], spread[5]),
+            (25, (0.000_001_024, 2), (0.000_032_768, 5))
+        );
+        assert_eq!((spread[24], histogram.runs()), ((17.179_869_184, 7), 7));
     }
 
     #[test]

@@ -181,6 +181,13 @@ impl Meter {
         self.stats.evicted_clients += count;
     }
 
+    /// A turn of the event loop took so long, without its wait for sockets.
+    #[inline]
+    pub(crate) fn turned(&mut self, took: Duration) {
+        self.stats.turns.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        self.stats.turns_time += took;
+    }
+
     /// A key was evicted.
     pub(crate) fn evicted_key(&mut self) {
         self.stats.evicted_keys += 1;

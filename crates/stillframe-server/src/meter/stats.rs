@@ -49,6 +49,10 @@ pub(crate) struct Stats {
     pub(crate) expire_time: Duration,
     /// How often active expiry ran out of time.
     pub(crate) expire_slices_spent: u64,
+    /// How long turns of the event loop took.
+    pub(crate) turns: Histogram,
+    /// Their sum.
+    pub(crate) turns_time: Duration,
     rates: Rates,
 }
 
@@ -91,6 +95,8 @@ impl Stats {
             expired_base: 0,
             expire_time: Duration::ZERO,
             expire_slices_spent: 0,
+            turns: Histogram::default(),
+            turns_time: Duration::ZERO,
             rates: Rates::new(now),
         }
     }

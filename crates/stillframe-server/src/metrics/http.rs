@@ -1,5 +1,6 @@
-//! As much of HTTP as a scrape needs: one GET, one response, the end.
+//! As much of HTTP as a scrape and a browser need: one GET, one response, the end.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -9,21 +10,34 @@ use super::{REQUEST_BYTES_MAX, REQUEST_TIME_MAX};
 /// How long a peer may take to close its side.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
-/// A response: status, and text.
-type Answer = (&'static str, String);
+/// Headers of the figures, and of refusals.
+const TEXT: &str = "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n";
+/// Headers of the page: it is whole in itself, and asks this port alone for figures.
+const HTML: &str = "Content-Type: text/html; charset=utf-8\r\n\
+    Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
+    script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'\r\n";
+/// A page that shows the figures as they change.
+const PAGE: &str = include_str!("page.html");
 
-/// Reads a request and responds with the text of `figures`, if it asks for that.
+/// A response.
+struct Answer {
+    status: &'static str,
+    headers: &'static str,
+    body: Cow<'static, str>,
+}
+
+/// Reads a request and responds with the page, or with the text of `figures`, if it asks for that.
 pub(super) fn converse(
     mut stream: &TcpStream,
     figures: impl FnOnce() -> Option<String>,
 ) -> io::Result<()> {
-    let (status, body) = match read(stream)? {
+    let Answer { status, headers, body } = match read(stream)? {
         Ok(head) => answer(&head, figures),
         Err(refusal) => refusal,
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {}\r\nAllow: GET\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\nAllow: GET\r\n\
+         Cache-Control: no-store\r\nConnection: close\r\n\r\n",
         body.len()
     );
     stream.set_write_timeout(Some(REQUEST_TIME_MAX))?;
@@ -65,7 +79,7 @@ fn read(mut stream: &TcpStream) -> io::Result<Result<Vec<u8>, Answer>> {
 }
 
 fn refusal(status: &'static str) -> Answer {
-    (status, format!("{status}\n"))
+    Answer { status, headers: TEXT, body: format!("{status}\n").into() }
 }
 
 fn answer(head: &[u8], figures: impl FnOnce() -> Option<String>) -> Answer {
@@ -78,10 +92,11 @@ fn answer(head: &[u8], figures: impl FnOnce() -> Option<String>) -> Answer {
     let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
     match (path, method) {
         (b"/metrics", b"GET") => match figures() {
-            Some(text) => ("200 OK", text),
+            Some(text) => Answer { status: "200 OK", headers: TEXT, body: text.into() },
             None => refusal("503 Service Unavailable"),
         },
-        (b"/metrics", _) => refusal("405 Method Not Allowed"),
+        (b"/", b"GET") => Answer { status: "200 OK", headers: HTML, body: PAGE.into() },
+        (b"/metrics" | b"/", _) => refusal("405 Method Not Allowed"),
         _ => refusal("404 Not Found"),
     }
 }
@@ -107,11 +122,12 @@ mod tests {
     #[test]
     fn only_a_get_of_the_figures_gets_them() {
         let long = [&b"GET /metrics HTTP/1.1\r\nX: "[..], &[b'x'; 9000], b"\r\n\r\n"].concat();
-        let cases: [(&[u8], &str); 9] = [
+        let cases: [(&[u8], &str); 10] = [
             (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK"),
             (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "200 OK"),
             (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
-            (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
+            (b"POST / HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
+            (b"GET /page.html HTTP/1.1\r\n\r\n", "404 Not Found"),
             (b"GET /metrics/../x HTTP/1.1\r\n\r\n", "404 Not Found"),
             (b"GET /metrics\r\n\r\n", "400 Bad Request"),
             (b"\x16\x03\x01\x00\xff\r\n\r\n", "400 Bad Request"),
@@ -124,5 +140,13 @@ mod tests {
             let shown = text.ends_with("\r\n\r\nfigures 1\n");
             assert_eq!(shown, status == "200 OK", "{text}");
         }
+    }
+
+    #[test]
+    fn the_page_names_no_other_place() {
+        let text = answered(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/html"), "{text}");
+        assert!(text.contains("default-src 'none'") && text.ends_with(PAGE));
+        assert!(!PAGE.contains("://") && !PAGE.contains("src="), "nothing is loaded");
     }
 }

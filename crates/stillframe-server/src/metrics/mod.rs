@@ -1,4 +1,5 @@
-//! Figures for Prometheus: `GET /metrics` at a port of its own.
+//! Figures at a port of its own: `GET /metrics` for Prometheus, and `GET /`, a page for people,
+//! whose script asks for them each second.
 //!
 //! - A scrape wakes the command thread, which only copies numbers; the thread of the connection
 //!   formats the text.

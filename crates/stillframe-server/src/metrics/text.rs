@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::commands::figures::{Family, Trend, families_of_process};
+use crate::commands::figures::{Family, Line, Trend, families_of_process};
 
 /// The text under way. Writing to a string cannot fail.
 struct Text(String);
@@ -10,13 +10,19 @@ struct Text(String);
 impl Text {
     /// Begins a family of figures.
     fn family(&mut self, name: &str, help: &str, trend: Trend) {
-        let kind = if trend == Trend::Gauge { "gauge" } else { "counter" };
+        let kind = match trend {
+            Trend::Gauge => "gauge",
+            Trend::Counter => "counter",
+            Trend::Histogram => "histogram",
+        };
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
     /// A line of the family.
-    fn line(&mut self, name: &str, labels: &[(&str, String)], value: f64) {
+    fn line(&mut self, name: &str, line: &Line) {
+        let Line { part, labels, value } = line;
         self.0.push_str(name);
+        self.0.push_str(part);
         for (at, (label, text)) in labels.iter().enumerate() {
             let _ = write!(self.0, "{}{label}=\"", if at == 0 { '{' } else { ',' });
             escape(&mut self.0, text);
@@ -42,9 +48,7 @@ pub(super) fn write(families: &[Family]) -> String {
     let mut text = Text(String::with_capacity(32 << 10));
     for Family { metric, lines } in families.iter().chain(&families_of_process()) {
         text.family(metric.name, metric.help, metric.trend);
-        for (labels, value) in lines {
-            text.line(metric.name, labels, *value);
-        }
+        lines.iter().for_each(|line| text.line(metric.name, line));
     }
     text.0
 }
@@ -56,8 +60,9 @@ mod tests {
     #[test]
     fn labels_are_escaped() {
         let mut text = Text(String::new());
-        text.line("a", &[("x", "\"\\\n".to_owned()), ("y", "1".to_owned())], 0.5);
-        text.line("b", &[], 3e9);
-        assert_eq!(text.0, "a{x=\"\\\"\\\\\\n\",y=\"1\"} 0.5\nb 3000000000\n");
+        let labels = vec![("x", "\"\\\n".to_owned()), ("y", "1".to_owned())];
+        text.line("a", &Line { part: "_sum", labels, value: 0.5 });
+        text.line("b", &Line { part: "", labels: Vec::new(), value: 3e9 });
+        assert_eq!(text.0, "a_sum{x=\"\\\"\\\\\\n\",y=\"1\"} 0.5\nb 3000000000\n");
     }
 }

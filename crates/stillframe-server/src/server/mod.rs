@@ -95,6 +95,7 @@ impl Server {
             self.hear(self.timeout())?;
             self.attend_group()?;
             self.finish_turn();
+            self.state.meter.turned(self.state.clock.turn().elapsed());
         }
         self.leave_group();
         match persistence::end_log(&mut self.keyspace, &mut self.state) {

@@ -29,14 +29,14 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::algorithm::{Algorithm, Image, New, write_by_replace};
-use crate::error::{BeginError, CaptureError, MemoryError};
+use crate::error::{BeginError, CaptureError, MemoryError, Unavailable};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
 use crate::info::Info;
 use crate::memory::{Item, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
-use crate::os::{Child, Ended, STATUS_PANICKED, Shareable, Shared};
+use crate::os::{Child, Ended, NO_FORK, STATUS_PANICKED, Shareable, Shared};
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink, SinkError};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -85,7 +85,14 @@ impl<P: Pages> Algorithm for ForkedImages<P> {
     type Image<S: Sink + 'static> = ForkImage<S>;
     const INFO: Info = P::INFO;
 
+    fn available() -> Result<(), Unavailable> {
+        NO_FORK.map_or(Ok(()), |what| Err(Unavailable(what.into())))
+    }
+
     fn create(options: &Options) -> Result<Self, MemoryError> {
+        if let Some(what) = NO_FORK {
+            return Err(MemoryError::Unavailable { what });
+        }
         let options = options.clone().huge_pages(P::HUGE || options.huge_pages);
         Ok(Self {
             words: Words::create(&options)?,

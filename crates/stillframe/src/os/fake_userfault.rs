@@ -1,5 +1,6 @@
 //! The interface of `userfault.rs` for Miri, loom and shuttle, which know no page faults: a page
-//! table behind a lock, which a writer asks before it stores.
+//! table behind a lock, which a writer asks before it stores. Systems other than Linux have the
+//! interface alone: [`UserFaults::available`] says so.
 //!
 //! - As with the kernel, a store to a protected page waits until the page is unprotected, and a
 //!   message about it goes to the thread that answers.
@@ -35,11 +36,15 @@ pub(crate) struct UserFaults {
 impl UserFaults {
     #[allow(clippy::unnecessary_wraps, reason = "the interface of userfault.rs")]
     pub(crate) fn available() -> Result<(), &'static str> {
-        Ok(())
+        if cfg!(any(miri, feature = "loom", feature = "shuttle")) {
+            Ok(())
+        } else {
+            Err("userfaultfd is a part of Linux")
+        }
     }
 
-    #[allow(clippy::unnecessary_wraps, reason = "the interface of userfault.rs")]
     pub(crate) fn register(_: &Arc<Region>) -> Result<Self, MemoryError> {
+        Self::available().map_err(|what| MemoryError::Unavailable { what })?;
         let (asked, unprotected) = (Condvar::new(), Condvar::new());
         Ok(Self { table: Mutex::new(Table::default()), asked, unprotected })
     }

@@ -1,4 +1,8 @@
-//! The same memory interface on the heap, for Miri, loom and shuttle, which know no `mmap`.
+//! The same memory interface on the heap, for systems other than Linux, and for Miri, loom and
+//! shuttle, which know no `mmap`.
+//!
+//! Memory is asked for whole and as zeros, so that a system may put off giving it until the first
+//! touch. Pages are what they are, and none is given back before the end.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -8,7 +12,9 @@ use super::Shareable;
 use crate::error::MemoryError;
 use crate::sync::AtomicU64;
 
-const WORDS_MAX: usize = 1 << 24;
+/// A checker would take for ever over more.
+const WORDS_MAX: usize =
+    if cfg!(any(miri, feature = "loom", feature = "shuttle")) { 1 << 24 } else { usize::MAX };
 
 #[derive(Debug)]
 pub(crate) struct Region {
@@ -20,7 +26,8 @@ impl Region {
         if words > WORDS_MAX {
             return Err(MemoryError::TooLarge { words });
         }
-        Ok(Self { words: zeros(words) })
+        let words = zeros(words).ok_or(MemoryError::TooLarge { words })?;
+        Ok(Self { words })
     }
     pub(crate) fn base(&self) -> NonNull<AtomicU64> {
         NonNull::from(&*self.words).cast()
@@ -38,18 +45,25 @@ impl Region {
 }
 
 #[cfg(any(feature = "loom", feature = "shuttle"))]
-fn zeros(words: usize) -> Box<[AtomicU64]> {
-    (0..words).map(|_| AtomicU64::new(0)).collect()
+fn zeros(words: usize) -> Option<Box<[AtomicU64]>> {
+    Some((0..words).map(|_| AtomicU64::new(0)).collect())
 }
 
-/// Miri would take a second to make some thousands one by one.
+/// `None`: there is not so much.
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
-fn zeros(words: usize) -> Box<[AtomicU64]> {
-    // SAFETY: an atomic word is valid as zeros.
-    unsafe { Box::new_zeroed_slice(words).assume_init() }
+fn zeros(words: usize) -> Option<Box<[AtomicU64]>> {
+    let layout = std::alloc::Layout::array::<AtomicU64>(words).ok()?;
+    if words == 0 {
+        return Some(Box::default());
+    }
+    // SAFETY: the size is not zero.
+    let first = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
+    let words = NonNull::slice_from_raw_parts(first.cast(), words);
+    // SAFETY: the global allocator gave it by the layout of that slice, and zeros are atomic words.
+    Some(unsafe { Box::from_raw(words.as_ptr()) })
 }
 
-/// A value with several handles; nothing is forked under these tools.
+/// A value with several handles; nothing is forked here.
 #[derive(Debug)]
 pub struct Shared<T> {
     value: Arc<T>,

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 
 /// `F_SETSIG`, which `libc` lacks.
-#[cfg(target_os = "linux")]
 const SET_SIGNAL: libc::c_int = 10;
 
 /// Whether this is the only open file of its inode, in this process and all others: nobody reads
@@ -12,9 +12,7 @@ const SET_SIGNAL: libc::c_int = 10;
 ///
 /// # Errors
 /// The operating system's, where it cannot say.
-#[cfg(target_os = "linux")]
 pub fn is_open_alone(file: &File) -> io::Result<bool> {
-    use std::os::fd::AsRawFd;
     let descriptor = file.as_raw_fd();
     let control = |command, argument: libc::c_int| {
         // SAFETY: the descriptor is open as long as `file` is, and the argument is a number.
@@ -33,16 +31,7 @@ pub fn is_open_alone(file: &File) -> io::Result<bool> {
     }
 }
 
-/// As on Linux, which alone can say.
-///
-/// # Errors
-/// [`Unsupported`](io::ErrorKind::Unsupported).
-#[cfg(not(target_os = "linux"))]
-pub fn is_open_alone(_: &File) -> io::Result<bool> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(all(test, target_os = "linux", not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

@@ -18,6 +18,8 @@ pub(crate) enum Ended {
     Unknown,
 }
 
+/// Why there is no image by `fork`: there is.
+pub(crate) const NO_FORK: Option<&str> = None;
 /// Exit status of a child whose closure panicked.
 pub(crate) const STATUS_PANICKED: i32 = 101;
 

@@ -27,29 +27,27 @@ fn scrape(port: u16) -> BTreeMap<String, f64> {
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     assert!(body.ends_with('\n'));
     let (mut figures, mut families) = (BTreeMap::new(), BTreeSet::new());
-    let (mut family, mut counter) = ("", false);
+    let (mut family, mut kind) = ("", "");
     let mut lines = body.lines();
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, words) = help.split_once(' ').expect("a name and words");
             assert!(!words.is_empty() && families.insert(name), "{line}");
-            let kind =
-                lines.next().and_then(|line| line.strip_prefix("# TYPE ")?.strip_prefix(name));
-            counter = match kind {
-                Some(" counter") => true,
-                Some(" gauge") => false,
-                other => panic!("{line}: {other:?}"),
-            };
+            let type_line = lines.next().and_then(|line| line.strip_prefix("# TYPE "));
+            kind = type_line.and_then(|line| line.strip_prefix(name)).expect("its type").trim();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}: {kind}");
             family = name;
             continue;
         }
         let (series, value) = line.rsplit_once(' ').expect("a series and a value");
         let name = series.split('{').next().expect("a name");
-        assert_eq!(name, family, "{line}");
+        let parts = if kind == "histogram" { &["_bucket", "_sum", "_count"][..] } else { &[""] };
+        let part = name.strip_prefix(family).expect("a line of its family");
+        assert!(parts.contains(&part), "{line}");
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'), "{line}");
         check_labels(&series[name.len()..]);
         let value: f64 = value.parse().expect("a number");
-        assert!(value.is_finite() && (!counter || value >= 0.0), "{line}");
+        assert!(value.is_finite() && (kind == "gauge" || value >= 0.0), "{line}");
         assert!(figures.insert(series.to_owned(), value).is_none(), "{line}: twice");
     }
     figures
@@ -116,6 +114,9 @@ fn the_figures_are_those_of_info() {
     assert_eq!(figures["redis_commands_failed_calls_total{cmd=\"lpush\"}"], 1.0);
     assert_eq!(figures["redis_errors_total{err=\"WRONGTYPE\"}"], 1.0);
     assert!(figures["redis_memory_used_rss_bytes"] > 1e6);
+    let turns = "stillframe_turn_duration_seconds";
+    let [all, below] = [format!("{turns}_count"), format!("{turns}_bucket{{le=\"+Inf\"}}")];
+    assert!(figures[&all] > 10.0 && figures[&all] == figures[&below], "{figures:?}");
     let has = |start: &str| figures.keys().any(|series| series.starts_with(start));
     assert!(has("redis_connected_slave_lag_seconds{slave_ip=\"127.0.0.1\""), "{figures:?}");
     assert!(has("redis_instance_info{role=\"master\",redis_version=\"7.0.15\""), "{figures:?}");
@@ -147,7 +148,7 @@ fn progress_of_a_save_is_shown() {
 fn bad_peers_hurt_nobody() {
     let (server, port) = start();
     for (request, status) in [
-        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("GET /nothing HTTP/1.1\r\n\r\n", "404"),
         ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
         ("PING\r\n\r\n", "400"),
     ] {

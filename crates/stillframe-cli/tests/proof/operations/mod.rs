@@ -1,6 +1,7 @@
 //! What operators need around the data: TLS, unix sockets, metrics, logs, and the end.
 
 pub(crate) mod certificates;
+mod dashboards;
 mod ending;
 mod figures;
 mod followers;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use stillframe_storage::dump::{Save, whole_micros};
 
 use super::rows::{COMMANDS, DATABASES, ERRORS, LATENCIES, REPLICAS};
-use super::{Figure, Labels, Seen, Value, always, figure, is_syncing, none, of_process, rows};
+use super::{
+    Figure, Labels, Seen, Spread, Value, always, figure, is_syncing, none, of_process, rows, spread,
+};
 use crate::clock::unix_millis;
 use crate::group::Member;
 use crate::hub::Kind;
@@ -64,7 +66,17 @@ pub(super) static UNLISTED: &[Figure] = &[
         .gauge("redis_slowlog_length", "Requests in the slow log."),
     figure("", |s| s.of_log(|it| it.stats.last.saturating_sub(it.stats.durable).into()))
         .gauge("stillframe_log_records_behind", "Records not yet on the disk."),
+    spread(turns).histogram(
+        "stillframe_turn_duration_seconds",
+        "How long turns of the event loop took: as long a request may wait for those before it.",
+    ),
 ];
+
+fn turns(seen: &Seen<'_>) -> Spread {
+    let stats = seen.server.meter.stats();
+    let turns = &stats.turns;
+    Spread { upto: turns.spread(), count: turns.runs(), sum: stats.turns_time }
+}
 
 static SERVER: &[Figure] = &[
     always!("redis_version", |_| crate::REDIS_VERSION),

@@ -244,6 +244,8 @@ pub(crate) enum Trend {
     Gauge,
     /// Only rises, until a restart or CONFIG RESETSTAT.
     Counter,
+    /// Counts that do so, by upper bounds.
+    Histogram,
 }
 
 /// How Prometheus knows a figure.
@@ -270,7 +272,22 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 /// A metric at one moment: a line for each thing that it counts.
 pub(crate) struct Family {
     pub(crate) metric: Metric,
-    pub(crate) lines: Vec<(Labels, f64)>,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A line of a family.
+pub(crate) struct Line {
+    /// What follows the name of the family: in a histogram, which part of it this is.
+    pub(crate) part: &'static str,
+    pub(crate) labels: Labels,
+    pub(crate) value: f64,
+}
+
+impl Line {
+    /// A line with the name of its family.
+    const fn new(labels: Labels, value: f64) -> Self {
+        Self { part: "", labels, value }
+    }
 }
 
 /// Where a figure comes from.
@@ -281,6 +298,35 @@ enum Read {
     Process(fn(&OfProcess) -> Value),
     /// Things of a kind.
     Rows(&'static Rows),
+    /// How often something took how long.
+    Spread(fn(&Seen<'_>) -> Spread),
+}
+
+/// How often something took how long.
+struct Spread {
+    /// Upper bounds in seconds, and how often it took no longer.
+    upto: Vec<(f64, u64)>,
+    count: u64,
+    sum: Duration,
+}
+
+impl Spread {
+    /// The lines of its family: those of a histogram.
+    fn lines(self) -> Vec<Line> {
+        let bucket = |le: String, count: u64| Line {
+            part: "_bucket",
+            labels: vec![("le", le)],
+            value: count as f64,
+        };
+        let whole = |part, value| Line { part, labels: Labels::new(), value };
+        let buckets = self.upto.into_iter().map(|(bound, count)| bucket(bound.to_string(), count));
+        let all = [
+            bucket("+Inf".to_owned(), self.count),
+            whole("_sum", self.sum.as_secs_f64()),
+            whole("_count", self.count as f64),
+        ];
+        buckets.chain(all).collect()
+    }
 }
 
 const fn figure(field: &'static str, read: fn(&Seen<'_>) -> Option<Value>) -> Figure {
@@ -293,6 +339,10 @@ const fn of_process(field: &'static str, read: fn(&OfProcess) -> Value) -> Figur
 
 const fn rows(rows: &'static Rows) -> Figure {
     Figure { read: Read::Rows(rows), ..figure("", |_| None) }
+}
+
+const fn spread(spread: fn(&Seen<'_>) -> Spread) -> Figure {
+    Figure { read: Read::Spread(spread), ..figure("", |_| None) }
 }
 
 /// A figure of Redis that this server lacks.
@@ -317,6 +367,10 @@ impl Figure {
         Self { metric: Some(Metric { name, help, trend: Trend::Counter }), ..self }
     }
 
+    const fn histogram(self, name: &'static str, help: &'static str) -> Self {
+        Self { metric: Some(Metric { name, help, trend: Trend::Histogram }), ..self }
+    }
+
     const fn labelled(self, labels: fn(&Seen<'_>) -> Labels) -> Self {
         Self { labels, ..self }
     }
@@ -328,6 +382,7 @@ impl Figure {
             _ if self.field.is_empty() => return,
             Read::Server(read) => read(seen),
             Read::Process(read) => Some(read(&seen.process)),
+            Read::Spread(_) => None,
         };
         let Some(value) = value else { return };
         // Writing to a string cannot fail.
@@ -361,8 +416,12 @@ pub(crate) fn families(seen: &Seen<'_>) -> Vec<Family> {
             let value = figure.metric.and_then(|metric| Some((metric, read(seen)?)));
             let family = value.map(|(metric, value)| Family {
                 metric,
-                lines: vec![((figure.labels)(seen), value.number())],
+                lines: vec![Line::new((figure.labels)(seen), value.number())],
             });
+            family.into_iter().collect()
+        }
+        Read::Spread(read) => {
+            let family = figure.metric.map(|metric| Family { metric, lines: read(seen).lines() });
             family.into_iter().collect()
         }
     });
@@ -374,10 +433,10 @@ pub(crate) fn families_of_process() -> Vec<Family> {
     let process = OfProcess::default();
     let family = |it: &Figure| match it.read {
         Read::Process(read) => {
-            let lines = vec![(Labels::new(), read(&process).number())];
+            let lines = vec![Line::new(Labels::new(), read(&process).number())];
             it.metric.map(|metric| Family { metric, lines })
         }
-        Read::Server(_) | Read::Rows(_) => None,
+        Read::Server(_) | Read::Rows(_) | Read::Spread(_) => None,
     };
     all().filter_map(family).collect()
 }
@@ -396,7 +455,7 @@ mod tests {
             assert!(is_new, "{} stands twice", figure.field);
             let of_rows = match figure.read {
                 Read::Rows(rows) => rows.metrics().collect(),
-                Read::Server(_) | Read::Process(_) => Vec::new(),
+                Read::Server(_) | Read::Process(_) | Read::Spread(_) => Vec::new(),
             };
             for metric in figure.metric.into_iter().chain(of_rows) {
                 assert!(metrics.insert(metric.name), "{} stands twice", metric.name);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stillframe_storage::dump::whole_micros;
 
-use super::{Family, Labels, Metric, Seen, Trend, Value};
+use super::{Family, Labels, Line, Metric, Seen, Trend, Value};
 use crate::config::show_percentile;
 use crate::replication::Phase;
 
@@ -49,7 +49,7 @@ impl Rows {
         let family = |(field, metric): &(&str, Metric)| {
             let line = |row: &Row| {
                 let (_, value) = row.fields.iter().find(|(name, _)| name == field)?;
-                Some((row.labels.clone(), value.number()))
+                Some(Line::new(row.labels.clone(), value.number()))
             };
             Family { metric: *metric, lines: rows.iter().filter_map(line).collect() }
         };

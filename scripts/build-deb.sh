@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Makes target/debian/stillframe_*.deb: the binary, its man pages and completions, the systemd unit.
+# It needs cargo-deb (cargo install cargo-deb). PROFILE=dev builds without optimising.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target="${CARGO_TARGET_DIR:-target}"
+profile="${PROFILE:-release}"
+folder="$profile"
+[ "$profile" = dev ] && folder=debug
+
+cargo build --locked --profile "$profile" --package stillframe-cli
+
+# What the binary says of itself, for the package to install beside it.
+mkdir -p target/beside
+"$target/$folder/stillframe" man --all target/beside
+"$target/$folder/stillframe" completions bash >target/beside/stillframe.bash
+"$target/$folder/stillframe" completions zsh >target/beside/_stillframe
+"$target/$folder/stillframe" completions fish >target/beside/stillframe.fish
+
+cargo deb --locked --no-build --profile "$profile" --package stillframe-cli
