@@ -394,7 +394,8 @@ impl<A: Algorithm> Keyspace<A> {
         self.wait_for_walks();
     }
 
-    /// How far the image that the library takes is, in slots (words); any thread may ask, or cancel it.
+    /// How far the image that the library takes is, in slots (words); any thread may ask, or cancel
+    /// it.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.slots.progress().clone()
