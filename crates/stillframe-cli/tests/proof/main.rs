@@ -58,3 +58,4 @@ mod tools;
 mod torn;
 mod transcript;
 mod twins;
+mod views;
