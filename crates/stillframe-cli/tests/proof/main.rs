@@ -10,6 +10,7 @@
 mod support;
 
 mod archived;
+mod beside;
 mod blocking;
 mod busy;
 mod clients;
