@@ -50,9 +50,11 @@ pub use memory::value::Value;
 pub use memory::word_sink::EntrySink;
 pub use stillframe::MemoryError;
 pub use store::Keyspace;
+pub use store::beside::HeldImage;
 pub use store::edit::EditError;
 pub use store::evict::{Choice, Merit};
 pub use store::options::{KeyspaceOptions, KeyspaceStats};
+pub use store::view::View;
 pub use store::warm::WARM_BATCH;
 pub use store::write::Expire;
 

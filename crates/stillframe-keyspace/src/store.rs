@@ -13,6 +13,7 @@
 //! Keys are hashed by SipHash-1-3 under a key from the operating system, as an attacker chooses
 //! them: 8 ns for a key of 16 bytes, where a hash that resists no attacker takes 1 to 2.
 
+pub(crate) mod beside;
 mod cursor;
 pub(crate) mod edit;
 pub(crate) mod evict;
@@ -22,6 +23,7 @@ mod lookup;
 pub(crate) mod options;
 #[cfg(test)]
 mod tests;
+pub(crate) mod view;
 pub(crate) mod warm;
 pub(crate) mod write;
 
@@ -46,6 +48,7 @@ use crate::memory::index::{Index, Seat};
 use crate::memory::slots::{CreateError, Slots};
 use crate::memory::spaces::Spaces;
 use crate::memory::word_sink::{AtBegin, Cleared, EntrySink};
+use beside::Besides;
 use cursor::Cursor;
 use evict::Pool;
 use expiries::Expiries;
@@ -86,6 +89,7 @@ pub struct Keyspace<A: Algorithm = Any> {
     /// The database whose turn it is in the search for expired keys.
     pub(crate) expire_turn: usize,
     libraries: Libraries,
+    besides: Besides,
 }
 
 #[derive(Default)]
@@ -97,8 +101,16 @@ pub(crate) struct Db {
 
 /// Slots of dead entries.
 struct Condemned {
-    slots: Box<dyn Iterator<Item = u32> + Send>,
+    slots: Dead,
+    space: usize,
     bytes: usize,
+}
+
+enum Dead {
+    /// Nothing looks for them any more.
+    Slots(Box<dyn Iterator<Item = u32> + Send>),
+    /// Views may: the index of those from this slot on.
+    Viewed(Index, usize),
 }
 
 impl<A: Algorithm> Keyspace<A> {
@@ -107,19 +119,23 @@ impl<A: Algorithm> Keyspace<A> {
     /// # Errors
     /// [`CreateError`] when memory or threads cannot be had.
     pub fn create(options: &KeyspaceOptions) -> Result<Self, CreateError> {
+        Self::create_with(options, Hasher(RandomState::new()))
+    }
+
+    fn create_with(options: &KeyspaceOptions, hasher: Hasher) -> Result<Self, CreateError> {
         let words = Options::words(0)
             .max_words(options.max_keys)
             .huge_pages(options.huge_pages)
             .algorithm(options.algorithm)
             .budget(options.budget_bytes, options.on_full);
         Ok(Self {
-            slots: Slots::create(&words)?,
+            slots: Slots::create(&words, hasher.clone())?,
             dbs: Default::default(),
             spaces: Spaces::default(),
             expiry_positions: Sparse::default(),
             cleared: [0; DATABASES],
             condemned: VecDeque::new(),
-            hasher: Hasher(RandomState::new()),
+            hasher,
             limits: Limits::default(),
             scratch: Chunk::default(),
             known: Known::default(),
@@ -131,6 +147,7 @@ impl<A: Algorithm> Keyspace<A> {
             spares_expired: false,
             expire_turn: 0,
             libraries: Libraries::default(),
+            besides: Besides::default(),
         })
     }
 
@@ -284,7 +301,7 @@ impl<A: Algorithm> Keyspace<A> {
         entries.filter(|entry| !entry.is_expired(now)).for_each(f);
     }
 
-    /// Deletes every key of a database, in O(1). An image under way stays whole. Memory comes back
+    /// Deletes every key of a database, in O(1). Images and views stay whole. Memory comes back
     /// as [`tend`](Self::tend) is called.
     pub fn clear(&mut self, db: usize) {
         if self.is_empty(db) {
@@ -294,10 +311,16 @@ impl<A: Algorithm> Keyspace<A> {
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         self.known.forget_all(); // K5
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
-        let (slots, index, index_bytes) = index.into_slots();
-        self.condemned.push_back(Condemned { slots: Box::new(slots.into_slots()), bytes });
-        let bytes = index_bytes + expiries.len() * size_of::<u32>();
-        self.slots.reclaimer().drop_later((index, expiries), bytes);
+        let expiry_bytes = expiries.len() * size_of::<u32>();
+        let slots = if self.slots.history().is_open() {
+            self.slots.reclaimer().drop_later(expiries, expiry_bytes);
+            Dead::Viewed(index, 0)
+        } else {
+            let (slots, index, index_bytes) = index.into_slots();
+            self.slots.reclaimer().drop_later((index, expiries), index_bytes + expiry_bytes);
+            Dead::Slots(Box::new(slots.into_slots()))
+        };
+        self.condemned.push_back(Condemned { slots, space, bytes });
     }
 
     /// Deletes every key, like [`clear`](Self::clear).
@@ -327,7 +350,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.libraries.set(sources);
     }
 
-    /// Swaps the contents of two databases, in O(1). An image under way shows them as they were.
+    /// Swaps the contents of two databases, in O(1). Images and views show them as they were.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
         self.spaces.swap(a, b);
@@ -349,27 +372,30 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.snapshot(point, sink, AtBegin { cleared, spaces, seen }, publish)
     }
 
-    /// Frees what an image no longer holds, and sweeps cleared databases: bounded work, next to
-    /// none when idle. Call it once per turn of the event loop. True if more is left to do, so
-    /// that an idle loop should not sleep.
+    /// Frees what images and closed views no longer hold, and sweeps cleared databases: bounded
+    /// work, next to none when idle. Call it once per turn of the event loop. True if more is left
+    /// to do, so that an idle loop should not sleep.
     pub fn tend(&mut self) -> bool {
-        self.slots.tend();
+        let fed = self.walks() && self.feed();
+        let more = self.slots.tend() || fed;
         self.sweep(SWEEP);
-        !self.condemned.is_empty()
+        more || !self.condemned.is_empty()
     }
 
     /// Whether an image is under way.
     #[must_use]
     pub fn saving(&self) -> bool {
-        self.slots.progress().running()
+        self.slots.progress().running() || self.walks()
     }
 
     /// Waits until no image is under way.
     pub fn wait_image(&mut self) {
         self.slots.wait();
+        self.wait_for_walks();
     }
 
-    /// How far the image under way is, in slots (words); any thread may ask, or cancel it.
+    /// How far the image that the library takes is, in slots (words); any thread may ask, or cancel
+    /// it.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.slots.progress().clone()
@@ -395,6 +421,8 @@ impl<A: Algorithm> Keyspace<A> {
     /// Figures of this instant.
     #[must_use]
     pub fn stats(&self) -> KeyspaceStats {
+        let [for_images, (view_entries, view_bytes)] =
+            [true, false].map(|for_images| self.slots.history().totals(for_images));
         let condemned: usize = self.condemned.iter().map(|condemned| condemned.bytes).sum();
         KeyspaceStats {
             keys: self.dbs.iter().map(|db| db.index.len()).sum(),
@@ -402,8 +430,10 @@ impl<A: Algorithm> Keyspace<A> {
             expired_total: self.expired_total,
             slots: self.slots.used(),
             entry_bytes: self.dbs.iter().map(|db| db.bytes).sum(),
-            limbo_entries: self.slots.limbo().entries(),
-            limbo_bytes: self.slots.limbo().bytes(),
+            limbo_entries: self.slots.limbo().entries() + for_images.0,
+            limbo_bytes: self.slots.limbo().bytes() + for_images.1,
+            view_entries,
+            view_bytes,
             garbage_bytes: condemned + self.slots.garbage_bytes(),
         }
     }
@@ -465,9 +495,22 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     pub(crate) fn sweep(&mut self, budget: usize) {
-        if let Some(condemned) = self.condemned.front_mut()
-            && !self.slots.sweep(&mut condemned.slots, budget)
-        {
+        let Some(condemned) = self.condemned.front_mut() else { return };
+        let more = match &mut condemned.slots {
+            Dead::Slots(slots) => self.slots.sweep(slots, budget),
+            Dead::Viewed(index, from) => {
+                let mut next = *from;
+                let found = || index.slots().next(next).inspect(|slot| next = *slot as usize + 1);
+                let batch: Vec<u32> = std::iter::from_fn(found).take(budget).collect();
+                *from = next;
+                for &slot in &batch {
+                    let entry = self.slots.entry(slot).expect("a slot in an index is in use");
+                    index.remove(self.hasher.sip(entry.key()), slot);
+                }
+                self.slots.sweep(&mut batch.into_iter(), budget)
+            }
+        };
+        if !more {
             self.condemned.pop_front();
         }
     }

@@ -250,7 +250,8 @@ fn in_order(raw: &[u8]) -> (Vec<u8>, usize) {
                 elements.push(element);
                 end += length;
             }
-            elements.retain(|element| !element.ends_with(b"\r\nstillframe|raft\r\n"));
+            let is_own = |element: &[u8]| element.windows(13).any(|it| it == b"\r\nstillframe|");
+            elements.retain(|element| !is_own(element));
             elements.sort();
             let head = format!("{}{}\r\n", char::from(raw[0]), elements.len());
             return ([head.as_bytes(), &elements.concat()].concat(), end);

@@ -35,7 +35,7 @@ mod watches;
 
 pub use address::Address;
 pub use caller::Caller;
-pub use command::{digest, encoding, parse_db, payload, register, transactions};
+pub use command::{digest, encoding, parse_db, payload, register, scan_view, transactions};
 pub use context::Context;
 pub use effects::{Audience, Consumer, Effects, write_request};
 pub use errors::Refusal;

@@ -41,6 +41,7 @@ mod server;
 mod start;
 mod state;
 mod tls;
+mod views;
 
 pub use archive::{Archive, ArchiveFigures, ArchiveWish, OpenArchive};
 pub use config::{

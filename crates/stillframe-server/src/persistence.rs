@@ -81,7 +81,7 @@ pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// before its replies are written, so that the reply of CONFIG SET is true.
 pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
     hand_on(keyspace, state);
-    let (now, may_begin) = (state.clock.turn(), may_begin(state));
+    let (now, may_begin) = (state.clock.turn(), !state.is_loading());
     let ServerState { ledger, storage, replication, .. } = state;
     storage.attend_log(keyspace, ledger, now, may_begin, || replication.point());
 }
@@ -96,15 +96,10 @@ pub(crate) fn begin_log_asked(
     state: &mut ServerState,
 ) -> Result<(), SaveError> {
     refuse_member(state)?;
-    if !may_begin(state) {
+    if state.is_loading() {
         return Ok(());
     }
     hand_on(keyspace, state);
     let point = state.replication.point();
     state.storage.begin_log_asked(keyspace, &mut state.ledger, point)
-}
-
-/// Whether neither a load nor an image for replicas stands in the way of an image.
-fn may_begin(state: &ServerState) -> bool {
-    !state.is_loading() && !state.replication.sends_image()
 }

@@ -20,6 +20,7 @@ use crate::net::Network;
 use crate::process::Process;
 use crate::replication::{Replication, Transfers, replicas_at};
 use crate::scripts::Scripts;
+use crate::views::Views;
 
 /// The state of the server, which every command may see and change.
 pub(crate) struct ServerState {
@@ -49,6 +50,8 @@ pub(crate) struct ServerState {
     pub(crate) net: Network,
     /// The interpreter of scripts.
     pub(crate) scripts: Scripts,
+    /// Views of the data.
+    pub(crate) views: Views,
     /// This process and its shutdown.
     pub(crate) process: Process,
 }
@@ -71,6 +74,7 @@ impl ServerState {
             memory: Memory::default(),
             net: Network::default(),
             scripts: Scripts::default(),
+            views: Views::default(),
             config,
             users,
             clock,

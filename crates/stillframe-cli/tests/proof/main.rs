@@ -10,6 +10,7 @@
 mod support;
 
 mod archived;
+mod beside;
 mod blocking;
 mod busy;
 mod clients;
@@ -59,3 +60,4 @@ mod tools;
 mod torn;
 mod transcript;
 mod twins;
+mod views;

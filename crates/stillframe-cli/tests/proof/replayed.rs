@@ -76,12 +76,20 @@ pub(crate) type Contents = BTreeMap<(usize, String), String>;
 
 /// All that a server holds, of every type.
 pub(crate) fn contents(client: &mut Client) -> Contents {
+    contents_by(client, Client::call)
+}
+
+/// As [`contents`], where `ask` makes the requests.
+pub(crate) fn contents_by(
+    client: &mut Client,
+    mut ask: impl FnMut(&mut Client, &[&[u8]]) -> Reply,
+) -> Contents {
     let mut all = Contents::new();
     for db in 0..16 {
         client.ok(&format!("SELECT {db}"));
-        let keys = client.ask("KEYS *");
+        let keys = ask(client, &[b"KEYS", b"*"]);
         for key in keys.list().iter().filter_map(Reply::bytes) {
-            let mut ask = |words: &[&[u8]]| client.call(words);
+            let mut ask = |words: &[&[u8]]| ask(client, words);
             let kind = ask(&[b"TYPE", key]).text();
             let sorted = |reply: Reply, width: usize| {
                 let mut parts: Vec<String> =

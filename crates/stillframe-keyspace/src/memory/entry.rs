@@ -168,6 +168,11 @@ impl Entry {
         }
     }
 
+    /// An entry of the same era with the same contents, which shares what lies outside of it.
+    pub(crate) fn copy(&self) -> Owned {
+        Owned::new((self.era(), self.space()), self.key(), self.share(), self.deadline(), 0)
+    }
+
     pub(crate) fn set_deadline(&mut self, at: i64) {
         self.0.expire_at = at;
     }

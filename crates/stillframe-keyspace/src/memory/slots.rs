@@ -10,7 +10,8 @@
 //!   lives in one slot and never moves, so its slot shows whether it was captured.
 //! - M2: an entry is changed or freed only if no image can see it: no image is held, or the entry
 //!   is younger than the frozen eras, or its slot lies below `captured`. Otherwise a new entry
-//!   replaces it, and it waits in limbo.
+//!   replaces it, and it waits in limbo. Nor is it while an open view sees it: the history keeps
+//!   it, or a copy if an image can see it too.
 //! - M3: what leaves a slot was overwritten there first, and only then retired.
 //! - M4: limbo releases a range when the capture has passed all of it (`Engine::captured`, Acquire:
 //!   the sink has let go of those entries), and everything when the image is over (Acquire too).
@@ -47,8 +48,10 @@ use stillframe::{
 
 use crate::DATABASES;
 use crate::collection::kind::Type;
+use crate::hash::Hasher;
 use crate::memory::chunks::Stack;
 use crate::memory::entry::{Entry, Owned};
+use crate::memory::history::{History, mutants as mistakes};
 use crate::memory::index::{Index, Seat};
 use crate::memory::limbo::{Limbo, Loan};
 use crate::memory::mutants::{Mutant, is_made};
@@ -81,6 +84,7 @@ pub(crate) struct Slots<A: Algorithm> {
     /// Slots below are captured, as far as was noticed.
     captured: usize,
     limbo: Limbo,
+    history: History,
     reclaimer: Reclaimer,
 }
 
@@ -88,7 +92,7 @@ pub(crate) struct Slots<A: Algorithm> {
 mod tests;
 
 impl<A: Algorithm> Slots<A> {
-    pub(crate) fn create(options: &Options) -> Result<Self, CreateError> {
+    pub(crate) fn create(options: &Options, hasher: Hasher) -> Result<Self, CreateError> {
         let max_keys = options.max_words;
         if max_keys > KEYS_MAX {
             return Err(CreateError::TooManyKeys { max_keys });
@@ -105,6 +109,7 @@ impl<A: Algorithm> Slots<A> {
             frozen: 0,
             captured: 0,
             limbo: Limbo::default(),
+            history: History::new(hasher),
             reclaimer: Reclaimer::default(),
         })
     }
@@ -132,6 +137,14 @@ impl<A: Algorithm> Slots<A> {
 
     pub(crate) fn limbo(&self) -> &Limbo {
         &self.limbo
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub(crate) fn history_mut(&mut self) -> &mut History {
+        &mut self.history
     }
 
     pub(crate) fn reclaimer(&mut self) -> &mut Reclaimer {
@@ -185,8 +198,9 @@ impl<A: Algorithm> Slots<A> {
     #[inline]
     pub(crate) fn entry_mut(&mut self, seat: Seat) -> Option<&mut Entry> {
         assert!(self.engine.read(seat.slot as usize) == seat.word, "a seat is stale (M7)");
-        let is_private = self.is_private(seat.slot, self.entry_of(seat));
-        if !is_private && !is_made(Mutant::ChangesInPlace) {
+        let entry = self.entry_of(seat);
+        let is_imaged = self.is_imaged(seat.slot, entry) && !is_made(Mutant::ChangesInPlace);
+        if is_imaged || self.history.freezes(seat.slot, entry) {
             return None;
         }
         // SAFETY: M1 by M7, and M2: the image under way never gives this handle to the
@@ -194,10 +208,10 @@ impl<A: Algorithm> Slots<A> {
         Some(unsafe { Entry::from_word_mut(seat.word) })
     }
 
-    /// Whether no image can see the entry in this slot.
-    fn is_private(&self, slot: u32, entry: &Entry) -> bool {
+    /// Whether an image can see the entry in this slot.
+    fn is_imaged(&self, slot: u32, entry: &Entry) -> bool {
         let captured = self.captured + usize::from(is_made(Mutant::SeesOneSlotLess));
-        entry.era() > self.frozen || (slot as usize) < captured
+        entry.era() <= self.frozen && slot as usize >= captured
     }
 
     /// Puts an entry into a free slot.
@@ -243,7 +257,7 @@ impl<A: Algorithm> Slots<A> {
     /// left now.
     pub(crate) fn loan(&self, slot: u32) -> Option<Loan> {
         let entry = self.entry(slot)?;
-        if self.is_private(slot, entry) {
+        if !self.is_imaged(slot, entry) {
             return self.limbo.loan(slot);
         }
         let bytes = entry.outside_bytes();
@@ -258,6 +272,7 @@ impl<A: Algorithm> Slots<A> {
     /// Notes that the entry in `slot` no longer shares nodes of this many bytes.
     pub(crate) fn give_back(&mut self, slot: u32, bytes: usize) {
         self.limbo.give_back(slot, Some(bytes));
+        self.history.give_back(slot, Some(bytes));
     }
 
     fn exchange(&mut self, slot: u32, word: u64, shared_bytes: usize) {
@@ -266,7 +281,19 @@ impl<A: Algorithm> Slots<A> {
         self.engine.write(slot as usize, word); // M3
         // SAFETY: M1: the slot owned it, and its word is gone.
         let old = unsafe { Owned::from_word(old) };
-        if !self.is_private(slot, old.entry()) {
+        let is_imaged = self.is_imaged(slot, old.entry());
+        if self.history.needs(slot, old.entry()) {
+            if !is_imaged {
+                self.limbo.give_back(slot, None);
+                return self.history.keep(slot, old, shared_bytes);
+            }
+            if !mistakes::is_made(mistakes::Mutant::KeepsForImage) {
+                self.history.keep(slot, old.entry().copy(), shared_bytes);
+            }
+        } else {
+            self.history.give_back(slot, None);
+        }
+        if is_imaged {
             self.limbo.push(slot, old);
             if shared_bytes > 0 {
                 self.limbo.lend(slot, Loan { holder: slot, bytes: shared_bytes });
@@ -292,13 +319,13 @@ impl<A: Algorithm> Slots<A> {
     }
 
     /// Empties up to `budget` of `slots`, which are in use; false when there are no more. Without
-    /// an image the reclaimer drops their entries together, unseen here.
+    /// images and views the reclaimer drops their entries together, unseen here.
     pub(crate) fn sweep(&mut self, slots: &mut dyn Iterator<Item = u32>, budget: usize) -> bool {
         let mut batch = Vec::with_capacity(budget);
         let mut swept = 0;
         for slot in slots.take(budget) {
             swept += 1;
-            if self.frozen != 0 {
+            if self.frozen != 0 || self.history.is_open() {
                 self.remove(slot);
                 continue;
             }
@@ -306,7 +333,8 @@ impl<A: Algorithm> Slots<A> {
             assert!(word != 0, "a slot in use holds an entry");
             self.engine.write(slot as usize, 0);
             self.free.push(slot);
-            // SAFETY: M1: the slot owned it, and its word is gone; M2: no image is held.
+            // SAFETY: M1: the slot owned it, and its word is gone; M2: no image is held,
+            // and no view is open.
             batch.push(unsafe { Owned::from_word(word) });
         }
         if !batch.is_empty() {
@@ -345,8 +373,14 @@ impl<A: Algorithm> Slots<A> {
         Ok(begun)
     }
 
-    /// Notices the progress of the image and frees what it no longer holds (M4). O(1) when idle.
-    pub(crate) fn tend(&mut self) {
+    /// Notices the progress of the image and frees what it (M4), and what closed views no longer
+    /// hold. O(1) when idle. True if more is left.
+    pub(crate) fn tend(&mut self) -> bool {
+        self.tend_image();
+        self.history.tend(&mut self.reclaimer)
+    }
+
+    fn tend_image(&mut self) {
         if !self.imaging {
             return;
         }
@@ -374,7 +408,7 @@ impl<A: Algorithm> Slots<A> {
     /// Waits until no image is held.
     pub(crate) fn wait(&mut self) {
         self.engine.wait();
-        self.tend();
+        self.tend_image();
     }
 }
 

@@ -26,7 +26,12 @@ impl Spaces {
 
     #[inline]
     pub(crate) fn db_of(&self, entry: &Entry) -> usize {
-        self.db_in[entry.space()].into()
+        self.db_in(entry.space())
+    }
+
+    #[inline]
+    pub(crate) fn db_in(&self, space: usize) -> usize {
+        self.db_in[space].into()
     }
 
     pub(crate) fn swap(&mut self, a: usize, b: usize) {

@@ -46,10 +46,14 @@ pub struct KeyspaceStats {
     pub slots: usize,
     /// Bytes of the keys' entries (what they asked of the allocator).
     pub entry_bytes: usize,
-    /// Replaced and deleted entries that the image under way may still read.
+    /// Replaced and deleted entries that images under way may still read.
     pub limbo_entries: usize,
     /// Their bytes.
     pub limbo_bytes: usize,
+    /// Replaced and deleted entries that open views still see.
+    pub view_entries: usize,
+    /// Bytes that only views hold, about.
+    pub view_bytes: usize,
     /// Bytes of cleared databases and dropped values on their way back to the allocator.
     pub garbage_bytes: usize,
 }

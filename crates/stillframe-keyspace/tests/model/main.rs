@@ -21,6 +21,8 @@ struct Pair<A: Algorithm> {
     now: i64,
     random: Random,
     image: Option<Expected>,
+    views: Vec<Viewed>,
+    views_opened: u64,
     images_whole: usize,
     images_failed: usize,
 }
@@ -30,6 +32,15 @@ struct Expected {
     begun_at: i64,
     manner: Manner,
     arrived: Receiver<Result<Contents, CaptureError>>,
+}
+
+/// A view, what it must show, and what a walk over it has shown so far.
+struct Viewed {
+    id: u64,
+    contents: Contents,
+    walked: Contents,
+    db: usize,
+    cursor: u64,
 }
 
 fn alive(contents: &Contents, now: i64) -> Contents {
@@ -46,6 +57,8 @@ impl<A: Algorithm> Pair<A> {
             now: 1000,
             random,
             image: None,
+            views: Vec::new(),
+            views_opened: 0,
             images_whole: 0,
             images_failed: 0,
         }
@@ -120,11 +133,50 @@ impl<A: Algorithm> Pair<A> {
                 self.oracle.clear();
             }
             933..945 => self.swap(key.0),
-            945..980 => drop(self.keyspace.tend()),
+            945..970 => drop(self.keyspace.tend()),
+            970..980 => self.view(),
             980 => self.keyspace.wait_image(), // a busy machine gives the snapshotter little time
             _ => self.image(),
         }
         self.collect();
+    }
+
+    /// Opens a view, closes one, or looks into one.
+    fn view(&mut self) {
+        if self.views.len() < 4 && self.random.one_in(4) {
+            let contents = alive(&self.oracle, self.now);
+            self.views_opened += 1;
+            self.keyspace.open_view(self.views_opened, self.now);
+            let (id, walked, db, cursor) = (self.views_opened, Contents::new(), 0, 0);
+            self.views.push(Viewed { id, contents, walked, db, cursor });
+        }
+        if self.views.is_empty() {
+            return;
+        }
+        let (at, key) = (self.random.below(self.views.len()), self.key());
+        if self.random.one_in(6) {
+            assert!(self.keyspace.close_view(self.views.remove(at).id));
+            return;
+        }
+        let viewed = &mut self.views[at];
+        let view = self.keyspace.view(viewed.id).unwrap();
+        let content =
+            |entry: &stillframe_keyspace::Entry| (Content::of(entry.value()), entry.expire_at());
+        assert_eq!(view.get(key.0, &key.1).map(content).as_ref(), viewed.contents.get(&key));
+        let Viewed { walked, db, .. } = viewed;
+        viewed.cursor = view.scan(*db, viewed.cursor, 15, |entry| {
+            assert!(
+                walked.insert((*db, entry.key().to_vec()), content(entry)).is_none(),
+                "met once"
+            );
+        });
+        if viewed.cursor == 0 {
+            viewed.db += 1;
+        }
+        if viewed.db == DBS {
+            assert!(viewed.walked == viewed.contents, "a walk differs");
+            (viewed.walked, viewed.db) = (Contents::new(), 0);
+        }
     }
 
     fn image(&mut self) {
@@ -216,9 +268,13 @@ fn model<A: Algorithm>() {
     pair.keyspace.wait_image();
     pair.collect();
     pair.check();
+    for viewed in std::mem::take(&mut pair.views) {
+        assert!(pair.keyspace.close_view(viewed.id));
+    }
     while pair.keyspace.tend() {}
     let stats = pair.keyspace.stats();
     assert_eq!((stats.limbo_entries, stats.limbo_bytes), (0, 0));
+    assert_eq!((stats.view_entries, stats.view_bytes), (0, 0));
     println!("{step} steps, {} images whole, {} not", pair.images_whole, pair.images_failed);
     pair.keyspace.clear_all();
     assert_eq!(pair.keyspace.stats().entry_bytes, 0, "the books are right");

@@ -19,7 +19,7 @@ mod string;
 mod tests;
 pub mod transactions;
 
-pub use keys::{encoding, parse_db, payload};
+pub use keys::{encoding, parse_db, payload, scan_view};
 pub(crate) use stream::read_up_to;
 
 use crate::table::Table;

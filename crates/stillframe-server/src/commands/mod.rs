@@ -33,6 +33,7 @@ mod stillframe;
 mod table_tests;
 mod tracking;
 mod transactions;
+mod views;
 
 use std::time::Duration;
 

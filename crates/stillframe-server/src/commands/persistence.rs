@@ -21,9 +21,9 @@ const SAVING: Refusal = Refusal::new("ERR Background save already in progress");
 const NOT_SAVING: Refusal =
     Refusal::new("ERR Background saving is currently not in progress or scheduled");
 
-/// Whether an image is under way.
+/// Whether a save is under way.
 fn is_saving(ctx: &Context<'_>) -> bool {
-    ctx.server.storage.saves.running().is_some() || ctx.server.replication.sends_image()
+    ctx.server.storage.saves.running().is_some()
 }
 
 /// `BGSAVE [SCHEDULE | CANCEL]`. Inside a transaction, which is half done, the save is scheduled.

@@ -1,4 +1,4 @@
-//! STILLFRAME RAFT: who belongs to the group of this server.
+//! STILLFRAME: commands that Redis lacks. RAFT: who belongs to the group of this server.
 
 use std::fmt::Write as _;
 
@@ -6,6 +6,7 @@ use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::{Refusal, Waiter};
 use stillframe_resp::parse_integer;
 
+use super::views::view;
 use super::{Context, Table};
 use crate::config::peer;
 use crate::consensus::Change;
@@ -18,6 +19,7 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("stillframe|forwarded", forwarded);
     table.add_server("stillframe|help", help);
     table.add_server("stillframe|raft", raft);
+    table.add_server("stillframe|view", view);
 }
 
 /// `STILLFRAME HELP`
@@ -34,6 +36,16 @@ fn help(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<(), Refusal> {
         "    Let a member go.",
         "RAFT TRANSFER <id>",
         "    Have another member lead.",
+        "VIEW OPEN",
+        "    Keep the data set as it is now, to be read by the number in the reply.",
+        "VIEW SCAN <id> <cursor> [MATCH <pattern>] [COUNT <count>] [TYPE <type>]",
+        "    Walk over the keys of a view, each of which is met exactly once.",
+        "VIEW RUN <id> <command> [<arg> ...]",
+        "    Run a command that reads keys on those of a view.",
+        "VIEW CLOSE <id>",
+        "    Let a view go.",
+        "VIEW LIST",
+        "    Show the open views.",
         "HELP",
         "    Print this help.",
     ]);

@@ -8,6 +8,15 @@ use super::error::ValueError;
 use super::kinds::{Form, Kind, one_of};
 use super::values::{Allowed, number, output_limits, parse_size, save_points, show_output_limits};
 
+/// What becomes of the wish for one view more than `views-max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ViewsFull {
+    /// It is refused.
+    Refuse,
+    /// It takes the place of the oldest.
+    CloseOldest,
+}
+
 /// When to save.
 #[derive(Debug, Clone)]
 pub(crate) struct Save {

@@ -40,11 +40,11 @@ use stillframe_storage::{LogKeep, SavePoint};
 use crate::archive::OpenArchive;
 
 use archive::{ARCHIVE, ArchiveSettings};
-pub(crate) use choices::show_percentile;
 use choices::{
     OutputClasses, Save, addresses, algorithm, allowed, bandwidth, beats, directory_name,
     event_classes, file_name, percentiles, show_percentiles,
 };
+pub(crate) use choices::{ViewsFull, show_percentile};
 pub use error::{ConfigError, FileError, QuoteError, ValueError};
 pub(crate) use eviction::Eviction;
 use inert::{FIXED, INERT};
@@ -138,6 +138,19 @@ settings! {
     snapshot_bandwidth_bytes: u64 = 200_000_000,
         "snapshot-bandwidth": word(bandwidth, u64::to_string) .effects(&[Effect::Bandwidth])
         .help("RATE", "most bytes a second that a save writes [{snapshot-bandwidth}]");
+    views_max: u32 = 16,
+        "views-max": whole(0, 1024)
+        .help("COUNT", "most views (STILLFRAME VIEW) open at a time [{views-max}]");
+    views_full: ViewsFull = ViewsFull::Refuse,
+        "views-full": one_of([
+            ("refuse", ViewsFull::Refuse),
+            ("close-oldest", ViewsFull::CloseOldest),
+        ]);
+    views_memory: Size = Size::Percent(10),
+        "views-memory": word(Size::parse, Size::to_string)
+        .help("SIZE|PERCENT", "most memory that views may hold [{views-memory}]");
+    views_timeout_seconds: u32 = 300,
+        "views-timeout": whole(0, INT_MAX);
     appendonly: bool = false,
         "appendonly": yes_or_no() .effects(&[Effect::Log])
         .help("yes|no", "log every change, so that a crash loses none [{appendonly}]");

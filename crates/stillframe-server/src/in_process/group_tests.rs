@@ -142,7 +142,7 @@ fn every_command_on_data_is_redirected_or_refused() {
                 assert_eq!(member.run(&words), expected, "{}", facts.name);
                 moved += 1;
             } else if facts.flags & flags::WRITE != 0
-                || ["dbsize", "keys", "randomkey", "scan"].contains(&facts.name)
+                || ["dbsize", "keys", "randomkey", "scan", "stillframe|view"].contains(&facts.name)
             {
                 let expected = if leader.is_some() { NOT_HERE } else { DOWN };
                 assert_eq!(member.run(&words), expected, "{}", facts.name);

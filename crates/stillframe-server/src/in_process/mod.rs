@@ -127,10 +127,12 @@ impl InProcess {
         self.session.closing = false;
     }
 
-    /// Replaces the client by a new one.
+    /// Replaces the client by a new one; its views go with it.
     pub fn reconnect(&mut self) {
         self.state.ledger.watches.forget(self.session.caller.id);
         self.state.hub.forget(&mut self.session, &mut self.state.ledger.events);
+        let ServerState { views, config, clients, clock, .. } = &mut self.state;
+        views.attend(&mut self.keyspace, config, clients, clock.turn());
         self.session = Session::in_process();
     }
 

@@ -2,8 +2,8 @@
 //!
 //! - The count has the live data (entries and their place in the index), clients with their buffers
 //!   but no replicas, sources of scripts and functions, and the server's own memory: INFO's
-//!   `used_memory` less images and the stream to replicas. docs/decisions/0022-maxmemory.md argues
-//!   why images do not count.
+//!   `used_memory` less images, views and the stream to replicas. docs/decisions/0022-maxmemory.md
+//!   argues why images do not count.
 //! - A request makes room before it runs, for a bounded time; later requests and turns do the rest.
 //!   A request that needs memory is refused only when no key may go.
 //! - An eviction is a DEL for log and replicas, an `evicted` event, and a change for clients that
@@ -36,15 +36,18 @@ pub(crate) enum Room {
     None,
 }
 
-/// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
+/// Memory in use: what `maxmemory` is compared with, what images and views hold, and the stream to
+/// replicas.
 pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
-    let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
+    let stats = keyspace.stats();
+    let images = stats.limbo_bytes + stats.view_bytes + arena_bytes(keyspace);
     counted_bytes(keyspace, state) + (images + state.replication.stream().memory()) as u64
 }
 
 /// The library reports the newest image, even when it has ended.
 pub(crate) fn arena_bytes(keyspace: &Keyspace) -> usize {
-    if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
+    let progress = keyspace.progress();
+    if progress.running() { progress.arena_bytes() } else { 0 }
 }
 
 /// Memory that counts for `maxmemory`, in bytes.
@@ -145,6 +148,6 @@ pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
 /// Bytes in use, or about to be freed.
 fn in_use_bytes(keyspace: &Keyspace, clients: &Clients) -> usize {
     let figures = keyspace.stats();
-    let data = figures.entry_bytes + figures.limbo_bytes + figures.garbage_bytes;
-    data + arena_bytes(keyspace) + clients.bytes()
+    let old = figures.limbo_bytes + figures.view_bytes + figures.garbage_bytes;
+    figures.entry_bytes + old + arena_bytes(keyspace) + clients.bytes()
 }

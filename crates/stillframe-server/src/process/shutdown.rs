@@ -77,7 +77,7 @@ fn stop(
     transfer::abort(keyspace, state);
     if state.storage.saves.running().is_some() {
         tracing::info!("cancelling the save under way");
-        state.storage.saves.give_up(keyspace, &state.storage.saves.throttle);
+        state.storage.give_up(keyspace);
         state.storage.wait(keyspace, &mut state.ledger);
     }
     let save = match last_save {

@@ -193,7 +193,7 @@ impl Replication {
 
     /// Whether an image is held for replicas.
     pub(crate) fn sends_image(&self) -> bool {
-        self.transfers.holds_image()
+        self.transfers.image().is_some()
     }
 
     /// Whether an image for replicas is about to end.

@@ -2,7 +2,8 @@
 //!
 //! - Waiting replicas share one image. It goes from the snapshotter straight into their sockets;
 //!   replicas that need its length beforehand get the dump file of a save instead.
-//! - There is one image at a time: a replica that comes while one is under way waits for the next.
+//! - There is one image for replicas at a time, beside that of a save: a replica that comes while
+//!   one is under way waits for the next.
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
 
 use std::io::{self, Read};
@@ -10,9 +11,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use stillframe::{CaptureError, CaptureReport, Point, Shared};
+use stillframe::{CaptureError, Point, Shared};
 use stillframe_durability::disk::Input;
-use stillframe_keyspace::Keyspace;
+use stillframe_keyspace::{HeldImage, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Output, Value};
 use stillframe_storage::dump::{Counters, RdbSink, StreamPoint, whole_micros, with_header};
 
@@ -57,28 +58,28 @@ pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
         }
     }
     state.storage.saves.sending.cancel();
-    if running.live {
-        state.storage.saves.give_up(keyspace, &state.storage.saves.sending);
-        keyspace.wait_image();
+    if let Some(image) = running.image {
+        state.storage.saves.give_up(keyspace, image, &state.storage.saves.sending);
+        keyspace.wait_for(image);
     }
 }
 
 fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     let transfers = &mut state.replication.transfers;
-    let holds_image = transfers.holds_image();
+    let image = transfers.image();
     let give_back = |workspace: Option<_>| {
         workspace.into_iter().for_each(|it| state.storage.saves.give_back(it))
     };
-    let held = transfers.handback.hear(|| holds_image && keyspace.saving(), give_back);
+    let held = transfers.handback.hear(|| image.is_some_and(|it| keyspace.holds(it)), give_back);
     let own = transfers.running.iter().flat_map(|running| &running.replicas);
     let mut clients = own.filter_map(|&(place, id)| {
         state.clients.get(place).filter(|it| it.session.caller.id == id)
     });
     let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
-    if held && !transfers.anybody_left(&state.clients) {
-        state.storage.saves.give_up(keyspace, &state.storage.saves.sending);
+    if let Some(image) = image.filter(|_| held && !transfers.anybody_left(&state.clients)) {
+        state.storage.saves.give_up(keyspace, image, &state.storage.saves.sending);
     }
-    if held || relaying || !(transfers.handback.has_ended() || holds_image) {
+    if held || relaying || !(transfers.handback.has_ended() || image.is_some()) {
         return;
     }
     let Some(running) = transfers.running.take() else { return };
@@ -100,7 +101,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
         if outcome.is_err() || over {
             state.clients.doom(place);
         } else {
-            replica.go_online(now, running.live);
+            replica.go_online(now, running.image.is_some());
         }
     }
 }
@@ -134,10 +135,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
     send_empty(keyspace, state);
     let settings = &state.config.replication;
-    if state.replication.transfers.running.is_some()
-        || state.storage.saves.running().is_some()
-        || keyspace.saving()
-    {
+    if state.replication.transfers.running.is_some() {
         return;
     }
     if let Some((places, first)) = waiting(state, true) {
@@ -147,7 +145,10 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
             return begin_live(keyspace, state, &places);
         }
     }
-    if let Some((places, _)) = waiting(state, false) {
+    // These get a file, which begins when the save under way is over.
+    if state.storage.saves.running().is_none()
+        && let Some((places, _)) = waiting(state, false)
+    {
         if persistence::begin(keyspace, state).is_err() {
             return places.into_iter().for_each(|place| state.clients.doom(place));
         }
@@ -296,14 +297,15 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
     let begun = start_live(keyspace, state, targets);
     let transfers = &mut state.replication.transfers;
     match begun {
-        Ok(begin) => {
+        Ok(image) => {
+            let begin = image.begin;
             tracing::info!(
                 "sending an image to {count} replicas; the server was held up for {} us to begin it",
                 whole_micros(begin)
             );
             state.storage.saves.latest_begin = begin;
             let started = Instant::now();
-            transfers.running = Some(Transfer { replicas, live: true, started });
+            transfers.running = Some(Transfer { replicas, image: Some(image), started });
         }
         Err(problem) => {
             tracing::error!("cannot begin an image for replicas: {problem}");
@@ -316,7 +318,7 @@ fn start_live(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
     targets: Targets,
-) -> Result<Duration, TransferError> {
+) -> Result<HeldImage, TransferError> {
     let counters = Counters::new()?;
     let encoder = Encoder::within(state.storage.saves.lend_workspace(), targets);
     let encoder = encoder.compress(state.config.rdbcompression);
@@ -326,12 +328,12 @@ fn start_live(
     let sink = sink.dragged(state.storage.saves.dragged(state.config.key_save_delay_us));
     let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());
     let taker = state.replication.transfers.handback.taker();
-    let publish = move |sink: &mut RdbSink<Targets>,
-                        captured: Result<CaptureReport, CaptureError>| {
-        let outcome = captured.map(drop).map_err(TransferError::Capture);
+    let publish = move |sink: &mut RdbSink<Targets>, captured: Result<(), CaptureError>| {
+        let outcome = captured.map_err(TransferError::Capture);
         taker.report(outcome, Some(sink.encoder.take_workspace()));
     };
-    Ok(keyspace.snapshot(Point::declare(), sink, publish)?.begin)
+    let wake = state.storage.saves.wake();
+    Ok(keyspace.image(Point::declare(), sink, wake, publish)?)
 }
 
 /// Sends the dump file to the replicas whose image has just been saved in it.
@@ -363,7 +365,7 @@ fn send_saved(state: &mut ServerState) {
         tracing::error!("cannot send the dump file to replicas: {error}");
         return places.into_iter().for_each(|place| state.clients.doom(place));
     }
-    transfers.running = Some(Transfer { replicas, live: false, started: Instant::now() });
+    transfers.running = Some(Transfer { replicas, image: None, started: Instant::now() });
 }
 
 fn send_file(mut file: Input, mut targets: Targets) -> Result<(), TransferError> {

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
+use stillframe_keyspace::HeldImage;
 use stillframe_rdb::Workspace;
 use stillframe_storage::dump::Handback;
 use stillframe_storage::wake::Wake;
@@ -22,8 +23,8 @@ pub(crate) struct Transfers {
 pub(super) struct Transfer {
     /// Places and numbers of the clients.
     pub(super) replicas: Vec<(usize, u64)>,
-    /// Whether it comes from an image, not from a file.
-    pub(super) live: bool,
+    /// The image that it comes from; none if it comes from a file.
+    pub(super) image: Option<HeldImage>,
     /// When it began.
     pub(super) started: Instant,
 }
@@ -57,9 +58,9 @@ impl Transfers {
         Self { running: None, saving: false, handback: Handback::new(wake) }
     }
 
-    /// Whether an image is held for replicas.
-    pub(crate) fn holds_image(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.live)
+    /// The image that is held for replicas.
+    pub(crate) fn image(&self) -> Option<HeldImage> {
+        self.running.as_ref().and_then(|running| running.image)
     }
 
     /// Whether any replica of the image is still connected.

@@ -43,9 +43,8 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     }
     let closed = server.state.clients.weigh_again(&server.state.config);
     server.state.meter.evicted_clients(closed);
-    // While an image is loaded there is nothing to save; while one is sent there is no second
-    // image.
-    if !server.state.is_loading() && !server.state.replication.sends_image() {
+    // While an image is loaded there is nothing to save.
+    if !server.state.is_loading() {
         persistence::run_schedule(&mut server.keyspace, &mut server.state);
     }
     server.state.storage.journal.sample(server.state.clock.turn());

@@ -139,6 +139,8 @@ impl Server {
         self.at_turn().flush();
         replication::feed(&mut self.state);
         replication::attend_failover(&mut self.keyspace, &mut self.state);
+        let ServerState { views, config, clients, clock, .. } = &mut self.state;
+        views.attend(&mut self.keyspace, config, clients, clock.turn());
         self.tending = self.keyspace.tend();
         self.state.storage.attend(&mut self.keyspace, &mut self.state.ledger);
         transfer::attend(&mut self.keyspace, &mut self.state);

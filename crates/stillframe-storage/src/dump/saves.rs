@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use stillframe::{CaptureReport, MemoryError};
+use stillframe::MemoryError;
 use stillframe_durability::disk::{Stage, Throttle};
-use stillframe_keyspace::Keyspace;
+use stillframe_keyspace::{HeldImage, Keyspace};
 use stillframe_rdb::Workspace;
 
 use super::file::stage;
@@ -77,6 +77,7 @@ pub struct Save {
     pub(crate) dirty: u64,
     pub(crate) counters: Counters,
     pub(crate) covered: Covered,
+    pub(crate) image: HeldImage,
     /// Whether a client waits for its end.
     pub(crate) awaited: bool,
     /// Whether an operator has cancelled it.
@@ -112,7 +113,7 @@ impl Save {
 }
 
 /// How a save ended.
-pub(crate) type Saved = Result<CaptureReport, SaveError>;
+pub(crate) type Saved = Result<(), SaveError>;
 
 impl Saves {
     /// State before the first save.
@@ -198,10 +199,9 @@ impl Saves {
         self.sending.change(bandwidth_bytes);
     }
 
-    /// Stops the image under way at once: nothing more of it is written. The throttle is that of
-    /// its writer.
-    pub fn give_up(&self, keyspace: &Keyspace, throttle: &Throttle) {
-        keyspace.progress().cancel();
+    /// Stops an image at once: nothing more of it is written. The throttle is that of its writer.
+    pub fn give_up(&self, keyspace: &Keyspace, image: HeldImage, throttle: &Throttle) {
+        keyspace.cancel(image);
         throttle.cancel();
         self.drag.set(0);
     }
@@ -211,8 +211,8 @@ impl Saves {
         self.running.as_ref()
     }
 
-    /// Lends the encoder's workspace until [`give_back`](Self::give_back): saves and images for
-    /// replicas take turns.
+    /// Lends the encoder's workspace until [`give_back`](Self::give_back). While it is lent, or a
+    /// save has it, the other makes its own.
     pub fn lend_workspace(&mut self) -> Workspace {
         self.workspace.take().map_or_else(Workspace::new, |(workspace, stage)| {
             self.stage = Some(stage);
@@ -222,8 +222,9 @@ impl Saves {
 
     /// Takes back what [`lend_workspace`](Self::lend_workspace) gave.
     pub fn give_back(&mut self, workspace: Workspace) {
-        let own = self.stage.take().unwrap_or_else(stage);
-        self.workspace = Some((workspace, own));
+        if let Some(own) = self.stage.take() {
+            self.workspace = Some((workspace, own));
+        }
     }
 
     /// The pauses of an image that is about to begin.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::{CaptureError, CaptureReport, Point};
-use stillframe_keyspace::Keyspace;
+use stillframe::{CaptureError, Point};
+use stillframe_keyspace::{HeldImage, Keyspace};
 use stillframe_rdb::{Encoder, Workspace};
 use stillframe_redis::Ledger;
 
@@ -83,7 +83,8 @@ impl Storage {
         let cover = self.journal.cover(&self.settings);
         let covered = cover.covered();
         match self.start(keyspace, point, bandwidth_bytes, cover) {
-            Ok((counters, begin)) => {
+            Ok((counters, image)) => {
+                let begin = image.begin;
                 tracing::info!(
                     "saving {keys_total} keys; the server was held up for {} us, {} us of them to \
                      begin the image",
@@ -99,6 +100,7 @@ impl Storage {
                     dirty,
                     counters,
                     covered,
+                    image,
                     awaited,
                     cancelled,
                 });
@@ -119,7 +121,7 @@ impl Storage {
         point: Option<StreamPoint>,
         bandwidth_bytes: u64,
         cover: Cover,
-    ) -> Result<(Counters, Duration), SaveError> {
+    ) -> Result<(Counters, HeldImage), SaveError> {
         let (settings, saves) = (&self.settings, &mut self.saves);
         let file = saves.directory.create_temporary().inspect_err(|error| {
             if error.wants_room() {
@@ -140,23 +142,21 @@ impl Storage {
         let sink = sink.dragged(saves.dragged(settings.key_save_delay_us));
         let sink = sink.telling_uses(settings.saves_uses).labelled(self.label.take());
         let (directory, taker) = (saves.directory.clone(), saves.handback.taker());
-        let publish = move |sink: &mut RdbSink<DumpFile>,
-                            captured: Result<CaptureReport, CaptureError>| {
+        let publish = move |sink: &mut RdbSink<DumpFile>, captured: Result<(), CaptureError>| {
             let saved = finish(&directory, sink, captured, &cover);
             let stage = sink.encoder.output_mut().take_stage();
             taker.report(saved, (sink.encoder.take_workspace(), stage));
         };
-        let begun = keyspace.snapshot(Point::declare(), sink, publish)?;
-        Ok((counters, begun.begin))
+        let image = keyspace.image(Point::declare(), sink, saves.wake(), publish)?;
+        Ok((counters, image))
     }
 
     /// Notes the end of a save. Called every turn; costs nothing without a save.
     pub fn attend(&mut self, keyspace: &mut Keyspace, ledger: &mut Ledger) {
         let saves = &mut self.saves;
-        if saves.running.is_none() {
-            return;
-        }
-        let held = saves.handback.hear(|| keyspace.saving(), |tools| saves.workspace = Some(tools));
+        let Some(Save { image, .. }) = saves.running else { return };
+        let held =
+            saves.handback.hear(|| keyspace.holds(image), |tools| saves.workspace = Some(tools));
         if held {
             return;
         }
@@ -199,7 +199,13 @@ impl Storage {
     pub fn abandon(&mut self, keyspace: &Keyspace) {
         let Some(running) = &mut self.saves.running else { return };
         running.cancelled = true;
-        self.saves.give_up(keyspace, &self.saves.throttle);
+        self.give_up(keyspace);
+    }
+
+    /// As [`abandon`](Self::abandon), for a server that stops: it counts as failed.
+    pub fn give_up(&self, keyspace: &Keyspace) {
+        let Some(running) = &self.saves.running else { return };
+        self.saves.give_up(keyspace, running.image, &self.saves.throttle);
     }
 
     /// Stops the save under way and a scheduled one; false if there is neither.
@@ -227,7 +233,9 @@ impl Storage {
 
     /// Waits for the save under way to end.
     pub fn wait(&mut self, keyspace: &mut Keyspace, ledger: &mut Ledger) {
-        keyspace.wait_image();
+        if let Some(Save { image, .. }) = self.saves.running {
+            keyspace.wait_for(image);
+        }
         self.attend(keyspace, ledger);
     }
 
@@ -262,7 +270,7 @@ impl Storage {
 fn finish(
     directory: &DataDirectory,
     sink: &mut RdbSink<DumpFile>,
-    captured: Result<CaptureReport, CaptureError>,
+    captured: Result<(), CaptureError>,
     cover: &Cover,
 ) -> Saved {
     let captured = captured.map_err(SaveError::Capture);

@@ -9,6 +9,7 @@ use stillframe_resp::parse_integer;
 
 pub use self::dump::payload;
 pub(super) use self::scan::scan_collection;
+pub use self::scan::scan_view;
 
 use crate::context::Context;
 use crate::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SAME_OBJECT, SYNTAX};

@@ -104,6 +104,31 @@ fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// As SCAN, over database `db` of a view; the arguments begin with the cursor.
+///
+/// # Errors
+/// The refusals of SCAN.
+pub fn scan_view(
+    out: &mut Out<'_>,
+    view: &stillframe_keyspace::View<'_>,
+    db: usize,
+    args: &[&[u8]],
+) -> Result<(), Refusal> {
+    let (cursor, args) = args.split_first().ok_or(SYNTAX)?;
+    let cursor = parse_cursor(cursor).ok_or(INVALID_CURSOR)?;
+    let Options { filter, count } = Options::parse(args, true)?;
+    let start = out.position();
+    let mut found = 0;
+    let next = view.scan(db, cursor, count, |entry| {
+        if filter.accepts(entry) {
+            out.bulk(entry.key());
+            found += 1;
+        }
+    });
+    finish(out, start, found, next);
+    Ok(())
+}
+
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
 /// cursor on, about so many, each by its name and what is answered after the name.
 pub(in crate::command) fn scan_collection<'s, V: View<'s>>(

@@ -284,6 +284,18 @@ static PERSISTENCE: &[Figure] = &[
         "stillframe_snapshot_writer_waits",
         "Times that the newest image held the writer up.",
     ),
+    always!("views_open", |s| s.server.views.all().len())
+        .gauge("stillframe_views_open", "Views that are open."),
+    always!("views_bytes", |s| s.stats.view_bytes)
+        .gauge("stillframe_views_bytes", "Old values that only views still see."),
+    always!("views_entries", |s| s.stats.view_entries)
+        .gauge("stillframe_views_entries", "How many they are."),
+    always!("views_opened", |s| s.server.views.counts().opened)
+        .counter("stillframe_views_opened_total", "Views opened since the start."),
+    always!("views_displaced", |s| s.server.views.counts().displaced)
+        .counter("stillframe_views_displaced_total", "Views closed for want of memory or place."),
+    always!("views_timed_out", |s| s.server.views.counts().timed_out)
+        .counter("stillframe_views_timed_out_total", "Views closed because nobody used them."),
     figure("snapshot_overdue_sec", |s| {
         Some(Value::Seconds(Some(s.server.storage.saves.overdue())))
     })

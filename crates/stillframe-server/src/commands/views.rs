@@ -1,0 +1,129 @@
+//! STILLFRAME VIEW: the data set as it was at an instant, read while it changes.
+
+use stillframe_redis::errors::{SYNTAX, wrong_arity};
+use stillframe_redis::{Handler, Refusal, scan_view};
+use stillframe_resp::parse_integer;
+
+use super::refusals::{unknown_command, unknown_subcommand};
+use super::{Context, Lookup, flags, permissions};
+use crate::views::NO_VIEW;
+
+/// `STILLFRAME VIEW OPEN | SCAN id cursor ... | RUN id command ... | CLOSE id | LIST`
+pub(super) fn view(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let word = args[2].to_ascii_lowercase();
+    match (&word[..], &args[3..]) {
+        (b"open", []) => open(ctx),
+        (b"scan", [id, rest @ ..]) if !rest.is_empty() => scan(ctx, number(id)?, rest),
+        (b"run", [id, request @ ..]) if !request.is_empty() => run(ctx, number(id)?, request),
+        (b"close", [id]) => {
+            ctx.server.views.close(ctx.keyspace, number(id)?)?;
+            ctx.out.ok();
+            Ok(())
+        }
+        (b"list", []) => {
+            list(ctx);
+            Ok(())
+        }
+        _ => Err(SYNTAX),
+    }
+}
+
+fn number(text: &[u8]) -> Result<u64, Refusal> {
+    let id = parse_integer(text).and_then(|id| u64::try_from(id).ok());
+    id.ok_or(Refusal::new("ERR The number of a view is what STILLFRAME VIEW OPEN replied"))
+}
+
+/// `STILLFRAME VIEW OPEN`: within a transaction, the data set is half changed.
+fn open(ctx: &mut Context<'_>) -> Result<(), Refusal> {
+    if !ctx.data().may_block() {
+        return Err("ERR STILLFRAME VIEW OPEN is not allowed in transactions and scripts".into());
+    }
+    let server = &mut *ctx.server;
+    let times = (server.clock.turn(), ctx.now);
+    let (caller, random) = (&ctx.session.caller, &mut server.ledger.random);
+    let id = server.views.open(ctx.keyspace, &server.config, caller, random, times)?;
+    ctx.out.integer(id as i64);
+    Ok(())
+}
+
+/// `STILLFRAME VIEW SCAN id cursor [MATCH pattern] [COUNT count] [TYPE type]`: in the selected
+/// database.
+fn scan(ctx: &mut Context<'_>, id: u64, args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.server.views.touch(id, ctx.server.clock.turn())?;
+    let view = ctx.keyspace.view(id).ok_or(NO_VIEW)?;
+    scan_view(&mut ctx.out, &view, ctx.session.caller.db, args)
+}
+
+/// `STILLFRAME VIEW RUN id command [argument ...]`: a command that reads keys reads those of the
+/// view.
+fn run(ctx: &mut Context<'_>, id: u64, request: &[&[u8]]) -> Result<(), Refusal> {
+    let index = match ctx.table.lookup_for_client(request) {
+        Lookup::Found(index) => index,
+        Lookup::Unknown => return Err(unknown_command(request)),
+        Lookup::UnknownSubcommand => return Err(unknown_subcommand(request)),
+    };
+    let command = ctx.table.get(index);
+    if !command.accepts(request.len()) {
+        return Err(wrong_arity(command.name));
+    }
+    let unlimited = ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
+    let caller = &ctx.session.caller;
+    if !unlimited
+        && !caller.internal
+        && let Some(denied) = permissions::denied(ctx, index, request)
+    {
+        return Err(denied);
+    }
+    let Handler::Data(handler) = command.handler else { return Err(does_not_read(command.name)) };
+    let keys = command.keys.of(request);
+    if !command.has(flags::READONLY) || keys.is_empty() {
+        return Err(does_not_read(command.name));
+    }
+    if command.name == "sort_ro" && request.iter().skip(2).any(|word| names_patterns(word)) {
+        return Err("ERR SORT_RO on a view takes no BY and no GET, which read other keys".into());
+    }
+    ctx.server.views.touch(id, ctx.server.clock.turn())?;
+    let server = &mut *ctx.server;
+    let data = (&*ctx.keyspace, &server.ledger);
+    let caller = &mut ctx.session.caller;
+    server.views.run(data, id, caller, (handler, &keys[..], request), ctx.out.reborrow())
+}
+
+fn names_patterns(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"by") || word.eq_ignore_ascii_case(b"get")
+}
+
+fn does_not_read(name: &str) -> Refusal {
+    format!(
+        "ERR A view runs commands that read the keys they name, and '{name}' is none; \
+         STILLFRAME VIEW SCAN finds keys"
+    )
+    .into()
+}
+
+/// `STILLFRAME VIEW LIST`
+fn list(ctx: &mut Context<'_>) {
+    let turn = ctx.server.clock.turn();
+    let views = ctx.server.views.all();
+    ctx.out.array(views.len());
+    for view in views {
+        let since = |time| turn.saturating_duration_since(time).as_secs() as i64;
+        let seen = ctx.keyspace.view(view.id);
+        let keys = seen.as_ref().map_or(0, |seen| seen.len(ctx.session.caller.db));
+        let bytes = seen.as_ref().map_or(0, |seen| seen.bytes());
+        let fields = [
+            ("id", view.id as i64),
+            ("client", view.client as i64),
+            ("opened-ms", seen.as_ref().map_or(0, |seen| seen.now())),
+            ("age", since(view.opened)),
+            ("idle", since(view.used)),
+            ("keys", keys as i64),
+            ("bytes", bytes as i64),
+        ];
+        ctx.out.map(fields.len());
+        for (name, value) in fields {
+            ctx.out.bulk(name);
+            ctx.out.integer(value);
+        }
+    }
+}
