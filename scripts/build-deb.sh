@@ -11,10 +11,10 @@ folder="$profile"
 cargo build --locked --profile "$profile" --package stillframe-cli
 
 # What the binary says of itself, for the package to install beside it.
-mkdir -p target/beside
-"$target/$folder/stillframe" man --all target/beside
-"$target/$folder/stillframe" completions bash >target/beside/stillframe.bash
-"$target/$folder/stillframe" completions zsh >target/beside/_stillframe
-"$target/$folder/stillframe" completions fish >target/beside/stillframe.fish
+mkdir -p packaging/made
+"$target/$folder/stillframe" man --all packaging/made
+"$target/$folder/stillframe" completions bash >packaging/made/stillframe.bash
+"$target/$folder/stillframe" completions zsh >packaging/made/_stillframe
+"$target/$folder/stillframe" completions fish >packaging/made/stillframe.fish
 
 cargo deb --locked --no-build --profile "$profile" --package stillframe-cli

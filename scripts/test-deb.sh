@@ -5,79 +5,89 @@
 # and ACL SAVE must work, and be there after a restart. test-deb.sh PACKAGE, as root.
 set -euo pipefail
 package="$(realpath "$1")"
-scratch="$(mktemp -d)"
 
-if [ "${IN_COPY:-}" = "" ]; then
-    trap 'rm -rf "$scratch"' EXIT
-    IN_COPY="$scratch" unshare --mount --net --pid --fork --kill-child "$0" "$package"
+if [ -z "${COPY:-}" ]; then
+    COPY="$(mktemp -d)"
+    export COPY
+    trap 'rmdir "$COPY"' EXIT
+    unshare --mount --net --pid --fork --kill-child "$0" "$package"
     exit
 fi
-scratch="$IN_COPY"
 
-# All files of the machine below, changes in memory above.
-mount -t tmpfs none "$scratch"
-mkdir "$scratch"/{upper,work,root}
-mount -t overlay none -o "lowerdir=/,upperdir=$scratch/upper,workdir=$scratch/work" "$scratch/root"
-root="$scratch/root"
+# All files of the machine below, changes in memory above. No mount outlives this namespace.
+mount -t tmpfs none "$COPY"
+mkdir "$COPY"/{upper,work,root}
+root="$COPY/root"
+mount -t overlay none -o "lowerdir=/,upperdir=$COPY/upper,workdir=$COPY/work" "$root"
 mount -t proc none "$root/proc"
 mount --rbind /dev "$root/dev"
-ip link set lo up 2>/dev/null || true
+mount -t tmpfs none "$root/run"
+within() { chroot "$root" "$@"; }
 cp "$package" "$root/stillframe.deb"
-printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" && chmod 755 "$root/usr/sbin/policy-rc.d"
-chroot "$root" dpkg --install /stillframe.deb
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
 
-echo "==> as installed"
-chroot "$root" stillframe --version
-chroot "$root" sh -c 'man -w stillframe stillframe-serve 2>/dev/null' || true
-chroot "$root" systemd-analyze verify stillframe.service ||
-    echo "!!! systemd-analyze does not run here, or has found something: see above"
+echo "==> installed"
+within dpkg --install /stillframe.deb
+within stillframe --version
+within test -e /usr/share/man/man1/stillframe-serve.1.gz
+within systemd-analyze verify /lib/systemd/system/stillframe.service
+within systemd-analyze security --offline=true --threshold=30 \
+    /lib/systemd/system/stillframe.service | tail -1
 
-# The limits of the unit. What it names is writable.
-chroot "$root" install -d -o stillframe -g stillframe -m 750 /run/stillframe
-mount -t tmpfs none "$root/tmp"
-mount -o remount,bind,ro "$root" 2>/dev/null || mount --bind "$root" "$root"
-for folder in etc/stillframe var/lib/stillframe run/stillframe; do
-    mount --bind "$scratch/root/$folder" "$scratch/root/$folder"
+# The limits of the unit: what it names is writable, and nothing else.
+within install -d -o stillframe -g stillframe -m 750 /run/stillframe
+writable=(etc/stillframe var/lib/stillframe run/stillframe)
+for folder in "${writable[@]}"; do
+    mount --bind "$root/$folder" "$root/$folder"
 done
 mount -o remount,bind,ro "$root"
-chroot "$root" sh -c 'touch /usr/x 2>/dev/null' && { echo "the copy is writable" >&2 && exit 1; }
+mount -o remount,bind,ro "$root/run"
+if within touch /etc/nothing 2>/dev/null; then
+    echo "test-deb: the files are writable" >&2 && exit 1
+fi
 
 server=
 serve() {
-    chroot "$root" setpriv --reuid stillframe --regid stillframe --clear-groups --no-new-privs \
+    within setpriv --reuid stillframe --regid stillframe --clear-groups --no-new-privs \
         --bounding-set=-all --inh-caps=-all \
         /usr/bin/stillframe serve /etc/stillframe/stillframe.conf &
     server=$!
     for _ in $(seq 100); do
-        [ "$(ask PING)" = PONG ] && return
+        [ "$(ask PING)" != PONG ] || return 0
         sleep 0.1
     done
-    echo "the server does not answer" >&2 && exit 1
+    echo "test-deb: the server does not answer" >&2 && exit 1
 }
-ask() { chroot "$root" redis-cli -s /run/stillframe/stillframe.sock "$@" 2>/dev/null || true; }
+ask() { within redis-cli -s /run/stillframe/stillframe.sock "$@" 2>/dev/null || true; }
 expect() {
-    [ "$1" = "$2" ] || { echo "expected '$2', got '$1'" >&2 && exit 1; }
+    local wanted="$1" found
+    shift
+    found="$(ask "$@" | tail -1)"
+    [ "$found" = "$wanted" ] ||
+        { echo "test-deb: $*: '$found' instead of '$wanted'" >&2 && exit 1; }
 }
 
 echo "==> under the limits of the unit"
 serve
-expect "$(ask SET k v)" OK
-expect "$(ask CONFIG SET maxmemory 123mb)" OK
-expect "$(ask CONFIG REWRITE)" OK
-expect "$(ask ACL SETUSER ada on '>lovelace' '~*' +@all)" OK
-expect "$(ask ACL SAVE)" OK
-ask SHUTDOWN
-wait "$server"
+expect OK SET k v
+expect OK CONFIG SET maxmemory 123mb
+expect OK CONFIG REWRITE
+expect OK ACL SETUSER ada on '>lovelace' '~*' +@all
+expect OK ACL SAVE
+ask BGREWRITEAOF && sleep 1
+ask SHUTDOWN && wait "$server"
 serve
-expect "$(ask CONFIG GET maxmemory | tail -1)" 128974848
-expect "$(ask ACL WHOAMI)" default
-expect "$(ask --user ada --pass lovelace --no-auth-warning GET k)" v
-ask SHUTDOWN
-wait "$server"
+expect 128974848 CONFIG GET maxmemory
+expect v --user ada --pass lovelace --no-auth-warning GET k
+ask SHUTDOWN && wait "$server"
+ls -l "$root/etc/stillframe" "$root/var/lib/stillframe"
 
-echo "==> removed and purged"
+echo "==> purged"
 mount -o remount,bind,rw "$root"
-umount "$root"/{etc/stillframe,var/lib/stillframe,run/stillframe}
-chroot "$root" dpkg --purge stillframe
-[ ! -e "$root/etc/stillframe" ] && [ -e "$root/var/lib/stillframe" ]
-echo "test-deb: done"
+for folder in "${writable[@]}"; do
+    umount "$root/$folder"
+done
+within dpkg --purge stillframe
+[ ! -e "$root/etc/stillframe" ] && [ -e "$root/var/lib/stillframe/dump.rdb" ]
+echo "test-deb: all of it holds"

@@ -1,8 +1,8 @@
 //! The pages under `docs` for mdBook: which there are, and where links out of them lead.
 //!
 //! - `docs/SUMMARY.md` names every page, once.
-//! - mdBook knows these pages alone. `cargo xtask pages`, which it runs for each build, makes links
-//!   to other files of the repository links to where that is published.
+//! - mdBook knows these pages alone, and calls README.md index. `cargo xtask pages`, which it runs
+//!   for each build, makes links to other files of the repository links to where that is published.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -55,14 +55,18 @@ fn lead_out(part: &mut Value, repository: &str) {
     }
 }
 
-/// A page whose links to files outside of the book lead to the repository.
+/// A page whose links to files outside of the book lead to the repository, and those to README.md
+/// to what mdBook calls it.
 fn outward(page: &str, text: &str, repository: &str) -> String {
     let mut text = text.to_owned();
     let targets: Vec<_> = links::targets(&text).map(str::to_owned).collect();
     for target in targets.iter().filter(|it| !it.contains(':') && !it.starts_with('#')) {
         let (path, heading) = target.split_once('#').unwrap_or((target, ""));
         let path = links::beside(page, path);
-        if !path.starts_with(FOLDER) {
+        if path.starts_with(FOLDER) {
+            let index = target.replace("README.md", "index.md");
+            text = text.replace(&format!("]({target})"), &format!("]({index})"));
+        } else {
             let heading =
                 &target[target.len() - heading.len() - usize::from(!heading.is_empty())..];
             let lead = format!("]({repository}/blob/main/{}{heading})", path.display());
@@ -97,7 +101,7 @@ mod tests {
 
     #[test]
     fn links_out_of_the_book_lead_to_the_repository() {
-        let text = "[a](../x.conf) [b](../../README.md#two) [c](../a.md) [d](#e)\n```\n[a](../../z)\n```\n";
+        let text = "[a](README.md#x) [b](../../README.md#two) [c](../a.md) [d](#e)\n```\n[a](../../z)\n```\n";
         let given = serde_json::json!({"sections": [{"Chapter": {
             "path": "algorithms/one.md", "content": text,
             "sub_items": [{"Chapter": {"path": "two.md", "content": "[x](../Cargo.toml)"}}],
@@ -105,7 +109,8 @@ mod tests {
         let mut book = given;
         lead_out(&mut book, "https://r");
         let chapter = &book["sections"][0]["Chapter"];
-        let expected = "[a](../x.conf) [b](https://r/blob/main/README.md#two) [c](../a.md) [d](#e)";
+        let expected =
+            "[a](index.md#x) [b](https://r/blob/main/README.md#two) [c](../a.md) [d](#e)";
         assert!(
             chapter["content"].as_str().is_some_and(|it| it.starts_with(expected)),
             "{chapter}"
