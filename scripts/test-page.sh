@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Opens the live page of a server in a real browser while a save runs, and reads what it shows:
+# test-page.sh BINARY. It needs chromium and redis-cli.
+set -euo pipefail
+binary="$(realpath "$1")"
+folder="$(mktemp -d)"
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
+
+port=$((20000 + RANDOM % 10000))
+"$binary" serve --port "$port" --metrics-port "$((port + 1))" --dir "$folder/data" --save "" \
+    --rdbcompression no --snapshot-bandwidth 200000 >"$folder/log" 2>&1 &
+server=$!
+ask() { redis-cli -p "$port" "$@" 2>/dev/null || true; }
+for _ in $(seq 100); do
+    [ "$(ask PING)" != PONG ] || break
+    sleep 0.1
+done
+ask EVAL 'for n = 1, 2000 do redis.call("SET", n, string.rep("x", 1000)) end' 0 >/dev/null
+ask BGSAVE >/dev/null
+sleep 1
+timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$folder/browser" \
+    --virtual-time-budget=3000 --dump-dom "http://127.0.0.1:$((port + 1))/" \
+    >"$folder/page" 2>/dev/null
+
+shows() {
+    grep -qE "$1" "$folder/page" || { echo "test-page: the page lacks: $1" >&2 && exit 1; }
+}
+shows 'id="state"[^>]*>Port [0-9]+, a primary, up for'
+shows 'id="keys">2,000<'
+shows 'id="save">[0-9]+ %: .* keys, .* left<'
+shows 'id="latency">Last second, turns no longer than'
+shows '<td>set</td>'
+echo "test-page: all of it holds"
