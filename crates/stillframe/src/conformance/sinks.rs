@@ -236,7 +236,8 @@ impl<A: Algorithm> Kept<A> {
         ensure!(image.builds_on() == builds_on, "builds on {:?}", image.builds_on());
         ensure!(image.epoch() == number, "image {} is numbered {}", number, image.epoch());
         let cancels = self.rig.rng.below(6) == 0;
-        if self.may_write_while_held(fate) {
+        // Nobody captures yet.
+        if self.may_write_while_held(Fate::Here) {
             self.writes(10)?;
         }
         if cancels && self.rig.rng.below(2) == 0 {
