@@ -39,7 +39,8 @@ mod tests {
     use super::{Mutant, with_mutant};
     use crate::model::{Random, sized};
     use crate::{
-        Entry, EntrySink, Expire, HeldImage, IntText, Keyspace, KeyspaceOptions, Value, View,
+        Choice, Entry, EntrySink, Expire, HeldImage, IntText, Keyspace, KeyspaceOptions, Merit,
+        Value, View,
     };
 
     const DBS: usize = 3;
@@ -160,8 +161,15 @@ mod tests {
                 92..94 => drop(keyspace.expire_cycle(self.now, 10)),
                 94 => self.image(),
                 95 => self.beside(),
+                96 => self.evict(),
                 _ => drop(keyspace.tend()),
             }
+        }
+
+        fn evict(&mut self) {
+            let choice = Choice { merit: Merit::Chance, mortal_only: false, samples: 1 };
+            let random = &mut self.random;
+            let _ = self.keyspace.evict(choice, &mut || random.next());
         }
 
         /// Begins an image that stands still, or lets it go on.
