@@ -5,7 +5,7 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects, run};
+use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects, rejects_each, run};
 use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Algorithm, CaptureError, Image, InProcess, Mutant, OnFull, Options};
 use stillframe_loom::{Point, Sink, SinkError, with_mutant};
@@ -44,7 +44,7 @@ fn imprint_images() {
 
 #[test]
 fn imprint_images_reject() {
-    for mutant in [
+    let mutants = [
         Mutant::ImprintNeverLogs,
         Mutant::ImprintStoresBeforeLog,
         Mutant::ImprintNoReleaseFence,
@@ -56,11 +56,8 @@ fn imprint_images_reject() {
         Mutant::ImprintTrustsStaleHead,
         Mutant::ImprintFrameWithoutChain,
         Mutant::ImprintFrameAfterStore,
-    ] {
-        let all = PROGRAMS.map(|ops| program(ops, ENOUGH));
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    ];
+    rejects_each(&mutants, 2, &PROGRAMS.map(|ops| program(ops, ENOUGH)));
 }
 
 const OVER: [&[Op]; 3] =
@@ -76,13 +73,12 @@ fn imprint_over_budget() {
 
 #[test]
 fn imprint_over_budget_rejects() {
-    for mutant in
-        [Mutant::ImprintNoFenceOnStop, Mutant::HandoverChecksStopFirst, Mutant::HandoverForgetsStop]
-    {
-        let all = OVER.map(|ops| program(ops, (SCARCE, OnFull::Cancel)));
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    let mutants = [
+        Mutant::ImprintNoFenceOnStop,
+        Mutant::HandoverChecksStopFirst,
+        Mutant::HandoverForgetsStop,
+    ];
+    rejects_each(&mutants, 2, &OVER.map(|ops| program(ops, (SCARCE, OnFull::Cancel))));
 }
 
 /// Single words of an image that may be given up at any time: as at begin, or none.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{AMPLE, Faults, Look, Model, Op, Seen, explore, rejects, run};
+use common::{AMPLE, Faults, Look, Model, Op, Seen, explore, rejects_each, run};
 use stillframe_loom::algorithms::page_table::{AsyncFork, Asynchronous, OnDemandFork, Tables};
 use stillframe_loom::{Algorithm, Image, InProcess, Mutant, OnFull};
 
@@ -31,16 +31,13 @@ fn async_fork_images() {
 
 #[test]
 fn async_fork_images_reject() {
-    for mutant in [
+    let mutants = [
         Mutant::AsyncForkCopiesUnclaimed,
         Mutant::AsyncForkDoesNotWait,
         Mutant::AsyncForkMarksLate,
         Mutant::AsyncForkRelaxedCopied,
-    ] {
-        let all = PROGRAMS.map(|ops| program::<AsyncFork>(ops, None));
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    ];
+    rejects_each(&mutants, 2, &PROGRAMS.map(|ops| program::<AsyncFork>(ops, None)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
-use common::{Faults, Model, Op, WORDS, explore, rejects, run_with};
+use common::{Faults, Model, Op, WORDS, explore, rejects, rejects_each, run_with};
 use stillframe_loom::algorithms::piggyback::Piggyback;
 use stillframe_loom::{Algorithm, BLOCK_WORDS, CaptureError, Image, Mutant, Options, Point};
 use stillframe_loom::{Sink, SinkError, Unit, with_mutant};
@@ -67,30 +67,24 @@ fn piggyback_halves() {
 
 #[test]
 fn piggyback_halves_reject() {
-    for mutant in [
+    let mutants = [
         Mutant::PiggybackCopiesWord,
         Mutant::PiggybackFlagThenCopy,
         Mutant::PiggybackCopyThenFlag,
         Mutant::PiggybackRelaxedCopied,
-    ] {
-        let all = HALVES.map(of_halves);
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    ];
+    rejects_each(&mutants, 2, &HALVES.map(of_halves));
 }
 
 #[test]
 fn piggyback_images_reject() {
-    for mutant in [
+    let mutants = [
         Mutant::PiggybackFlagThenCopy,
         Mutant::PiggybackCopyThenFlag,
         Mutant::PiggybackRelaxedCopied,
         Mutant::TwoHomesWritePart,
-    ] {
-        let all = PROGRAMS.map(program);
-        let models = all.each_ref().map(|model| (3, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    ];
+    rejects_each(&mutants, 3, &PROGRAMS.map(program));
 }
 
 /// What the published versions do wrong.

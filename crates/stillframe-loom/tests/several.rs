@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects, run_with};
+use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects_each, run_with};
 use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Image, InProcess, Mutant, OnFull, Options};
 
@@ -48,17 +48,14 @@ fn three_images() {
 
 #[test]
 fn several_images_reject() {
-    for mutant in [
+    let mutants = [
         Mutant::ImprintForgetsLaterVolumes,
         Mutant::ImprintNewestVolumeWins,
         Mutant::ImprintLooksForVolumesLast,
         Mutant::ImprintNoReleaseFence,
         Mutant::ImprintNoAcquireFence,
-    ] {
-        let all = PROGRAMS.map(|ops| program(ops, None));
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    ];
+    rejects_each(&mutants, 2, &PROGRAMS.map(|ops| program(ops, None)));
 }
 
 /// Single words and runs of images that begin one beside the other.
@@ -89,9 +86,6 @@ fn several_images_over_budget() {
 
 #[test]
 fn several_images_over_budget_reject() {
-    for mutant in [Mutant::ImprintNoFenceOnStop, Mutant::HandoverChecksStopFirst] {
-        let all = OVER.map(|ops| with_budget(ops, None, 32));
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    let mutants = [Mutant::ImprintNoFenceOnStop, Mutant::HandoverChecksStopFirst];
+    rejects_each(&mutants, 2, &OVER.map(|ops| with_budget(ops, None, 32)));
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{AMPLE, Faults, Look, Model, Op, Seen, WORDS, explore, rejects, run};
+use common::{AMPLE, Faults, Look, Model, Op, Seen, WORDS, explore, rejects, rejects_each, run};
 use loom::thread;
 use stillframe_loom::algorithms::userfault::{Protected, UserFault};
 use stillframe_loom::{Algorithm, Image, InProcess, Mutant, OnFull, Options, Point, with_mutant};
@@ -27,16 +27,13 @@ fn userfault_images() {
 
 #[test]
 fn userfault_images_reject() {
-    for mutant in [
+    let mutants = [
         Mutant::UserFaultUnprotectsFirst,
         Mutant::UserFaultIgnoresShadow,
         Mutant::AsyncForkCopiesUnclaimed,
         Mutant::AsyncForkRelaxedCopied,
-    ] {
-        let all = PROGRAMS.map(|ops| program(ops, None));
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    ];
+    rejects_each(&mutants, 2, &PROGRAMS.map(|ops| program(ops, None)));
 }
 
 /// A word asked for at random saves its page as a fault does, perhaps at the same time.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{AMPLE, Faults, Model, Op, explore, rejects, run_with};
+use common::{AMPLE, Faults, Model, Op, explore, rejects_each, run_with};
 use stillframe_loom::algorithms::valkey::Valkey;
 use stillframe_loom::{Algorithm, BLOCK_WORDS, CaptureError, Image, Mutant, OnFull, Options};
 use stillframe_loom::{Point, Unit};
@@ -49,16 +49,13 @@ fn valkey_images() {
 
 #[test]
 fn valkey_images_reject() {
-    for mutant in [
+    let mutants = [
         Mutant::ValkeySavesAfterWrite,
         Mutant::ValkeyForgetsClone,
         Mutant::ValkeyOverrunsQueue,
         Mutant::ValkeyRelaxedHandOver,
-    ] {
-        let all = PROGRAMS.map(|ops| program(ops, Unit::Page, ENOUGH));
-        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
-        rejects(mutant, &models);
-    }
+    ];
+    rejects_each(&mutants, 2, &PROGRAMS.map(|ops| program(ops, Unit::Page, ENOUGH)));
 }
 
 /// A writer with a full pool walks until its unit is saved, waiting for the capture; or the image

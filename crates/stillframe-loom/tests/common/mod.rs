@@ -38,6 +38,18 @@ pub(crate) fn rejects(mutant: Mutant, models: &[(usize, &dyn Fn(Faults) -> Model
     assert!(found, "{mutant:?} is accepted");
 }
 
+/// Whether the models of a family, each with at most so many switches, find each of these mistakes.
+pub(crate) fn rejects_each<M: Fn(Faults) -> Model>(
+    mutants: &[Mutant],
+    preemptions: usize,
+    models: &[M],
+) {
+    for &mutant in mutants {
+        let models = models.iter().map(|model| (preemptions, model as &dyn Fn(Faults) -> Model));
+        rejects(mutant, &models.collect::<Vec<_>>());
+    }
+}
+
 pub(crate) type Model = Box<dyn Fn() + Send + Sync>;
 
 /// Remembers that a model found what it looks for, before the panic that stops loom.
