@@ -176,7 +176,7 @@ impl Algorithm for Imprint {
             return Err(BeginError::Busy { epoch: self.progress().epoch() });
         }
         let alone = self.held.is_empty() || ignores;
-        let budget = self.options.budget_for(self.words.len()) / 8;
+        let budget = self.budget_words();
         if alone {
             self.volume.reuse(budget);
         } else {
@@ -189,7 +189,7 @@ impl Algorithm for Imprint {
         if !alone {
             self.link.set(before.index());
         }
-        self.link = Arc::clone(before.index().way());
+        self.link = Arc::clone(before.index().link());
         let on_full = sink.on_full().unwrap_or(self.options.on_full);
         let lease = Lease::publish(self.handover(), self.words.len());
         self.held.push_back(HeldImage::new(&lease, on_full));
@@ -250,6 +250,11 @@ impl Imprint {
     #[inline(always)]
     fn used(&self) -> usize {
         self.handover().arena_used()
+    }
+
+    /// Words of log that all images may take together.
+    fn budget_words(&self) -> usize {
+        self.options.budget_for(self.words.len()) / 8
     }
 
     /// Goes on in a new volume: the one before is of images that are still held.
@@ -354,8 +359,7 @@ impl Imprint {
         }
         let Some(oldest) = oldest else { return self.give_up() };
         let older = self.held.range(oldest..self.held.len() - 1).map(|image| image.log_words);
-        let budget = self.options.budget_for(self.words.len()) / 8;
-        let room = budget.saturating_sub(older.sum()).min(self.volume.log.len());
+        let room = self.budget_words().saturating_sub(older.sum()).min(self.volume.log.len());
         self.room = room / ENTRY * ENTRY;
         self.limit = (self.used() + REFRESH).min(self.room);
         let end = self.open + self.span;

@@ -142,7 +142,7 @@ impl Index {
         }
     }
 
-    pub(super) fn way(&self) -> &Arc<Link> {
+    pub(super) fn link(&self) -> &Arc<Link> {
         &self.link
     }
 
@@ -207,20 +207,20 @@ impl Index {
         if head < self.base { 0 } else { head - self.base + 1 }
     }
 
-    /// Calls `entry` with what the index has of a block, newest to oldest, until it returns false:
-    /// the place of the entry in the log and the offset of its word, or `None` for a frame.
-    fn walk(&self, block: usize, mut entry: impl FnMut(usize, Option<usize>) -> bool) {
+    /// Calls `entry` with what the index has of a block, newest to oldest: the place of the entry
+    /// in the log and the offset of its word, or `None` for a frame.
+    fn walk(&self, block: usize, mut entry: impl FnMut(usize, Option<usize>)) {
         let mut position = self.position(block);
         while position != 0 {
             let at = position as usize - 1;
             let link = self.log.load(at + 1);
             let offset = (link & 0xffff) as usize;
             let is_whole = link & WHOLE != 0;
-            let goes_on = entry(at, (!is_whole).then_some(offset));
+            entry(at, (!is_whole).then_some(offset));
             let alone = self.is(Mutant::ImprintAppliesNewestOnly)
                 || self.is(Mutant::ImprintFrameWithoutChain) && is_whole;
             // Links lead back, so this ends whatever the log holds.
-            let leads_on = goes_on && !alone && link >> 16 < position;
+            let leads_on = !alone && link >> 16 < position;
             position = if leads_on { link >> 16 } else { 0 };
         }
     }
@@ -228,16 +228,13 @@ impl Index {
     /// Puts back what the index has of the words of a block from offset `from` on, newest to
     /// oldest: the oldest wins (I3, I4).
     pub(super) fn restore(&self, block: usize, from: usize, into: &mut [u64]) {
-        self.walk(block, |at, offset| {
-            match offset {
-                None => self.log.copy_to(at + ENTRY + from, into),
-                Some(offset) => {
-                    if let Some(word) = into.get_mut(offset.wrapping_sub(from)) {
-                        *word = self.log.load(at);
-                    } // else a word added after begin, or not asked for
-                }
+        self.walk(block, |at, offset| match offset {
+            None => self.log.copy_to(at + ENTRY + from, into),
+            Some(offset) => {
+                if let Some(word) = into.get_mut(offset.wrapping_sub(from)) {
+                    *word = self.log.load(at);
+                } // else a word added after begin, or not asked for
             }
-            true
         });
     }
 
@@ -259,12 +256,9 @@ impl Index {
                 restored.add(offset);
             }
         };
-        self.walk(block, |at, offset| {
-            match offset {
-                None => (0..BLOCK_WORDS).for_each(|it| put(it, self.log.load(at + ENTRY + it))),
-                Some(offset) => put(offset, self.log.load(at)),
-            }
-            true
+        self.walk(block, |at, offset| match offset {
+            None => (0..BLOCK_WORDS).for_each(|it| put(it, self.log.load(at + ENTRY + it))),
+            Some(offset) => put(offset, self.log.load(at)),
         });
     }
 
@@ -290,10 +284,7 @@ impl Index {
             let blocks = self.heads.len();
             let bits = Words::create(&Options::words(blocks * BIT_WORDS)).ok()?;
             for block in 0..blocks {
-                self.walk(block, |_, offset| {
-                    set_bits(&bits, block, offset);
-                    true
-                });
+                self.walk(block, |_, offset| set_bits(&bits, block, offset));
             }
             Some(bits)
         })
@@ -305,13 +296,10 @@ impl Index {
             return None;
         }
         let mut found = None;
-        self.walk(block, |at, of| {
-            match of {
-                None => found = Some(self.log.load(at + ENTRY + offset)),
-                Some(of) if of == offset => found = Some(self.log.load(at)),
-                Some(_) => {}
-            }
-            true
+        self.walk(block, |at, of| match of {
+            None => found = Some(self.log.load(at + ENTRY + offset)),
+            Some(of) if of == offset => found = Some(self.log.load(at)),
+            Some(_) => {}
         });
         found
     }
