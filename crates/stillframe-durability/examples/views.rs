@@ -11,19 +11,12 @@ use std::error::Error;
 use std::time::Instant;
 
 use stillframe_durability::{Options, Store};
+use stillframe_measure::draw::Rng;
 use stillframe_measure::spread;
 
 const ROUNDS: usize = 5;
 /// Writes in a round, a tenth of the words.
 const PART: usize = 10;
-
-/// A number that follows from another one (splitmix64).
-fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
 
 /// Nanoseconds for each of `count` calls.
 fn each(count: usize, mut call: impl FnMut(usize)) -> f64 {
@@ -43,14 +36,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     options.memory = options.memory.budget(words * 64, stillframe::OnFull::Cancel);
     let mut store: Store = Store::open(directory.path(), options)?;
     let writes = words / PART;
-    let mut number = 0;
+    let mut rng = Rng(1);
     let mut rows: [Vec<f64>; 8] = Default::default();
     for round in 0..=ROUNDS {
         let mut write = |store: &mut Store| {
             each(writes, |_| {
-                number += 1;
-                let index = mixed(number) % words as u64;
-                store.write(index as usize, number);
+                let value = rng.next();
+                store.write(rng.below(words as u64) as usize, value);
             })
         };
         let none = write(&mut store);
@@ -70,10 +62,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut sum = 0;
         // The first reading sorts what was saved.
         let sort = each(1, |_| sum ^= first.read(0).unwrap_or(0)) / 1e6;
-        let read = each(writes, |at| {
-            sum ^= first.read(mixed(at as u64) as usize % words).unwrap_or(0);
-        });
-        let live = each(writes, |at| sum ^= store.read(mixed(at as u64) as usize % words));
+        let mut places = rng.clone();
+        let mut place = || places.below(words as u64) as usize;
+        let read = each(writes, |_| sum ^= first.read(place()).unwrap_or(0));
+        let live = each(writes, |_| sum ^= store.read(place()));
         std::hint::black_box(sum);
         let mut found = vec![0; words];
         let run = each(1, |_| first.read_run(0, &mut found).expect("the budget suffices"));

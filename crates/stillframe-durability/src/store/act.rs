@@ -24,7 +24,7 @@ use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, MemoryError};
 
 use super::replay::{Action, ApplyError};
-use super::{Journal, Store};
+use super::{Journal, Store, check_run};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
@@ -82,7 +82,7 @@ impl<A: Algorithm> Act<'_, A> {
 
     /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
     pub fn write_run(&mut self, start: usize, values: &[u64]) {
-        self.store.check_run(start, values.len());
+        check_run(self.store.words(), start, values.len());
         (start..start + values.len()).for_each(|index| self.note(index));
         self.store.write_run(start, values);
     }
@@ -296,16 +296,9 @@ impl<A: Algorithm> Store<A> {
         self.logger().map_or(0, |log| log.last().0)
     }
 
-    /// Panics if a run of `len` words from `start` on is out of bounds.
-    fn check_run(&self, start: usize, len: usize) {
-        let words = self.words();
-        let fits = start <= words && len <= words - start;
-        assert!(fits, "{len} words from {start} on, of {words}");
-    }
-
     /// The latest values of a run of words. Panics if the run is out of bounds.
     pub fn read_run(&self, start: usize, into: &mut [u64]) {
-        self.check_run(start, into.len());
+        check_run(self.words(), start, into.len());
         for (index, word) in (start..).zip(into) {
             *word = self.read(index);
         }

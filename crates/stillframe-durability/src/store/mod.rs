@@ -415,3 +415,9 @@ impl<A: Algorithm> Drop for Store<A> {
         self.desk.close();
     }
 }
+
+/// Panics if a run of `len` words from `start` on is out of bounds.
+fn check_run(words: usize, start: usize, len: usize) {
+    let fits = start <= words && len <= words - start;
+    assert!(fits, "{len} words from {start} on, of {words}");
+}

@@ -9,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, Image, MemoryError, OnFull, Point, Sink, SinkError};
 
-use super::Store;
+use super::{Store, check_run};
 use crate::error::Error;
 
 impl<A: Algorithm> Store<A> {
@@ -90,7 +90,7 @@ impl<A: Algorithm> View<A> {
     /// # Errors
     /// [`ViewLost`] from the moment on at which the view was given up.
     pub fn read(&self, index: usize) -> Result<u64, ViewLost> {
-        self.check(index, 1);
+        check_run(self.words(), index, 1);
         self.image.get(index).ok_or(ViewLost)
     }
 
@@ -99,7 +99,7 @@ impl<A: Algorithm> View<A> {
     /// # Errors
     /// [`ViewLost`] as for [`read`](Self::read); `into` then holds anything.
     pub fn read_run(&self, start: usize, into: &mut [u64]) -> Result<(), ViewLost> {
-        self.check(start, into.len());
+        check_run(self.words(), start, into.len());
         self.image.get_run(start, into).ok_or(ViewLost)
     }
 
@@ -107,12 +107,6 @@ impl<A: Algorithm> View<A> {
     #[must_use]
     pub fn image(&self) -> &A::Image<ViewSink> {
         &self.image
-    }
-
-    fn check(&self, start: usize, len: usize) {
-        let words = self.words();
-        let fits = start <= words && len <= words - start;
-        assert!(fits, "{len} words from {start} on, of {words}");
     }
 }
 
