@@ -31,6 +31,11 @@ fn judge_file(pairs: &Pairs, kind: Kind, file: &Path, [low, high]: [Counts; 2]) 
     pairs.judge(&mut reader.client(), low, high).expect("the file is right");
 }
 
+/// A server that sends an image as soon as a replica asks for it.
+fn at_once(kind: Kind) -> Setup {
+    Setup::new(kind).flags(&["--repl-diskless-sync-delay", "0"])
+}
+
 fn is_saving(client: &mut Client) -> bool {
     client.info_int("current_save_keys_total") > 0
 }
@@ -40,7 +45,7 @@ fn is_saving(client: &mut Client) -> bool {
 fn images_for_replicas_begin_during_a_save() {
     for algorithm in ALGORITHMS {
         let kind = Kind::Ours(algorithm);
-        let server = Setup::new(kind).flags(&["--repl-diskless-sync-delay", "0"]).start();
+        let server = at_once(kind).start();
         let mut client = server.client();
         client.call(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"replica 0 0 0"]);
         let pairs = Pairs::new(10_000);
@@ -74,7 +79,7 @@ fn redis_cli_gets_an_image_during_a_save() {
         return;
     }
     let kind = Kind::Ours("imprint");
-    let server = Setup::new(kind).flags(&["--repl-diskless-sync-delay", "0"]).start();
+    let server = at_once(kind).start();
     let mut client = server.client();
     let pairs = Pairs::new(5_000);
     pairs.prefill(&mut client);
@@ -105,7 +110,7 @@ fn redis_cli_gets_an_image_during_a_save() {
 fn saves_begin_while_an_image_is_sent() {
     for algorithm in ALGORITHMS {
         let kind = Kind::Ours(algorithm);
-        let server = Setup::new(kind).flags(&["--repl-diskless-sync-delay", "0"]).start();
+        let server = at_once(kind).start();
         let mut client = server.client();
         client.call(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"replica 0 0 0"]);
         client.ok("CONFIG SET auto-aof-rewrite-percentage 0");
@@ -156,8 +161,7 @@ fn saves_begin_while_an_image_is_sent() {
 /// A stop waits for neither.
 #[test]
 fn a_stop_ends_both() {
-    let server = Setup::new(Kind::Ours("imprint")).flags(&["--repl-diskless-sync-delay", "0"]);
-    let mut server = server.start();
+    let mut server = at_once(Kind::Ours("imprint")).start();
     let mut client = server.client();
     Pairs::new(20_000).prefill(&mut client);
     client.ok("CONFIG SET snapshot-bandwidth 1");

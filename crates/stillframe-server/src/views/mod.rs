@@ -197,8 +197,8 @@ impl Views {
         bench.ledger.settings.notify = Default::default();
         *bench.keyspace.limits_mut() = *keyspace.limits();
         let (db, now) = (caller.db, view.now());
-        let found = keys.iter().filter_map(|key| view.get(db, key));
-        let laid_out = found.into_iter().try_for_each(|entry| bench.keyspace.adopt(db, entry));
+        let mut found = keys.iter().filter_map(|key| view.get(db, key));
+        let laid_out = found.try_for_each(|entry| bench.keyspace.adopt(db, entry));
         let Bench { keyspace, ledger } = &mut **bench;
         let ctx = &mut stillframe_redis::Context { keyspace, ledger, caller, out, now };
         let outcome = laid_out.map_err(Refusal::from).and_then(|()| handler(ctx, args));
