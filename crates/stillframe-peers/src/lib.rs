@@ -46,6 +46,8 @@ pub enum Peer {
     Strace,
     /// VersityGW, a server of S3 over a directory.
     Versitygw,
+    /// Azurite, Microsoft's server of Azure's blobs.
+    Azurite,
 }
 
 /// Where Debian keeps the configuration of redis-server.
@@ -63,6 +65,7 @@ impl Peer {
             Self::Openssl => "openssl",
             Self::Strace => "strace",
             Self::Versitygw => "versitygw",
+            Self::Azurite => "azurite",
         }
     }
 
@@ -72,6 +75,7 @@ impl Peer {
             Self::RedisConf => std::fs::File::open(conf()).is_ok(),
             Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
             Self::Versitygw => succeeds(&versitygw(), &["--version"]) == Some(true),
+            Self::Azurite => succeeds(&azurite(), &["--version"]) == Some(true),
             // An old redis-check-rdb takes the flag for a file: its exit status means nothing.
             _ => succeeds(self.name(), &["--version"]).is_some(),
         }
@@ -101,10 +105,21 @@ pub fn conf() -> String {
 /// VersityGW where `scripts/install-peers.sh` puts it, else the one in `PATH`.
 #[must_use]
 pub fn versitygw() -> String {
+    installed("versitygw", "versitygw")
+}
+
+/// Azurite's server of blobs, from the same place.
+#[must_use]
+pub fn azurite() -> String {
+    installed("azurite/node_modules/.bin/azurite-blob", "azurite-blob")
+}
+
+/// A program below the folder of `scripts/install-peers.sh`, else the one of this name in `PATH`.
+fn installed(below: &str, name: &str) -> String {
     let folder = |name, below: &str| Some(PathBuf::from(std::env::var_os(name)?).join(below));
     let cache = folder("XDG_CACHE_HOME", "").or_else(|| folder("HOME", ".cache"));
-    let ours = cache.map(|it| it.join("stillframe/versitygw")).filter(|it| it.exists());
-    ours.map_or_else(|| "versitygw".to_owned(), |path| path.display().to_string())
+    let ours = cache.map(|it| it.join("stillframe").join(below)).filter(|it| it.exists());
+    ours.map_or_else(|| name.to_owned(), |path| path.display().to_string())
 }
 
 /// Whether all of `peers` are there; if not, prints loudly which ones `test` lacks.

@@ -1,13 +1,13 @@
-//! `--archive s3://...` beside a real server of S3, which is killed, stopped and damaged: saving
-//! and writing go on, what was missed is caught up, and a moment of the past comes back from the
-//! URL alone.
+//! `--archive URL` beside real servers of S3 and of Azure's blobs, which are killed, stopped and
+//! damaged: saving and writing go on, what was missed is caught up, and a moment of the past comes
+//! back from the URL alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use stillframe_peers::versitygw;
+use stillframe_peers::{azurite, python, versitygw};
 
 use crate::support::{
     Client, Kind, Peer, Random, Server, Setup, are_here, free_port, lasting_port, output_of,
@@ -16,44 +16,115 @@ use crate::support::{
 
 const KEY: &str = "AKIDOFATEST";
 const SECRET: &str = "a-secret-that-no-log-may-show";
-const URL: &str = "s3://bucket/some/prefix";
+/// That of every Azurite.
+const AZURITE_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// A server of S3 with one bucket, whose objects are files.
+/// Which server of objects it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Store {
+    /// VersityGW, whose objects are files.
+    S3,
+    /// Azurite.
+    Azure,
+}
+
+/// Makes a bucket of Azurite: its port and the key that all Azurites have follow.
+const MAKE_CONTAINER: &str = r#"
+import base64, email.utils, hashlib, hmac, sys, urllib.request
+port, key = sys.argv[1:]
+account, date, version = "devstoreaccount1", email.utils.formatdate(usegmt=True), "2021-08-06"
+signed = "PUT" + "\n" * 12 + f"x-ms-date:{date}\nx-ms-version:{version}\n"
+signed += f"/{account}/{account}/bucket\nrestype:container"
+digest = hmac.new(base64.b64decode(key), signed.encode(), hashlib.sha256).digest()
+headers = {"x-ms-date": date, "x-ms-version": version, "Content-Length": "0",
+           "Authorization": f"SharedKey {account}:{base64.b64encode(digest).decode()}"}
+url = f"http://127.0.0.1:{port}/{account}/bucket?restype=container"
+urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers))
+"#;
+
+impl Store {
+    fn peer(self) -> Peer {
+        match self {
+            Self::S3 => Peer::Versitygw,
+            Self::Azure => Peer::Azurite,
+        }
+    }
+
+    fn url(self) -> &'static str {
+        match self {
+            Self::S3 => "s3://bucket/some/prefix",
+            Self::Azure => "az://bucket/some/prefix",
+        }
+    }
+
+    fn secret(self) -> &'static str {
+        match self {
+            Self::S3 => SECRET,
+            Self::Azure => AZURITE_KEY,
+        }
+    }
+}
+
+/// A server of objects with one bucket.
 struct Bucket {
+    store: Store,
     folder: tempfile::TempDir,
     port: u16,
     server: Option<Child>,
 }
 
 impl Bucket {
-    fn new() -> Self {
+    fn new(store: Store) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("root/bucket")).expect("a folder");
-        let mut bucket = Self { folder, port: lasting_port(), server: None };
+        let mut bucket = Self { store, folder, port: lasting_port(), server: None };
         bucket.start();
+        if store == Store::Azure {
+            let mut command = Command::new(python());
+            let port = bucket.port.to_string();
+            command.args(["-c", MAKE_CONTAINER, &port, AZURITE_KEY]);
+            let output = output_of(command);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
         bucket
     }
 
     fn start(&mut self) {
         let log = self.folder.path().join("log");
         let log = fs::File::options().create(true).append(true).open(log).expect("a log");
-        let mut command = Command::new(versitygw());
-        command.args(["--port", &format!("127.0.0.1:{}", self.port), "--access", KEY]);
-        command.args(["--secret", SECRET, "posix"]).arg(self.folder.path().join("root"));
+        let root = self.folder.path().join("root");
+        let mut command = match self.store {
+            Store::S3 => {
+                let mut command = Command::new(versitygw());
+                command.args(["--port", &format!("127.0.0.1:{}", self.port), "--access", KEY]);
+                command.args(["--secret", SECRET, "posix"]).arg(root);
+                command
+            }
+            Store::Azure => {
+                let mut command = Command::new(azurite());
+                command.args(["--disableTelemetry", "--skipApiVersionCheck", "--silent"]);
+                let port = self.port.to_string();
+                command.args(["--blobHost", "127.0.0.1", "--blobPort", &port, "--location"]);
+                command.arg(root);
+                command
+            }
+        };
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a handle")).stderr(log);
-        self.server = Some(command.spawn().expect("the server of S3 starts"));
+        self.server = Some(command.spawn().expect("the server of objects starts"));
         let address = ("127.0.0.1", self.port);
-        wait_until("S3 answers", || std::net::TcpStream::connect(address).is_ok());
+        wait_until("it answers", || std::net::TcpStream::connect(address).is_ok());
     }
 
     fn signal(&self, signal: Signal) {
         send_signal(self.server.as_ref().expect("it runs").id(), signal);
     }
 
+    /// Ends it at once; Azurite, which would lose what it has acknowledged, by its leave.
     fn kill(&mut self) {
-        let mut server = self.server.take().expect("it runs");
-        server.kill().expect("a child may be killed");
-        server.wait().expect("a killed child ends");
+        let how = if self.store == Store::Azure { Signal::TERM } else { Signal::KILL };
+        self.signal(how);
+        self.server.take().expect("it runs").wait().expect("a child ends");
     }
 
     /// Files of the archive, below the prefix.
@@ -67,19 +138,36 @@ impl Bucket {
     }
 
     /// What puts a command's credentials into its environment.
-    fn environment(&self) -> [String; 6] {
-        let endpoint = format!("AWS_ENDPOINT=http://127.0.0.1:{}", self.port);
-        let [key, secret] = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET)]
-            .map(|(name, value)| format!("{name}={value}"));
-        let [http, region] = ["AWS_ALLOW_HTTP=true", "AWS_REGION=us-east-1"].map(str::to_owned);
-        ["env".to_owned(), key, secret, endpoint, http, region]
+    fn environment(&self) -> Vec<String> {
+        let server = format!("http://127.0.0.1:{}", self.port);
+        let variables = match self.store {
+            Store::S3 => vec![
+                ("AWS_ACCESS_KEY_ID", KEY),
+                ("AWS_SECRET_ACCESS_KEY", SECRET),
+                ("AWS_ENDPOINT", &server),
+                ("AWS_ALLOW_HTTP", "true"),
+                ("AWS_REGION", "us-east-1"),
+            ],
+            Store::Azure => {
+                vec![("AZURE_STORAGE_USE_EMULATOR", "true"), ("AZURITE_BLOB_STORAGE_URL", &server)]
+            }
+        };
+        let variables = variables.iter().map(|(name, value)| format!("{name}={value}"));
+        std::iter::once("env".to_owned()).chain(variables).collect()
     }
 
     /// A server that archives into it.
     fn archiving(&self, folder: &Path) -> Setup {
         let wrapper = self.environment();
         let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
-        let archive = ["--archive", URL, "--archive-interval", "1", "--archive-image-period", "1"];
+        let archive = [
+            "--archive",
+            self.store.url(),
+            "--archive-interval",
+            "1",
+            "--archive-image-period",
+            "1",
+        ];
         let log = ["--appendonly", "yes", "--appendfsync", "always"];
         let debug = ["--enable-debug-command", "yes"];
         let flags = [&archive[..], &log, &debug].concat();
@@ -95,7 +183,7 @@ impl Bucket {
         let output = output_of(command);
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text).into_owned();
-        assert!(!text.contains(SECRET), "{text}");
+        assert!(!text.contains(self.store.secret()), "{text}");
         (output.status.success(), text)
     }
 }
@@ -155,11 +243,20 @@ fn caught_up(client: &mut Client) {
 
 #[test]
 fn what_a_lost_server_has_archived_comes_back_as_of_any_moment() {
-    if !are_here("archived", &[Peer::Versitygw]) {
+    comes_back(Store::S3);
+}
+
+#[test]
+fn what_a_lost_server_has_archived_with_azure_comes_back_as_of_any_moment() {
+    comes_back(Store::Azure);
+}
+
+fn comes_back(store: Store) {
+    if !are_here("archived", &[store.peer()]) {
         return;
     }
     let mut random = Random::new("archived");
-    let (mut bucket, folder) = (Bucket::new(), tempfile::tempdir().expect("a folder"));
+    let (mut bucket, folder) = (Bucket::new(store), tempfile::tempdir().expect("a folder"));
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a folder");
     let mut server = bucket.archiving(&data).start();
@@ -199,18 +296,18 @@ fn what_a_lost_server_has_archived_comes_back_as_of_any_moment() {
     caught_up(&mut client);
     let newest = digest(&mut client);
     server.kill();
-    assert!(!server.log().contains(SECRET), "{}", server.log());
+    assert!(!server.log().contains(store.secret()), "{}", server.log());
     fs::remove_dir_all(&data).expect("the machine is lost");
 
-    let (sound, text) = bucket.tool(&["check", URL]);
+    let (sound, text) = bucket.tool(&["check", store.url()]);
     assert!(sound, "{text}");
-    let (readable, text) = bucket.tool(&["inspect", URL]);
+    let (readable, text) = bucket.tool(&["inspect", store.url()]);
     assert!(readable && text.contains("an archive"), "{text}");
     moments.push(Moment { until: String::new(), digest: newest });
     for (number, Moment { until, digest: then }) in moments.iter().enumerate() {
         let place = folder.path().join(format!("restored{number}"));
         let name = place.display().to_string();
-        let mut arguments = vec!["recover", "--from", URL, &name];
+        let mut arguments = vec!["recover", "--from", store.url(), &name];
         if !until.is_empty() {
             arguments.extend(["--until", until]);
         }
@@ -230,7 +327,8 @@ fn a_foreign_or_torn_manifest_and_a_second_server_are_refused_by_name() {
     if !are_here("archived", &[Peer::Versitygw]) {
         return;
     }
-    let (bucket, folder) = (Bucket::new(), tempfile::tempdir().expect("a folder"));
+    let url = Store::S3.url();
+    let (bucket, folder) = (Bucket::new(Store::S3), tempfile::tempdir().expect("a folder"));
     let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
     for place in [&first, &second] {
         fs::create_dir(place).expect("a folder");
@@ -243,7 +341,7 @@ fn a_foreign_or_torn_manifest_and_a_second_server_are_refused_by_name() {
     let command = bucket.archiving(&second).command(&second, free_port());
     let output = output_of(command);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(!output.status.success() && said.contains(URL) && !said.contains(SECRET), "{said}");
+    assert!(!output.status.success() && said.contains(url) && !said.contains(SECRET), "{said}");
     client.ok("SET k w");
     caught_up(&mut client);
     server.kill();
@@ -256,7 +354,7 @@ fn a_foreign_or_torn_manifest_and_a_second_server_are_refused_by_name() {
     for damaged in [&whole[..whole.len() / 2], b"", b"something else\n"] {
         fs::write(newest, damaged).expect("it can be written");
         for arguments in
-            [&["recover", "--from", URL, &place][..], &["inspect", URL], &["check", URL]]
+            [&["recover", "--from", url, &place][..], &["inspect", url], &["check", url]]
         {
             let (done, said) = bucket.tool(arguments);
             assert!(!done && said.contains(&name), "{arguments:?}: {said}");
@@ -264,7 +362,7 @@ fn a_foreign_or_torn_manifest_and_a_second_server_are_refused_by_name() {
         assert!(!Path::new(&place).join("dump.rdb").exists());
     }
     fs::write(newest, whole).expect("it can be written");
-    let (done, said) = bucket.tool(&["recover", "--from", URL, &place]);
+    let (done, said) = bucket.tool(&["recover", "--from", url, &place]);
     assert!(done, "{said}");
     assert_eq!(restored(Path::new(&place)).client().ask("GET k").text(), "w");
 }
