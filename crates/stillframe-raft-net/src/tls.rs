@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
@@ -18,6 +19,7 @@ use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use stillframe_authority::SignedByAuthority;
+use tokio::time::{MissedTickBehavior, interval};
 
 /// The files of a node, in PEM form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +30,16 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The authorities whose certificates other nodes have.
     pub ca: PathBuf,
+}
+
+impl TlsFiles {
+    /// What changes when a file is replaced.
+    fn stamps(&self) -> [Option<(SystemTime, u64)>; 3] {
+        [&self.cert, &self.key, &self.ca].map(|path| {
+            let found = fs::metadata(path).ok()?;
+            Some((found.modified().ok()?, found.len()))
+        })
+    }
 }
 
 /// Which file, and what is wrong with it.
@@ -122,6 +134,34 @@ impl Tls {
         let material = Material::read(&self.files)?;
         *self.material.write().unwrap_or_else(PoisonError::into_inner) = material;
         Ok(())
+    }
+
+    /// Looks at the files every `pause`, and reads them again when they have changed, until it is
+    /// dropped. What cannot be used is tried again: files are seldom replaced all at once.
+    pub async fn follow(self, pause: Duration) {
+        let mut tick = interval(pause);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut used, mut told) = (self.files.stamps(), String::new());
+        loop {
+            tick.tick().await;
+            let now = self.files.stamps();
+            if now == used {
+                continue;
+            }
+            match self.reload() {
+                Ok(()) => {
+                    tracing::info!("the certificates of this node were read again");
+                    (used, told) = (now, String::new());
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    if text != told {
+                        tracing::warn!("the certificates before stay in use: {text}");
+                        told = text;
+                    }
+                }
+            }
+        }
     }
 
     fn material(&self) -> Material {
