@@ -14,6 +14,7 @@ mod member;
 mod message;
 mod mutant;
 mod network;
+mod outgoing;
 #[cfg(any(test, feature = "testing"))]
 pub mod proxy;
 mod seats;

@@ -24,6 +24,7 @@ use crate::lane::{Failure, LaneHandle, LaneState};
 use crate::member::Member;
 use crate::message::{self, Message};
 use crate::mutant::Mutant;
+use crate::outgoing::Outgoing;
 use crate::settings::Settings;
 
 /// Appends are not cut below so many bytes of entries.
@@ -34,6 +35,7 @@ const WINDOW_BYTES_MIN: usize = 16 << 10;
 #[derive(Clone)]
 pub struct Network {
     settings: Arc<Settings>,
+    snapshots: Arc<Outgoing>,
     lanes: Arc<Mutex<BTreeMap<(u64, Lane), LaneHandle>>>,
 }
 
@@ -42,6 +44,8 @@ pub struct Link {
     settings: Arc<Settings>,
     target: u64,
     lanes: [LaneHandle; 3],
+    /// Of all snapshots of this node.
+    snapshots: Arc<Outgoing>,
     /// Bytes of entries in an append: halved when one does not arrive in time.
     window: usize,
 }
@@ -67,7 +71,8 @@ impl Network {
     /// [`Error::GroupName`].
     pub fn new(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
-        Ok(Self { settings: Arc::new(settings), lanes: Arc::default() })
+        let snapshots = Arc::new(Outgoing::new(settings.limits.snapshot_rate));
+        Ok(Self { settings: Arc::new(settings), snapshots, lanes: Arc::default() })
     }
 
     /// Sends bytes to the [`Listener`](crate::Listener) of a node, whose callback answers them.
@@ -117,6 +122,13 @@ impl Network {
         self.states().iter().filter(|state| lost(state)).map(|state| state.node).collect()
     }
 
+    /// The index of the last entry of each snapshot that is being sent, or was until a few seconds
+    /// ago: whoever gets it needs the log behind it.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<u64> {
+        self.snapshots.indices()
+    }
+
     /// The lane to a node, begun anew if the node has moved.
     fn lane(&self, node: u64, address: &str, lane: Lane) -> LaneHandle {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +152,8 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetworkFactory<C> for N
         };
         let lanes = [lane(Lane::Control), lane(Lane::Entries), lane(snapshots)];
         let window = self.settings.limits.append_bytes_max;
-        Link { settings: Arc::clone(&self.settings), target, lanes, window }
+        let (settings, snapshots) = (Arc::clone(&self.settings), Arc::clone(&self.snapshots));
+        Link { settings, target, lanes, snapshots, window }
     }
 }
 
@@ -223,7 +236,9 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetwork<C> for Link {
         option: RPCOption,
     ) -> Result<InstallSnapshotResponse<u64>, Failed<InstallSnapshotError>> {
         let most = self.settings.limits.frame_bytes_max;
-        let message = move || message::snapshot(&request, most);
+        let index = request.meta.last_log_id.map_or(0, |id| id.index);
+        let _chunk = self.snapshots.chunk(self.target, index, request.data.len()).await;
+        let message = || message::snapshot(&request, most);
         self.call(2, (Kind::Snapshot, RPCTypes::InstallSnapshot), message, option).await
     }
 

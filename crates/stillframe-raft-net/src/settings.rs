@@ -1,5 +1,6 @@
 //! How a node takes part in the network of its group.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -73,6 +74,9 @@ pub struct Limits {
     /// Bytes of entries after which an append is cut; the rest follows in the next one. A slow
     /// connection shortens appends by itself.
     pub append_bytes_max: usize,
+    /// Most bytes of snapshots a second that this node sends, to all nodes together; the rest of
+    /// the group shares its disks and its network with them. `None`: as fast as they go.
+    pub snapshot_rate: Option<NonZeroU64>,
     /// Most bytes of large messages (above 64 KiB) that a listener holds at once; at least one
     /// message fits.
     pub memory_bytes_max: usize,
@@ -105,6 +109,7 @@ impl Default for Limits {
         Self {
             frame_bytes_max: 64 << 20,
             append_bytes_max: 1 << 20,
+            snapshot_rate: None,
             memory_bytes_max: 256 << 20,
             connections_max: 256,
             connections_per_node_max: 16,

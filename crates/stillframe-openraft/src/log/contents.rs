@@ -12,6 +12,8 @@ pub(crate) struct Contents<C: RaftTypeConfig> {
     /// Index of the first entry.
     first: u64,
     entries: VecDeque<Kept<C>>,
+    /// Of the records of these entries.
+    bytes: u64,
     pub(crate) head: Head<C>,
     /// The record of the head, 0 if there is none.
     head_at: u64,
@@ -25,9 +27,14 @@ pub(crate) struct Kept<C: RaftTypeConfig> {
     pub(crate) record: Box<[u8]>,
 }
 
+/// Bytes of the records of entries.
+fn bytes<C: RaftTypeConfig>(entries: impl Iterator<Item = Kept<C>>) -> u64 {
+    entries.map(|entry| entry.record.len() as u64).sum()
+}
+
 impl<C: RaftTypeConfig> Default for Contents<C> {
     fn default() -> Self {
-        Self { first: 0, entries: VecDeque::new(), head: Head::default(), head_at: 0 }
+        Self { first: 0, entries: VecDeque::new(), bytes: 0, head: Head::default(), head_at: 0 }
     }
 }
 
@@ -81,13 +88,14 @@ impl<C: RaftTypeConfig> Contents<C> {
         if self.entries.is_empty() {
             self.first = entry.id.index;
         }
+        self.bytes += entry.record.len() as u64;
         self.entries.push_back(entry);
     }
 
     /// Drops the entries from this index on.
     pub(crate) fn truncate(&mut self, from: u64) {
         let keep = from.saturating_sub(self.first).min(self.entries.len() as u64);
-        self.entries.truncate(keep as usize); // at most its length
+        self.bytes -= bytes(self.entries.drain(keep as usize..)); // at most its length
     }
 
     /// Replaces the head, and drops what it says was purged.
@@ -95,8 +103,13 @@ impl<C: RaftTypeConfig> Contents<C> {
         (self.head, self.head_at) = (head, sequence);
         let Some(purged) = &self.head.purged else { return };
         let gone = (purged.index + 1).saturating_sub(self.first).min(self.entries.len() as u64);
-        self.entries.drain(..gone as usize); // at most its length
+        self.bytes -= bytes(self.entries.drain(..gone as usize)); // at most its length
         self.first += gone;
+    }
+
+    /// Bytes of the entries.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The first record that is needed.

@@ -142,6 +142,12 @@ impl<C: RaftTypeConfig> LogStore<C> {
         self.lock().head.purged.clone()
     }
 
+    /// Bytes of the entries since the last purge, which are in memory too.
+    #[must_use]
+    pub fn entry_bytes(&self) -> u64 {
+        self.lock().bytes()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Contents<C>> {
         // Taken though poisoned: it is whole between statements.
         self.shared.contents.lock().unwrap_or_else(PoisonError::into_inner)

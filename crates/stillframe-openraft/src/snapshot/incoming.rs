@@ -9,6 +9,10 @@ use super::Head;
 use crate::error::Error;
 use crate::manifest;
 
+/// What has come is synced after so many bytes: the disk, which the log needs as well, never has much
+/// to catch up with.
+const SYNC_BYTES: u64 = 4 << 20;
+
 /// A snapshot as far as it has come. When dropped before it was kept, its files go.
 #[derive(Debug)]
 pub struct Incoming {
@@ -22,6 +26,8 @@ pub struct Incoming {
     open: Option<Open>,
     /// Where what has come ends.
     end: u64,
+    /// How far it was synced.
+    synced: u64,
     is_kept: bool,
 }
 
@@ -54,8 +60,8 @@ impl Incoming {
         let name = manifest::state(number);
         root.create_below(&name)?;
         let directory = Directory::existing(root.below(&name)?)?;
-        let (start, open) = (Vec::new(), None);
-        Ok(Self { root, number, directory, is_name, start, open, end: 0, is_kept: false })
+        let (start, open, end, synced) = (Vec::new(), None, 0, 0);
+        Ok(Self { root, number, directory, is_name, start, open, end, synced, is_kept: false })
     }
 
     /// The number of the state that it is to be.
@@ -95,6 +101,10 @@ impl Incoming {
         }
         open.write_at(position + again as u64, &bytes[again..])?;
         self.end = self.end.max(position + bytes.len() as u64);
+        if self.end - self.synced >= SYNC_BYTES {
+            open.sync(self.synced, self.end)?;
+            self.synced = self.end;
+        }
         Ok(())
     }
 
@@ -154,6 +164,12 @@ impl Incoming {
 }
 
 impl Open {
+    /// Syncs the files that have some of the bytes from `start` up to `end` of the stream.
+    fn sync(&self, start: u64, end: u64) -> io::Result<()> {
+        let mut written = self.files.iter().filter(|part| part.start < end && part.end > start);
+        written.try_for_each(|part| part.file.sync())
+    }
+
     fn write_at(&self, mut position: u64, mut bytes: &[u8]) -> io::Result<()> {
         for part in &self.files {
             if bytes.is_empty() {

@@ -62,3 +62,19 @@ fn a_snapshot_on_a_slow_connection_causes_no_election() {
     let _watchdog = stillframe_peers::Watchdog::start();
     block_on(large_snapshot(4, Some(3 << 20))).expect("no election");
 }
+
+/// Receivers share the rate, and what is on its way to them is known until a while afterwards.
+#[test]
+fn snapshots_go_at_a_rate() {
+    let outgoing = crate::outgoing::Outgoing::new(std::num::NonZeroU64::new(1 << 20));
+    block_on(async {
+        let started = Instant::now();
+        drop(outgoing.chunk(2, 7, 200 << 10).await);
+        let under_way = outgoing.chunk(3, 9, 100 << 10).await;
+        drop(outgoing.chunk(2, 7, 1).await);
+        assert!(started.elapsed() >= Duration::from_millis(292), "{:?}", started.elapsed());
+        assert_eq!(outgoing.indices(), [7, 9]);
+        drop(under_way);
+        assert_eq!(outgoing.indices(), [7, 9]);
+    });
+}
