@@ -86,6 +86,11 @@ impl Newest {
         self.lock().as_ref().map_or(0, |kept| kept.label.index())
     }
 
+    /// Its bytes; 0 without one.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lock().as_ref().map_or(0, |kept| kept.bytes)
+    }
+
     fn snapshot(&self) -> Result<Option<Snapshot<Types>>, String> {
         let Some(Kept { label, id, input, bytes }) = self.lock().clone() else { return Ok(None) };
         let files = vec![File { name: DUMP.into(), bytes, input }];

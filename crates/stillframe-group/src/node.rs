@@ -2,10 +2,12 @@
 
 mod change;
 mod messages;
+mod purge;
 mod questions;
 mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -39,6 +41,8 @@ const THREADS: usize = 2;
 const FIGURES: Duration = Duration::from_millis(100);
 /// Heartbeats in an election timeout.
 const HEARTBEATS: u64 = 5;
+/// How often the files of certificates are looked at.
+const CERTIFICATES: Duration = Duration::from_secs(2);
 /// Most bytes of a message: what one request of a client changes goes at once, and a value may have
 /// 512 MB.
 const FRAME_BYTES_MAX: u32 = 1 << 30;
@@ -76,6 +80,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         None => None,
     };
     let (network, config) = (net_settings(&settings)?, config(&settings)?);
+    let tls = network.tls.clone();
     let identity = Identity { group: settings.group.clone(), id: settings.id };
     let has_dump = files.holds(&dump)?;
     let is_ours = identity.owns(&files, has_dump)?;
@@ -109,7 +114,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let (closely, looked) = watch::channel(false);
     let (stop, stopped) = oneshot::channel();
     let network = Network::new(network)?;
-    let parts = Parts { settings, config, log, machine, network, listener, events: to_loop };
+    let parts = Parts { settings, config, log, machine, network, tls, listener, events: to_loop };
     let thread = std::thread::Builder::new().name("raft-main".into()).spawn(move || {
         let asked = Asked { commands: asked, confirm: confirmed, closely: looked, stop: stopped };
         run(runtime, parts, asked);
@@ -180,6 +185,7 @@ struct Parts {
     log: LogStore<Types>,
     machine: Machine,
     network: Network,
+    tls: Option<Tls>,
     listener: Listener,
     events: Events,
 }
@@ -195,6 +201,7 @@ struct Asked {
 fn net_settings(settings: &Settings) -> Result<NetSettings, Error> {
     let mut limits = Limits::default();
     (limits.frame_bytes_max, limits.memory_bytes_max) = (FRAME_BYTES_MAX, MEMORY_BYTES_MAX);
+    limits.snapshot_rate = NonZeroU64::new(settings.image_rate);
     let network = NetSettings::new(settings.id, settings.group.clone()).limits(limits);
     let Some([cert, key, ca]) = &settings.tls else { return Ok(network) };
     let [cert, key, ca] = [cert, key, ca].map(PathBuf::from);
@@ -207,11 +214,13 @@ fn config(settings: &Settings) -> Result<Arc<Config>, Error> {
         cluster_name: settings.group.clone(),
         heartbeat_interval: (timeout / HEARTBEATS).max(1),
         // Openraft waits for the longest of these (the lease), then for one between them: together
-        // 1.25 to 1.5 times what the setting says.
-        election_timeout_min: timeout / 2,
-        election_timeout_max: timeout * 3 / 4,
+        // 1 to 1.2 times what the setting says. Who is refused tries again after one between them:
+        // the second try, if the first was of a member with an older log, is within twice the
+        // setting.
+        election_timeout_min: timeout * 2 / 5,
+        election_timeout_max: timeout * 3 / 5,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(settings.entries_per_image),
-        max_in_snapshot_log_to_keep: settings.entries_kept,
+        max_in_snapshot_log_to_keep: u64::MAX, // `purge` decides
         // The answer to the last chunk comes when the data is loaded.
         install_snapshot_timeout: timeout.max(60_000),
         ..Config::default()
@@ -230,9 +239,10 @@ fn run(runtime: Runtime, parts: Parts, asked: Asked) {
 }
 
 async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
-    let Parts { settings, config, log, machine, network, listener, events } = parts;
+    let Parts { settings, config, log, machine, network, tls, listener, events } = parts;
     let Asked { commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
+    let bounds = purge::Bounds::of(&settings, log.clone());
     let made = Raft::new(settings.id, config, network.clone(), log, machine);
     let raft = tokio::select! {
         // It applies what it knows to be committed, for which it needs the loop.
@@ -242,12 +252,14 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let serving = questions::serve(listener, &raft, events.clone());
     let changes = Arc::default();
     let node = Running { id: settings.id, raft: raft.clone(), network, events, newest, changes };
-    let tasks = [
+    let mut tasks = vec![
         tokio::spawn(node.clone().begin_group(settings.clone())),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(confirm)),
+        tokio::spawn(node.clone().purge(bounds)),
         tokio::spawn(node.watch(settings.election_timeout_ms, closely)),
     ];
+    tasks.extend(tls.map(|tls| tokio::spawn(tls.follow(CERTIFICATES))));
     let _ = stop.await; // a loop that has gone says nothing
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     serving.stop().await;
@@ -424,6 +436,7 @@ impl Running {
             last: now.last_log_index.unwrap_or(0),
             applied: now.last_applied.map_or(0, |id| id.index),
             image: self.newest.index(),
+            purged: now.purged.map_or(0, |id| id.index),
             elections: 0,
         }
     }

@@ -80,6 +80,10 @@ pub struct Settings {
     pub entries_per_image: u64,
     /// So many entries stay behind an image, for members that lag.
     pub entries_kept: u64,
+    /// An image is asked for when the log has so many bytes, and as many as the last image.
+    pub log_min_bytes: u64,
+    /// Most bytes of images a second that are sent to other members; 0: as fast as they go.
+    pub image_rate: u64,
     /// Files of mutual TLS between members: certificate, key, authority.
     pub tls: Option<[String; 3]>,
 }
@@ -234,6 +238,8 @@ pub struct View {
     pub applied: u64,
     /// Index of the last entry in the newest image.
     pub image: u64,
+    /// The last entry that the log no longer has; 0: it has all.
+    pub purged: u64,
     /// How often this member stood for election.
     pub elections: u64,
 }

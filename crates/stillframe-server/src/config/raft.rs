@@ -50,6 +50,9 @@ settings! {
     /// So many entries stay behind an image, for members that lag.
     entries_kept: u64 = 1000,
         "raft-log-keep-entries": whole(0, i64::MAX as u64) .own_at_start();
+    /// So many bytes of images a second are sent to other members; 0: as fast as they go.
+    image_rate: u64 = 64 << 20,
+        "raft-image-rate": bytes(0, i64::MAX as u64) .own_at_start();
     /// Certificate, key and authority of members.
     cert_file: String = String::new(),
         "raft-tls-cert-file": text() .own_at_start();
@@ -80,6 +83,8 @@ impl Config {
 
 /// Most bytes of an entry: members take messages of 1 GiB.
 const ENTRY_BYTES_MAX: u64 = (1 << 30) - (1 << 20);
+/// Images go in pieces of 3 MiB, each of which should arrive in seconds.
+const IMAGE_RATE_MIN: u64 = 1 << 20;
 /// Longest name of a group.
 const GROUP_BYTES_MAX: usize = 255;
 
@@ -99,6 +104,8 @@ impl RaftSettings {
             election_timeout_ms: self.election_timeout_ms,
             entries_per_image: ENTRIES_PER_IMAGE,
             entries_kept: self.entries_kept,
+            log_min_bytes: self.log_min_bytes,
+            image_rate: self.image_rate,
             tls: files.iter().any(|file| !file.is_empty()).then(|| files.map(String::clone)),
         })
     }
@@ -115,6 +122,8 @@ impl RaftSettings {
             Some("raft-tls-cert-file, -key-file and -ca-cert-file: name all three, or none")
         } else if !(1..=GROUP_BYTES_MAX).contains(&self.group.len()) {
             Some("raft-group: the name of a group has 1 to 255 bytes")
+        } else if (1..IMAGE_RATE_MIN).contains(&self.image_rate) {
+            Some("raft-image-rate: at least 1mb a second, or 0 for no bound")
         } else if self.listen.is_empty() {
             Some("raft-listen: name the HOST:PORT at which the other members reach this one")
         } else if !self.joins && !is_peer {

@@ -1,6 +1,9 @@
 //! Members come and go while clients write: nothing acknowledged is lost, and who joins has what
 //! the others have.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use super::load::{Counter, under_load};
 use super::{Group, leader, wait_until_equal};
 use crate::support::{Client, Random, Reply, Server, encode, rounds, wait_until};
@@ -142,6 +145,59 @@ fn members_join_and_leave_under_load() {
         assert!(counter.told() > 100, "they wrote");
         counter.check(&mut servers[leads].client());
     }
+}
+
+/// The log behind an image that is sent stays, however many images are taken meanwhile: who gets
+/// it needs no other.
+#[test]
+fn a_member_joins_while_image_follows_image() {
+    let flags = ["--raft-log-keep-entries", "0", "--raft-image-rate", "1mb"];
+    let group = Group::of(4, 3, &flags);
+    let mut servers = group.start_founders();
+    let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
+    let leads = leader(&servers);
+    let (mut client, mut random) = (servers[leads].client(), Random::new("image follows image"));
+    // Two pieces of an image, the second of which goes three seconds after the first.
+    for number in 0..4 {
+        let value = random.bytes(1 << 20);
+        assert_eq!(
+            client.call(&[b"SET", format!("large:{number}").as_bytes(), &value]).text(),
+            "OK"
+        );
+    }
+    client.ask("BGSAVE");
+    wait_until("an image is taken", || client.info_int("raft_snapshot_index") >= 4);
+    servers.push(group.start(3));
+    let (mut counters, is_in) = ([Counter::new("a"), Counter::new("b")], AtomicBool::new(false));
+    let taken = client.info_int("raft_snapshots");
+    under_load(&mut counters, &ports, || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_in.load(Ordering::Relaxed) {
+                    client.ask("BGSAVE"); // an error while another is under way
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            change(&servers, &format!("STILLFRAME RAFT ADD 4 {}", group.addresses(3)));
+            is_in.store(true, Ordering::Relaxed);
+        });
+    });
+    let taken = client.info_int("raft_snapshots") - taken;
+    assert!(taken >= 3, "{taken} images were taken");
+    let installed = servers[3].log().matches("loaded the dump of another member").count();
+    assert_eq!(installed, 1, "with {taken} images taken meanwhile");
+    wait_until_equal(&servers);
+    for counter in &mut counters {
+        counter.check(&mut servers[leader(&servers)].client());
+    }
+    // What nobody needs any more goes.
+    let (mut client, mut purged) = (servers[leader(&servers)].client(), 0);
+    client.ask("BGSAVE");
+    let image = client.info_int("raft_snapshot_index");
+    wait_until("the log is cut", || {
+        purged = client.info_int("raft_purged_index");
+        purged >= image
+    });
 }
 
 #[test]

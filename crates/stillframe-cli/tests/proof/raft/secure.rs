@@ -79,6 +79,62 @@ fn members_of_one_authority_are_a_group_and_strangers_are_not() {
     wait_until_equal(&servers);
 }
 
+/// From one authority to another without a restart, file by file.
+#[test]
+fn certificates_are_replaced_while_members_run() {
+    let Some(made) = Certificates::new("certificates_are_replaced_while_members_run", &[]) else {
+        return;
+    };
+    let group = Group::of(3, 3, &["--raft-election-timeout", "1000"]);
+    let place = |member: usize, file: &str| group.folder.path().join(format!("{member}.{file}"));
+    let text = |name: &str| std::fs::read(made.path(name)).expect("openssl made it");
+    let put = |member, file, bytes: &[u8]| {
+        std::fs::write(place(member, file), bytes).expect("a file");
+    };
+    let start = |member: usize| {
+        let flags = ["cert", "key", "ca-cert"].map(|flag| {
+            let path = place(member, flag).display().to_string();
+            [format!("--raft-tls-{flag}-file"), path]
+        });
+        with(group.setup(member), flags.as_flattened()).start()
+    };
+    let told = |server: &Server, words: &str| server.log().matches(words).count();
+    let again = "the certificates of this node were read again";
+    for member in 0..3 {
+        put(member, "cert", &text("server.crt"));
+        put(member, "key", &text("server.key"));
+        put(member, "ca-cert", &text("ca.crt"));
+    }
+    let mut servers: Vec<Server> = (0..3).map(start).collect();
+    let mut counter = Counter::new("n");
+    counter.count(&mut servers[leader(&servers)].client());
+    // All trust both authorities before the first is certified by the other.
+    let both = [text("ca.crt"), text("stranger-ca.crt")].concat();
+    for (member, server) in servers.iter().enumerate() {
+        put(member, "ca-cert", &both);
+        wait_until("it trusts both", || told(server, again) == 1);
+    }
+    for (member, server) in servers.iter().enumerate() {
+        // A certificate without its key changes nothing.
+        put(member, "cert", &text("stranger.crt"));
+        wait_until("it waits", || told(server, "the certificates before stay in use") == 1);
+        put(member, "key", &text("stranger.key"));
+        wait_until("it is certified by the other", || told(server, again) == 2);
+    }
+    for (member, server) in servers.iter().enumerate() {
+        put(member, "ca-cert", &text("stranger-ca.crt"));
+        wait_until("it trusts the other alone", || told(server, again) == 3);
+    }
+    // New connections both ways, one member after the other.
+    for member in 0..3 {
+        servers[member].kill();
+        servers[member] = start(member);
+        counter.count(&mut servers[leader(&servers)].client());
+        wait_until_equal(&servers);
+    }
+    counter.check(&mut servers[leader(&servers)].client());
+}
+
 #[test]
 fn with_tls_a_member_listens_and_passes_clients_on_beyond_this_machine() {
     let test = "with_tls_a_member_listens_and_passes_clients_on_beyond_this_machine";

@@ -87,6 +87,7 @@ fn figures_of_a_member_are_in_info_and_for_metrics() {
         "raft_elections_total ",
         "raft_snapshots_total ",
         "raft_snapshot_index ",
+        "raft_purged_index ",
         "raft_serves ",
         "raft_reloads_total 0",
         "raft_lost_members 0",

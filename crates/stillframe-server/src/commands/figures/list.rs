@@ -484,6 +484,8 @@ static RAFT: &[Figure] = &[
         .counter("stillframe_raft_snapshots_total", "Images that were begun for the group."),
     figure("raft_snapshot_index", |s| s.member(|it| it.view().image.into()))
         .gauge("stillframe_raft_snapshot_index", "The last log entry in the newest image."),
+    figure("raft_purged_index", |s| s.member(|it| it.view().purged.into()))
+        .gauge("stillframe_raft_purged_index", "The last entry that the log no longer has."),
     figure("raft_forwarded_clients", |s| {
         s.server.group.member().map(|_| s.server.clients.forwarded().into())
     })
