@@ -50,7 +50,7 @@ PARTS = {
 USUAL = {"contenders": ["redis", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
          "throughput_ms": 4000, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
 OWN = {"store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
-       "join": {"dir": "/var/tmp", "megabytes": 2000}}
+       "join": {"dir": "/var/tmp", "megabytes": 2000, "idle_seconds": 50}}
 # Sizes that try the script out.
 TINY = {"rounds": 1, "keys": 20_000, "fields": 2_000, "rate": 1_000, "hash_rate": 200,
         "idle_seconds": 1.5, "throughput_keys": 1_000, "throughput_ms": 200, "sync_seconds": 30,

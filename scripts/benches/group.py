@@ -204,7 +204,7 @@ def measure_joining(options):
         while leader.saving():
             time.sleep(0.1)
     words = ["--rate", options.join_rate, "--clients", CLIENTS, "--keys", keys,
-             "--value-size", VALUE_BYTES, "--duration", f"{options.idle_seconds}s"]
+             "--value-size", VALUE_BYTES, "--duration", f"{options.idle_seconds:g}s"]
     without = load(leader, options, *words)
     running = start_load(leader, options, *words)
     time.sleep(1)
