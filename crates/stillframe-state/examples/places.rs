@@ -5,14 +5,15 @@
 //! ```
 //!
 //! Each case runs beside its rival in turns, `ROUNDS` times (7), on `LENGTH` records (2^20): a
-//! column, table, list and map in a store beside `Vec` and `HashMap`. Medians, and the ratio of
-//! them. The sums of what was read must agree, or the program fails.
+//! column, table, list and map in a store beside `Vec`, `SlotMap` and `HashMap`. Medians, and the
+//! ratio of them. The sums of what was read must agree, or the program fails.
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
+use slotmap::{DefaultKey, SlotMap};
 use stillframe_state::{Column, List, Map, Slot, State, Store, Table, record};
 
 #[record]
@@ -34,11 +35,14 @@ struct Root {
     map: Map<u64, Order>,
 }
 
-/// The same in collections of the standard library.
+/// The same in collections of Rust.
+#[derive(Default)]
 struct Plain {
     records: Vec<Order>,
     /// Indices of records, as slots are.
     slots: Vec<usize>,
+    table: SlotMap<DefaultKey, Order>,
+    keys: Vec<DefaultKey>,
     map: HashMap<u64, Order>,
 }
 
@@ -91,7 +95,7 @@ fn sum(order: &Order) -> u64 {
 }
 
 fn cases(root: Root, slots: Vec<Slot<Order>>) -> Vec<Case> {
-    let again = slots.clone();
+    let [again, others, more] = [(); 3].map(|()| slots.clone());
     let change = |order: &mut Order| {
         order.quantity = order.quantity.wrapping_add(1);
         u64::from(order.quantity)
@@ -104,6 +108,11 @@ fn cases(root: Root, slots: Vec<Slot<Order>>) -> Vec<Case> {
             "table, read",
             |store, i| root.table.get(store, slots[i]).map_or(0, |order| sum(&order)),
             |plain, i| plain.records.get(plain.slots[i]).map_or(0, sum)
+        ),
+        case!(
+            "table, slotmap, read",
+            |store, i| root.table.get(store, others[i]).map_or(0, |order| sum(&order)),
+            |plain, i| plain.table.get(plain.keys[i]).map_or(0, sum)
         ),
         case!(
             "list, read",
@@ -122,6 +131,11 @@ fn cases(root: Root, slots: Vec<Slot<Order>>) -> Vec<Case> {
             "table, update",
             |store, i| root.table.update(store, again[i], change).unwrap_or(0),
             |plain, i| plain.records.get_mut(plain.slots[i]).map_or(0, change)
+        ),
+        case!(
+            "table, slotmap, update",
+            |store, i| root.table.update(store, more[i], change).unwrap_or(0),
+            |plain, i| plain.table.get_mut(plain.keys[i]).map_or(0, change)
         ),
         case!(
             "map, update",
@@ -145,7 +159,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     options.memory = options.memory.prefault(true).huge_pages(true);
     let mut store: Store = Store::open(data.path(), options)?;
     let root = Root::attach(&mut store)?;
-    let mut plain = Plain { records: Vec::new(), slots: Vec::new(), map: HashMap::new() };
+    let mut plain = Plain::default();
     let mut slots = Vec::new();
     for number in 0..length {
         root.column.set(&mut store, number, order(number));
@@ -154,6 +168,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         root.map.insert(&mut store, key(number), order(number))?;
         plain.records.push(order(number));
         plain.slots.push(number);
+        plain.keys.push(plain.table.insert(order(number)));
         plain.map.insert(key(number), order(number));
     }
     let indices = indices(length);
@@ -173,7 +188,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             assert!(!is_read || there == here, "{}: {there} is not {here}", case.name);
         }
         let [there, here] = times.map(median);
-        println!("{:<15} {there:6.1}, plain {here:6.1}, ratio {:.2}", case.name, there / here);
+        println!("{:<22} {there:6.1}, plain {here:6.1}, ratio {:.2}", case.name, there / here);
     }
     Ok(())
 }

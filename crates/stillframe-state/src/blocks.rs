@@ -18,8 +18,10 @@ const END: usize = 1;
 const FREE: usize = 2;
 /// Sizes of blocks.
 const SIZES: usize = 160;
+/// The word that hashes of keys begin with.
+pub(crate) const SEED: usize = FREE + SIZES;
 /// Words before the fields.
-pub(crate) const HEADER: usize = FREE + SIZES;
+pub(crate) const HEADER: usize = SEED + 1;
 /// Below a link are so many bits.
 pub(crate) const LINK_SHIFT: u32 = 24;
 

@@ -12,8 +12,8 @@ use crate::source::{Source, Target};
 
 /// Words in the first chunk, unless an item is longer.
 const FIRST_WORDS: usize = 256;
-/// The most items.
-pub(crate) const ITEMS_MAX: usize = u32::MAX as usize;
+/// The most items: an index plus the items of the first chunk fits 32 bits.
+pub(crate) const ITEMS_MAX: usize = u32::MAX as usize - FIRST_WORDS;
 
 /// Where items of `STRIDE` words lie: at the directory of their chunks.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +41,18 @@ impl Chunks {
         Self { directory, ..self }
     }
 
-    /// The chunk of item `index`, and its place there.
+    /// The chunk of item `index`, and its place there. A chunk beyond the directory is one of an
+    /// index that is too large.
+    ///
+    /// In 32 bits the sum may be 0, as far as the compiler knows. The logarithm of what cannot be 0
+    /// it would take by an instruction (`bsr`) that waits for what was last in the register it
+    /// writes: each access would wait for the memory of the one before.
     #[inline]
     fn chunk(self, index: usize) -> (usize, usize) {
-        let index = index + (1 << self.first);
-        let log = index.ilog2();
-        ((log - self.first) as usize, index - (1 << log))
+        let index = (index as u32).wrapping_add(1 << self.first);
+        let log = 31u32.wrapping_sub(index.leading_zeros());
+        let place = index as usize & !(usize::MAX << (log & 31));
+        (log.wrapping_sub(self.first) as usize, place)
     }
 
     /// The first word of item `index`, for which there is [room](Self::make_room).
@@ -54,6 +60,17 @@ impl Chunks {
     pub(crate) fn at(self, source: &(impl Source + ?Sized), index: usize) -> usize {
         let (chunk, place) = self.chunk(index);
         source.read(self.directory + chunk) as usize + place * self.stride
+    }
+
+    /// As [`at`](Self::at), of any index below 2^32; `None` if its chunk was never taken.
+    #[inline]
+    pub(crate) fn find(self, source: &(impl Source + ?Sized), index: usize) -> Option<usize> {
+        let (chunk, place) = self.chunk(index);
+        if chunk >= Self::WORDS {
+            return None;
+        }
+        let start = source.read(self.directory + chunk) as usize;
+        (start != 0).then(|| start + place * self.stride)
     }
 
     /// Makes room for item `index`, which follows the last one there is room for or comes before.
@@ -93,6 +110,9 @@ mod tests {
                 ends = at + stride;
                 assert!(ends <= blocks::end(&words));
             }
+        }
+        for index in [ITEMS_MAX, u32::MAX as usize - 255, u32::MAX as usize] {
+            assert_eq!(Chunks::new(0, 1).find(&vec![0; 100], index), None, "{index}");
         }
         let full = Chunks::new(0, 2).make_room(&mut vec![0; 100], ITEMS_MAX);
         assert!(matches!(full, Err(MemoryError::TooLarge { .. })));

@@ -4,7 +4,8 @@
 //! word 0         fingerprint of the layout; 0 before a state is laid out
 //! word 1         the first word that was never given to a block; 0 likewise
 //! words 2..162   the newest free block of each size (`blocks`)
-//! words 162..    the fields of the root struct, in order, those of nested structs within
+//! word 162       what hashes of keys begin with (`State::attach_seeded`)
+//! words 163..    the fields of the root struct, in order, those of nested structs within
 //! then           blocks, up to word 1; zeros behind
 //! ```
 //!
@@ -19,7 +20,7 @@ use crate::source::{Source, Target};
 
 /// The kind of layout that this version makes: another one gets another name here, and so other
 /// fingerprints.
-const KIND: &str = "stillframe-state 1";
+const KIND: &str = "stillframe-state 2";
 
 /// The word of the fingerprint.
 const FINGERPRINT: usize = 0;
@@ -84,12 +85,27 @@ pub trait State: Copy {
     /// # Errors
     /// [`OtherLayout`] if the words have another layout.
     fn attach(target: &mut impl Target) -> Result<Self, OtherLayout> {
+        Self::attach_seeded(target, 0)
+    }
+
+    /// As [`attach`](Self::attach), for maps whose keys strangers choose: whoever knows how keys
+    /// are hashed can choose many of one hash, which makes lookups slow. A new state keeps `seed`,
+    /// which should be random, and begins every hash with it; a state that is there has its own.
+    ///
+    /// Where a log of the caller's own bytes is replayed, or several members apply the same
+    /// actions, give all of them the same seed if they depend on the order in which a map lists
+    /// its keys.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    fn attach_seeded(target: &mut impl Target, seed: u64) -> Result<Self, OtherLayout> {
         let layout = Self::layout();
         if target.words() < layout.words() {
             return Err(OtherLayout { found: None, wanted: layout });
         }
         if target.read(FINGERPRINT) == 0 {
             target.write(FINGERPRINT, layout.fingerprint());
+            target.write(blocks::SEED, seed);
         }
         blocks::begin_at(target, layout.words());
         Self::of(target)

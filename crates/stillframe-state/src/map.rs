@@ -31,8 +31,9 @@ use crate::source::{Source, Target};
 /// A lookup takes one to three entries on average, however many there are. A map grows with the
 /// state, a few entries at each change, and never shrinks. `Map<K, ()>` is a set.
 ///
-/// Hashes are the same in every process, so that a log leads to the same words; whoever can choose
-/// keys can choose many of one hash, which makes lookups slow.
+/// Hashes are the same in every process, so that a log leads to the same words. Whoever can choose
+/// keys can choose many of one hash, which makes lookups slow, unless the state has a
+/// [seed](State::attach_seeded).
 #[derive(Debug)]
 pub struct Map<K, V> {
     at: usize,
@@ -131,14 +132,16 @@ fn copy(target: &mut impl Target, from: usize, to: usize, words: usize) {
     }
 }
 
-/// The mark of a key: a hash of its words by multiplication (as in wyhash) with the bit `THERE`.
+/// The mark of a key: a hash of the seed and its words by multiplication (as in wyhash) with the
+/// bit `THERE`.
 #[inline]
-fn mark<K: Record>(key: &K) -> u64 {
+fn mark<K: Record>(source: &(impl Source + ?Sized), key: &K) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
         product as u64 ^ (product >> 64) as u64
     };
-    let hash = words(key).fold(0x243F_6A88_85A3_08D3, |hash: u64, word| {
+    let start = 0x243F_6A88_85A3_08D3 ^ source.read(blocks::SEED);
+    let hash = words(key).fold(start, |hash: u64, word| {
         fold(hash ^ word, 0x9E37_79B9_7F4A_7C15).wrapping_add(hash.rotate_left(29))
     });
     fold(hash, 0xD6E8_FEB8_6659_FD93) | THERE
@@ -229,7 +232,7 @@ impl<K: Record, V: Record> Map<K, V> {
     /// The first word of the value of `key`.
     #[inline]
     fn value_at(&self, source: &(impl Source + ?Sized), key: &K) -> Option<usize> {
-        let (entries, index, _) = self.find(source, key, mark(key))?;
+        let (entries, index, _) = self.find(source, key, mark(source, key))?;
         Some(entries.at(index) + 1 + K::WORDS)
     }
 
@@ -268,7 +271,7 @@ impl<K: Record, V: Record> Map<K, V> {
         key: K,
         value: V,
     ) -> Result<Option<V>, MemoryError> {
-        let mark = mark(&key);
+        let mark = mark(target, &key);
         if let Some((entries, index, _)) = self.find(target, &key, mark) {
             let at = entries.at(index) + 1 + K::WORDS;
             let old = load(target, at);
@@ -287,7 +290,7 @@ impl<K: Record, V: Record> Map<K, V> {
 
     /// Removes `key`, and returns the value that it had.
     pub fn remove(&self, target: &mut impl Target, key: &K) -> Option<V> {
-        let (entries, index, which) = self.find(target, key, mark(key))?;
+        let (entries, index, which) = self.find(target, key, mark(target, key))?;
         let at = entries.at(index);
         let value = load(target, at + 1 + K::WORDS);
         if which == COUNT {
@@ -376,3 +379,20 @@ impl<K: Record, V: Record> State for Map<K, V> {
 }
 
 places!([K, V] Map<K, V>);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_seed_parts_keys_that_were_chosen_to_meet() {
+        let home = |words: &[u64], key: &u64| (mark(words, key) << 1) >> 54;
+        let mut words = vec![0; blocks::HEADER];
+        let chosen: Vec<u64> = (0..).filter(|key| home(&words, key) == 0).take(64).collect();
+        words[blocks::SEED] = 0x5EED;
+        let homes: HashSet<u64> = chosen.iter().map(|key| home(&words, key)).collect();
+        assert!(homes.len() > 48, "{} homes of 64 keys", homes.len());
+    }
+}

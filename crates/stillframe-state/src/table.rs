@@ -115,10 +115,8 @@ impl<T: Record> Table<T> {
     /// The word before the record, if `slot` names one.
     #[inline]
     fn find(&self, source: &(impl Source + ?Sized), slot: Slot<T>) -> Option<usize> {
-        if slot.index() >= source.read(self.at + SLOTS) as usize {
-            return None;
-        }
-        let at = self.chunks().at(source, slot.index());
+        // A slot that was never used is zero, which no handle names.
+        let at = self.chunks().find(source, slot.index())?;
         (source.read(at) == (slot.generation() << 32 | IN_USE)).then_some(at)
     }
 
