@@ -46,6 +46,9 @@ pub struct Case {
     /// How many updates ahead each one is announced ([`stillframe::Algorithm::approach`]); 0: none.
     #[serde(default)]
     pub ahead: u32,
+    /// Updates that are handed over at once ([`stillframe::Algorithm::write_many`]); 0: one by one.
+    #[serde(default)]
+    pub batch: u32,
     /// Most bytes of image a second that the sink takes; none: no limit.
     pub disk_rate: Option<u64>,
     /// For how long after its begin nothing of an image is read, as where a paper has the writer of
@@ -161,6 +164,7 @@ impl Default for Case {
             distribution: Distribution::Uniform,
             reads_per_update: 0.0,
             ahead: 0,
+            batch: 0,
             disk_rate: Some(250 << 20),
             hold_ms: 0,
             alone: false,

@@ -78,6 +78,11 @@ pub fn case(case: &Case) -> Result<(), String> {
             case.reads_per_update
         ));
     }
+    if case.batch > 0 && (case.item_bytes != 8 || case.ahead > 0 || case.reads_per_update > 0.0) {
+        return Err(
+            "batches are of items of 8 bytes, announced by themselves, with no reads".to_owned()
+        );
+    }
     if case.ahead > 0 && case.reads_per_update > 0.0 {
         return Err("updates announced ahead are a batch, which has no reads in it".to_owned());
     }
@@ -235,6 +240,7 @@ mod tests {
             Case { reads_per_update: f64::NAN, ..good.clone() },
             Case { disk_rate: Some(0), ..good.clone() },
             Case { ahead: 16, reads_per_update: 0.5, ..good.clone() },
+            Case { batch: 64, item_bytes: 4, ..good.clone() },
         ] {
             assert!(case(&bad).is_err(), "{bad:?}");
         }

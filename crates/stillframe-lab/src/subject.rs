@@ -16,6 +16,7 @@ pub(crate) trait State {
     fn read_u32(&self, index: usize) -> u32;
     fn write_u32(&mut self, index: usize, value: u32);
     fn write_run(&mut self, start: usize, values: &[u64]);
+    fn write_many(&mut self, writes: &[(usize, u64)]);
     /// Word `index` will be written soon.
     fn approach(&self, index: usize);
     fn tend(&mut self) -> bool;
@@ -71,6 +72,9 @@ impl<A: Algorithm> State for A {
     fn write_run(&mut self, start: usize, values: &[u64]) {
         Algorithm::write_run(self, start, values);
     }
+    fn write_many(&mut self, writes: &[(usize, u64)]) {
+        Algorithm::write_many(self, writes);
+    }
     #[inline]
     fn approach(&self, index: usize) {
         Algorithm::approach(self, index);
@@ -80,6 +84,9 @@ impl<A: Algorithm> State for A {
         Algorithm::tend(self)
     }
 }
+
+/// How many writes of a batch ahead plain memory asks for a word.
+const AHEAD: usize = 16;
 
 /// Plain memory: the floor. Items of four bytes are stored as such.
 #[derive(Debug)]
@@ -106,6 +113,15 @@ impl State for Floor {
     }
     fn write_run(&mut self, start: usize, values: &[u64]) {
         self.0.store_run(start, values);
+    }
+    /// The quickest that was found: each word is asked for ahead, as algorithms do.
+    fn write_many(&mut self, writes: &[(usize, u64)]) {
+        for (place, &(index, value)) in writes.iter().enumerate() {
+            if let Some(&(next, _)) = writes.get(place + AHEAD) {
+                self.0.prefetch(next);
+            }
+            self.0.store(index, value);
+        }
     }
     #[inline]
     fn approach(&self, index: usize) {

@@ -341,12 +341,35 @@ fn live_state<S: State>(case: &Case, state: &S, tick: u64) -> Taken {
 
 /// The updates of one tick, with the reads between them or announced ahead: what is timed.
 pub(crate) fn stage<S: State>(state: &mut S, case: &Case, tick: &Tick) -> u64 {
-    if case.item_bytes == 4 {
+    if case.batch > 0 {
+        apply_batches(state, tick, case.batch as usize)
+    } else if case.item_bytes == 4 {
         let write = |state: &mut S, item, value: u64| state.write_u32(item, (value >> 32) as u32);
         apply(state, tick, case, write, |state, item| u64::from(state.read_u32(item)))
     } else {
         apply(state, tick, case, S::write, S::read)
     }
+}
+
+/// The updates in batches; making up the batches is timed with them.
+fn apply_batches<S: State>(state: &mut S, tick: &Tick, length: usize) -> u64 {
+    let mut writes = Vec::with_capacity(length);
+    let mut number = 0;
+    for batch in tick.updates.chunks(length) {
+        writes.clear();
+        writes.extend(
+            batch
+                .iter()
+                .zip(number..)
+                .map(|(&item, number)| (item as usize, value(tick.key, number))),
+        );
+        number += batch.len() as u64;
+        state.write_many(&writes);
+        if S::IS_TENDED {
+            state.tend();
+        }
+    }
+    0
 }
 
 #[inline]

@@ -10,7 +10,7 @@ use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Algorithm, CaptureError, Image, InProcess, Mutant, OnFull, Options};
 use stillframe_loom::{Point, Sink, SinkError, with_mutant};
 
-use Op::{Begin as B, Write as W};
+use Op::{Begin as B, Both as P, Write as W};
 
 const ENOUGH: (usize, OnFull) = (AMPLE, OnFull::Cancel);
 /// One record and no frame.
@@ -58,6 +58,34 @@ fn imprint_images_reject() {
         Mutant::ImprintFrameAfterStore,
     ];
     rejects_each(&mutants, 2, &PROGRAMS.map(|ops| program(ops, ENOUGH)));
+}
+
+/// Batches: both blocks, a word twice, frames within, more than there is room for at once.
+const BATCHES: [&[Op]; 4] = [
+    &[W(0), B, P(0, 2), B, P(2, 3)],
+    &[B, P(0, 0), P(1, 0)],
+    &[B, W(0), P(0, 1), B, P(0, 3)],
+    &[B, P(3, 0), B, W(0)],
+];
+
+#[test]
+fn imprint_batches() {
+    for ops in BATCHES {
+        explore(2, program(ops, ENOUGH)(Faults::default()));
+        explore(2, program(ops, (SCARCE, OnFull::Cancel))(Faults::default()));
+        explore(2, program(ops, (SCARCE, OnFull::Slow))(Faults::default()));
+    }
+}
+
+#[test]
+fn imprint_batches_reject() {
+    let mutants = [
+        Mutant::ImprintFencesBeforeBatch,
+        Mutant::ImprintPublishesBatchEarly,
+        Mutant::ImprintNoReleaseFence,
+        Mutant::ImprintNoAcquireFence,
+    ];
+    rejects_each(&mutants, 2, &BATCHES.map(|ops| program(ops, ENOUGH)));
 }
 
 const OVER: [&[Op]; 3] =

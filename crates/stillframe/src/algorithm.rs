@@ -47,6 +47,17 @@ pub trait Algorithm: Sized + Send + 'static {
     fn write_run(&mut self, start: usize, values: &[u64]) {
         write_each(self, start, values);
     }
+    /// Replaces words in any places, in this order: as [`write`](Self::write) for each, and faster.
+    /// Panics if one of them is out of bounds, before any word is written.
+    fn write_many(&mut self, writes: &[(usize, u64)]) {
+        check_many(self, writes);
+        for (place, &(index, value)) in writes.iter().enumerate() {
+            if let Some(&(next, _)) = writes.get(place + AHEAD) {
+                self.approach(next);
+            }
+            self.write(index, value);
+        }
+    }
     /// Says that word `index`, which is in bounds, will be written soon, so that what its write
     /// looks at can be on its way: a hint, which changes nothing. A batch of scattered writes is
     /// fastest if each of them is announced some sixteen writes ahead.
@@ -276,6 +287,16 @@ pub(crate) fn write_each<A: Algorithm>(state: &mut A, start: usize, values: &[u6
     for (offset, &value) in values.iter().enumerate() {
         state.write(start + offset, value);
     }
+}
+
+/// How many writes of a batch ahead each one is announced.
+const AHEAD: usize = 16;
+
+/// Panics unless all these words are in bounds.
+pub(crate) fn check_many(state: &impl Algorithm, writes: &[(usize, u64)]) {
+    let words = state.words();
+    let outside = writes.iter().find(|(index, _)| *index >= words);
+    assert!(outside.is_none(), "word {} of {words}", outside.map_or(0, |(index, _)| *index));
 }
 
 /// The state as it was at begin, until dropped. Dropping it (half-way or after the capture) ends

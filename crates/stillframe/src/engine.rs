@@ -104,6 +104,10 @@ impl<A: Algorithm> Engine<A> {
     pub fn write(&mut self, index: usize, value: u64) {
         self.algorithm.write(index, value);
     }
+    /// See [`Algorithm::write_many`].
+    pub fn write_many(&mut self, writes: &[(usize, u64)]) {
+        self.algorithm.write_many(writes);
+    }
     /// See [`Algorithm::write_run`].
     pub fn write_run(&mut self, start: usize, values: &[u64]) {
         self.algorithm.write_run(start, values);

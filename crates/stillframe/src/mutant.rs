@@ -187,6 +187,10 @@ mutants! {
     // -- imprint
     /// Imprint: no before-image is kept.
     ImprintNeverLogs,
+    /// Imprint: the Release fence of a batch comes before its records.
+    ImprintFencesBeforeBatch,
+    /// Imprint: a record of a batch is published before it is there.
+    ImprintPublishesBatchEarly,
     /// Imprint: the new value is stored before the old one is logged.
     ImprintStoresBeforeLog,
     /// Imprint: no Release between an entry, the end of the log and the new value.

@@ -77,6 +77,9 @@ pub(crate) struct Arguments {
     /// Announce each update this many updates ahead, as a batch can; 16 is about the best
     #[arg(long, value_name = "COUNT", default_value_t = Case::default().ahead)]
     ahead: u32,
+    /// Hand over so many updates at once, items of 8 bytes; 0: one by one
+    #[arg(long, value_name = "COUNT", default_value_t = Case::default().batch)]
+    batch: u32,
     /// Most bytes of image a second, or off
     #[arg(long, value_name = "RATE", default_value_t = Rate(Case::default().disk_rate))]
     disk_rate: Rate,
@@ -161,6 +164,7 @@ impl Arguments {
             distribution: self.distribution,
             reads_per_update: self.reads_per_update,
             ahead: self.ahead,
+            batch: self.batch,
             disk_rate: self.disk_rate.0,
             hold_ms: self.hold.0,
             cores: self.cores.unwrap_or(0).into(),
@@ -321,12 +325,16 @@ fn describe(case: &Case, repeat: u32) -> String {
         tick_ms => format!("of {tick_ms} ms"),
     };
     let rate = case.disk_rate.map_or("no rate limit".to_owned(), |rate| check::human(rate) + "/s");
+    let batch = match case.batch {
+        0 => String::new(),
+        batch => format!(" in batches of {batch}"),
+    };
     let ahead = match case.ahead {
         0 => String::new(),
         ahead => format!(" announced {ahead} ahead"),
     };
     format!(
-        "{} of {}-byte items; {} updates a tick{ahead}, {}, {} reads an update; {} ticks {speed}; \
+        "{} of {}-byte items; {} updates a tick{ahead}{batch}, {}, {} reads an update; {} ticks {speed}; \
          sink {}, {rate}; {repeat} rounds; seed {}.\n\
          {}, {} cores, {} memory, Linux {}, huge pages {}{}; load {:.2} before; {} build{}.",
         check::human(case.size_bytes),

@@ -55,7 +55,8 @@ fn run<A: Algorithm>(act: &mut Act<'_, A>, seed: u64) -> Result<(), Failed> {
     let mut random = Random(seed);
     for _ in 0..random.below(20) {
         let index = 1 + random.below(WORDS as u64 - 4) as usize;
-        match random.below(6) {
+        match random.below(7) {
+            6 => act.write_many(&[(index, random.next()), (index + 2, 7), (index, 9)]),
             0 => act.update(index, |word| word.wrapping_mul(31) + 1),
             1 => act.write_run(index, &[random.next(), random.next(), 3]),
             2 => act.write_u32(2 * index + 1, random.next() as u32),

@@ -240,6 +240,7 @@ fn parameters(data: &Data<'_>) -> Vec<(String, String)> {
         ("image held unread", several(&|case| format!("{} ms", case.hold_ms))),
         ("reads per update", several(&|case| number(case.reads_per_update))),
         ("updates announced ahead", several(&|case| case.ahead.to_string())),
+        ("updates in a batch", several(&|case| case.batch.to_string())),
         ("unit", units(data)),
         ("units written per period", range(data, |it| it.units_per_period)),
         ("pages written per period", range(data, |it| it.pages_per_period)),

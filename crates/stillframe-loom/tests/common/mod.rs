@@ -83,6 +83,8 @@ pub(crate) enum Op {
     Grow(usize),
     /// Writes a new value into a word.
     Write(usize),
+    /// Writes new values into two words, as a batch.
+    Both(usize, usize),
     /// Writes a new value into half a word.
     Half(usize),
     /// Does a slice of what the algorithm needs of the writer's thread.
@@ -146,6 +148,12 @@ pub(crate) fn run_with<A: Algorithm>(
                 value += 1;
                 state.write(index, value);
                 oracle[index] = value;
+            }
+            Op::Both(one, other) => {
+                let writes = [(one, value + 1), (other, value + 2)];
+                value += 2;
+                state.write_many(&writes);
+                writes.iter().for_each(|&(index, value)| oracle[index] = value);
             }
             Op::Half(half) => {
                 value += 1;

@@ -170,6 +170,9 @@ fn judge_of_imprint(mutant: Mutant) -> Judge {
         | Mutant::ImprintNoAcquireFence
         | Mutant::ImprintReadsEndFirst
         | Mutant::ImprintClosesEarly => Model("imprint_images_reject"),
+        Mutant::ImprintFencesBeforeBatch | Mutant::ImprintPublishesBatchEarly => {
+            Model("imprint_batches_reject")
+        }
         Mutant::ImprintEndsBeforeClear => Model("back_to_back_rejects"),
         Mutant::ImprintForgetsLaterVolumes
         | Mutant::ImprintNewestVolumeWins

@@ -220,7 +220,8 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
     const WORDS: usize = BLOCK_WORDS - 1;
     let mut rig = Rig::<A>::new(WORDS, seed)?;
     rig.writes(WORDS)?;
-    let misuses: [fn(&mut A); 6] = [
+    let misuses: [fn(&mut A); 7] = [
+        |state| state.write_many(&[(0, 1), (WORDS, 1)]),
         |state| state.write(WORDS, 1),
         |state| _ = state.read(WORDS),
         |state| state.write(usize::MAX, 1),
@@ -229,7 +230,7 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
         |state| state.write_u32(2 * WORDS, 1),
     ];
     let misused = |state: &mut A| -> Verdict {
-        for (number, misuse) in misuses.iter().take(rounds(6)).enumerate() {
+        for (number, misuse) in misuses.iter().take(rounds(7)).enumerate() {
             let result = catch_unwind(AssertUnwindSafe(|| misuse(state)));
             ensure!(result.is_err(), "misuse {number} is accepted");
         }
@@ -239,6 +240,7 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
     let taken = rig.image_stopped_at_blocks(|rig, _| misused(&mut rig.state))?;
     complete(taken, WORDS)?;
     rig.state.write_run(WORDS, &[]);
+    rig.state.write_many(&[]);
     rig.check_reads()?;
     images_are_right(&mut rig, 3)
 }

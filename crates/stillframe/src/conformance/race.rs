@@ -66,9 +66,13 @@ pub(super) fn pairs_stay_together<A: Algorithm>(seed: u64) -> Verdict {
             });
             while !thread.is_finished() {
                 value += 1;
-                for (a, b) in PAIRS {
-                    rig.state.write(a, value);
-                    rig.state.write(b, value);
+                let pairs = PAIRS.map(|(a, b)| [(a, value), (b, value)]);
+                if value % 2 == 0 {
+                    rig.state.write_many(pairs.as_flattened());
+                } else {
+                    for &(index, value) in pairs.as_flattened() {
+                        rig.state.write(index, value);
+                    }
                 }
                 let read = PAIRS.map(|(a, b)| [rig.state.read(a), rig.state.read(b)]);
                 assert_eq!(read, [[value; 2]; 4], "read your latest write");

@@ -112,7 +112,8 @@ impl<A: Algorithm> Rig<A> {
         for _ in 0..count {
             let value = self.rng.next();
             let index = self.rng.below(words);
-            match self.rng.below(8) {
+            match self.rng.below(9) {
+                8 => self.write_many()?,
                 0 => self.write_run(index, value)?,
                 1 => self.write_half(2 * index + (value & 1) as usize, value as u32)?,
                 2 => self.write(words - 1, value)?,
@@ -131,6 +132,21 @@ impl<A: Algorithm> Rig<A> {
         self.oracle[start..start + length].copy_from_slice(&values);
         let found = self.state.read(start + length - 1);
         ensure!(Some(&found) == values.last(), "a run's last word reads {found:#x}");
+        Ok(())
+    }
+
+    /// A batch, in which a word may come more than once.
+    fn write_many(&mut self) -> Verdict {
+        let (words, count) = (self.oracle.len(), self.rng.below(if cfg!(miri) { 5 } else { 80 }));
+        let span = [words, words.min(BLOCK_WORDS), words.min(3)][self.rng.below(3)];
+        let writes: Vec<_> =
+            (0..count).map(|_| (words - 1 - self.rng.below(span), self.rng.next())).collect();
+        self.state.write_many(&writes);
+        writes.iter().for_each(|&(index, value)| self.oracle[index] = value);
+        for &(index, _) in &writes {
+            let (found, value) = (self.state.read(index), self.oracle[index]);
+            ensure!(found == value, "word {index} reads {found:#x} after a batch, not {value:#x}");
+        }
         Ok(())
     }
 

@@ -39,6 +39,7 @@
 //! and restores it (I3, I4). Written after the copy: the entry holds what was copied. What the
 //! writer knows of the capture is stale: a needless entry, of a block that is not asked for again.
 
+mod batch;
 mod before;
 mod volume;
 
@@ -46,7 +47,7 @@ use std::collections::VecDeque;
 
 pub use self::before::Before;
 use self::volume::{Link, Volume};
-use crate::algorithm::{Algorithm, New, write_by_replace, write_each};
+use crate::algorithm::{Algorithm, New, check_many, write_by_replace, write_each};
 use crate::budget::OnFull;
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
@@ -151,6 +152,11 @@ impl Algorithm for Imprint {
             return self.words.store_run(start, values); // nothing is to be saved: a recovery
         }
         write_each(self, start, values);
+    }
+
+    fn write_many(&mut self, writes: &[(usize, u64)]) {
+        check_many(self, writes);
+        self.replace_many(writes);
     }
 
     fn in_place(&self) -> Option<Words> {
