@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe_keyspace::Keyspace;
+use stillframe_keyspace::{Branch, Keyspace};
 use stillframe_redis::{Caller, DataHandler, Ledger, Random, Refusal};
 use stillframe_resp::Out;
 
@@ -197,15 +197,13 @@ impl Views {
         bench.ledger.settings.notify = Default::default();
         *bench.keyspace.limits_mut() = *keyspace.limits();
         let (db, now) = (caller.db, view.now());
-        let mut found = keys.iter().filter_map(|key| view.get(db, key));
-        let laid_out = found.try_for_each(|entry| bench.keyspace.adopt(db, entry));
+        let keys: Vec<(usize, &[u8])> = keys.iter().map(|key| (db, *key)).collect();
+        let mut unchanged = Branch::default();
+        unchanged.lay(&view, &mut bench.keyspace, &keys, now)?;
         let Bench { keyspace, ledger } = &mut **bench;
-        let ctx = &mut stillframe_redis::Context { keyspace, ledger, caller, out, now };
-        let outcome = laid_out.map_err(Refusal::from).and_then(|()| handler(ctx, args));
-        for key in keys {
-            bench.keyspace.remove(db, key);
-        }
-        bench.keyspace.tend();
+        let outcome =
+            handler(&mut stillframe_redis::Context { keyspace, ledger, caller, out, now }, args);
+        unchanged.take_back(&view, &mut bench.keyspace, &keys);
         outcome
     }
 }
