@@ -351,6 +351,13 @@ impl<A: Algorithm> Keyspace<A> {
         self.libraries.set(sources);
     }
 
+    /// Has the libraries of another keyspace.
+    pub fn share_libraries(&mut self, of: &Self) {
+        if self.libraries.version() != of.libraries.version() {
+            self.libraries = of.libraries.clone();
+        }
+    }
+
     /// Swaps the contents of two databases, in O(1). Images and views show them as they were.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);

@@ -18,6 +18,8 @@
 
 pub(crate) mod mutants;
 
+use std::cell::Cell;
+
 use stillframe::{Algorithm, MemoryError};
 
 use super::Keyspace;
@@ -346,28 +348,36 @@ impl Branch {
     ) -> u64 {
         let space = self.spaces.of_db(db);
         let layer = &self.layers[space];
+        let left = Cell::new(budget.max(1));
         let mut show = |entry: &Entry| {
             let is_there = !entry.is_expired(now);
             if is_there {
                 f(entry);
+                left.set(left.get() - 1);
             }
             is_there
         };
         // Cursors of the view are numbers of slots; those behind are longer.
-        if u32::try_from(cursor).is_err() {
-            return layer.walk(cursor, budget, |entry| {
-                let is_met = layer.held(view, view.hash(entry.key()), entry.key()).is_some();
-                (!is_met || is_made(Mutant::MeetsChangedTwice)) && show(entry)
+        let mut next = cursor;
+        if u32::try_from(next).is_ok() {
+            let in_view = layer.below.map_or(0, |below| {
+                view.walk(below, next, budget, |entry| {
+                    let hash = view.hash(entry.key());
+                    self.find(view, space, hash, entry.key()).is_some_and(&mut show)
+                })
             });
+            if in_view != 0 || is_made(Mutant::MeetsNoCreated) {
+                return in_view;
+            }
+            next = Cursor::read(0, layer.used as usize).write();
         }
-        let next = layer.below.map_or(0, |below| {
-            view.walk(below, cursor, budget, |entry| {
-                let hash = view.hash(entry.key());
-                self.find(view, space, hash, entry.key()).is_some_and(&mut show)
-            })
-        });
-        let begin = || Cursor::read(0, layer.used as usize).write();
-        if next != 0 || is_made(Mutant::MeetsNoCreated) { next } else { begin() }
+        if left.get() == 0 || next == 0 {
+            return next;
+        }
+        layer.walk(next, left.get(), |entry| {
+            let is_met = layer.held(view, view.hash(entry.key()), entry.key()).is_some();
+            (!is_met || is_made(Mutant::MeetsChangedTwice)) && show(entry)
+        })
     }
 
     /// Calls `f` for every key of `db`, in no order.

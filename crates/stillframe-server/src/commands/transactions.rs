@@ -4,12 +4,15 @@
 use stillframe_redis::{Refusal, transactions};
 
 use super::permissions::denied_at_exec;
-use super::{Context, run};
+use super::{Context, branches, run};
 
 /// Queues a request for EXEC and replies `QUEUED`.
 pub(super) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
     let libraries = ctx.keyspace.libraries(); // a script may say what it needs
-    let flags = ctx.server.scripts.flags_of(ctx.table.get(command), args, libraries);
+    let flags = match branches::of(ctx, ctx.table.get(command)) {
+        Some(_) => branches::FLAGS,
+        None => ctx.server.scripts.flags_of(ctx.table.get(command), args, libraries),
+    };
     let Some(transaction) = &mut ctx.session.caller.transaction else { return };
     transaction.requests.push(command, flags, args);
     ctx.out.simple("QUEUED");
@@ -22,7 +25,8 @@ pub(super) fn close(ctx: &mut Context<'_>) {
 
 /// `EXEC`
 pub(super) fn exec(ctx: &mut Context<'_>) -> Result<(), Refusal> {
-    let Some(requests) = transactions::begin(&mut ctx.data())? else { return Ok(()) };
+    let begun = branches::on_watched(ctx, |ctx| transactions::begin(&mut ctx.data()))??;
+    let Some(requests) = begun else { return Ok(()) };
     requests.for_each(|command, args| {
         // The user may have changed since the request was queued, also by a queued AUTH.
         let user = ctx.server.users.get(ctx.session.user);
