@@ -239,6 +239,55 @@ impl Tally {
     }
 }
 
+/// Tries a course in every way, and compares them.
+fn try_course(
+    course: u64,
+    steps: u64,
+    book: &mut Keyspace,
+    bench: &mut Keyspace,
+    tallies: &mut [Tally; 3],
+) -> Result<(), Failure> {
+    let mut digests = [0_u64; 2];
+    let mut outcomes = [Outcome::default(); 3];
+    for turn in 0..WAYS.len() {
+        let way = (turn + course as usize) % WAYS.len();
+        let started = Instant::now();
+        match way {
+            0 => {
+                book.open_view(course, NOW);
+                let mut branch = Branch::default();
+                let view = book.view(course).ok_or("the view is open")?;
+                let mut place = OnBranch(&mut branch, view, bench);
+                outcomes[way] = run(&mut place, course, steps)?;
+                tallies[way].add(started, branch.bytes() as u64);
+                let view = book.view(course).ok_or("the view is open")?;
+                branch.for_each(&view, 0, NOW, |entry| {
+                    digests[0] = digests[0].wrapping_add(digest(entry));
+                });
+                branch.close(bench);
+                book.close_view(course);
+            }
+            1 => {
+                let mut copied = copy(book)?;
+                outcomes[way] = run(&mut copied, course, steps)?;
+                tallies[way].add(started, copied.data_bytes() as u64);
+                copied.for_each(0, NOW, |entry| {
+                    digests[1] = digests[1].wrapping_add(digest(entry));
+                });
+            }
+            _ => {
+                let (outcome, copied) = in_fork(book, course, steps)?;
+                outcomes[way] = outcome;
+                tallies[way].add(started, copied);
+            }
+        }
+    }
+    if digests[0] != digests[1] || outcomes.iter().any(|it| *it != outcomes[1]) {
+        return Err(format!("course {course}: {outcomes:?}, {digests:?}").into());
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
     let mut next = |default| arguments.next().unwrap_or(Ok(default));
@@ -255,44 +304,7 @@ fn main() -> Result<(), Failure> {
 
     let mut tallies: [Tally; 3] = Default::default();
     for course in 1..=courses {
-        let mut digests = [0_u64; 2];
-        let mut outcomes = [Outcome::default(); 3];
-        for turn in 0..WAYS.len() {
-            let way = (turn + course as usize) % WAYS.len();
-            let started = Instant::now();
-            match way {
-                0 => {
-                    book.open_view(course, NOW);
-                    let mut branch = Branch::default();
-                    let view = book.view(course).ok_or("the view is open")?;
-                    let mut place = OnBranch(&mut branch, view, &mut bench);
-                    outcomes[way] = run(&mut place, course, steps)?;
-                    tallies[way].add(started, branch.bytes() as u64);
-                    let view = book.view(course).ok_or("the view is open")?;
-                    branch.for_each(&view, 0, NOW, |entry| {
-                        digests[0] = digests[0].wrapping_add(digest(entry));
-                    });
-                    branch.close(&mut bench);
-                    book.close_view(course);
-                }
-                1 => {
-                    let mut copied = copy(&mut book)?;
-                    outcomes[way] = run(&mut copied, course, steps)?;
-                    tallies[way].add(started, copied.data_bytes() as u64);
-                    copied.for_each(0, NOW, |entry| {
-                        digests[1] = digests[1].wrapping_add(digest(entry));
-                    });
-                }
-                _ => {
-                    let (outcome, copied) = in_fork(&mut book, course, steps)?;
-                    outcomes[way] = outcome;
-                    tallies[way].add(started, copied);
-                }
-            }
-        }
-        if digests[0] != digests[1] || outcomes.iter().any(|it| *it != outcomes[1]) {
-            return Err(format!("course {course}: {outcomes:?}, {digests:?}").into());
-        }
+        try_course(course, steps, &mut book, &mut bench, &mut tallies)?;
         for _ in 0..10 {
             step(&mut book, came, mixed(came))?;
             came += 1;

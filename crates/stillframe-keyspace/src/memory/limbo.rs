@@ -11,8 +11,8 @@
 //! Invariants
 //! - An entry in bucket `b` left a slot of range `b`, and that slot was not captured then.
 //! - A loan is to an entry younger than the image, so that it is never itself in limbo. There are
-//!   no more loans than entries in limbo, but for those of a keyspace that no image is taken of: they
-//!   count what its entries share with another's ([`Limbo::share`]).
+//!   no more loans than entries in limbo, but for those of a keyspace that no image is taken of:
+//!   they count what its entries share with another's ([`Limbo::share`]).
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@
 //!
 //! Invariants
 //! - B1: a key that the branch has changed is kept: with its entry, or, if it is gone though the
-//!   view has it, with a *mark*, an entry that has always been expired. Any other key is as the view
-//!   has it, or absent in a database that was emptied.
+//!   view has it, with a *mark*, an entry that has always been expired. Any other key is as the
+//!   view has it, or absent in a database that was emptied.
 //! - B2: between two requests the bench is bare. Its databases lie in the spaces of the branch
 //!   whose keys are laid.
 //! - B3: a key that is kept keeps its number. So a walk meets each key that is there throughout

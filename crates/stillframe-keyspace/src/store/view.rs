@@ -63,8 +63,8 @@ impl<A: Algorithm> Keyspace<A> {
         Some(View { keyspace: self, position, instant })
     }
 
-    /// An empty keyspace for up to `max_keys` keys: the bench of [branches](crate::Branch) of views of
-    /// this one.
+    /// An empty keyspace for up to `max_keys` keys: the bench of [branches](crate::Branch) of views
+    /// of this one.
     ///
     /// # Errors
     /// As for [`create`](Self::create).

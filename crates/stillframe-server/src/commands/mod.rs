@@ -8,7 +8,7 @@
 mod absent;
 mod acl;
 mod admin;
-pub(crate) mod branches;
+mod branches;
 mod client;
 mod cluster;
 mod connection;
@@ -21,6 +21,7 @@ mod lolwut;
 pub(crate) mod migrate;
 pub(crate) mod monitor;
 mod monitoring;
+pub(crate) mod on_branch;
 mod permissions;
 mod persistence;
 mod pubsub;
@@ -52,7 +53,7 @@ use crate::hub::Delivery;
 use crate::meter;
 use crate::replication::Replica;
 use crate::state::ServerState;
-use branches::OnBranch;
+use on_branch::OnBranch;
 
 /// Runs one command that needs the server. `args[0]` is the name; the caller has checked the arity.
 /// Writes exactly one reply, or returns why the command is not done.
@@ -89,8 +90,8 @@ pub(crate) struct Context<'a> {
     pub(crate) refused: Option<Refusal>,
     /// Serves other clients while this one's script runs; a replay serves none.
     pub(crate) meanwhile: Option<&'a mut (dyn Meanwhile + 'static)>,
-    /// The branch on which the request runs: the keyspace is then its bench, and the ledger one that
-    /// nobody reads.
+    /// The branch on which the request runs: the keyspace is then its bench, and the ledger one
+    /// that nobody reads.
     pub(crate) branch: Option<OnBranch<'a>>,
 }
 
@@ -286,9 +287,9 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
         Ok(needs) => needs,
         Err(refusal) => return refuse(ctx, index, refusal),
     };
-    let branch = branches::of(ctx, command);
+    let branch = on_branch::of(ctx, command);
     if let Some(id) = branch
-        && let Err(refusal) = branches::admit(ctx, id, command)
+        && let Err(refusal) = on_branch::admit(ctx, id, command)
     {
         return refuse(ctx, index, refusal);
     }
@@ -301,7 +302,7 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
         return;
     }
     match branch {
-        Some(id) => branches::run(ctx, id, index, args),
+        Some(id) => on_branch::run(ctx, id, index, args),
         None => run(ctx, index, args),
     }
 }
@@ -391,7 +392,7 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
     let outcome = match ctx.branch {
         None => handle(ctx, command, args),
-        Some(_) => branches::call(ctx, command, args),
+        Some(_) => on_branch::call(ctx, command, args),
     };
     if let Err(refusal) = outcome {
         ctx.out.buffer.truncate(start);

@@ -7,7 +7,7 @@ use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
 use super::{
-    Command, Context, absent, branches, flags, permissions, pubsub, redirects, transactions,
+    Command, Context, absent, flags, on_branch, permissions, pubsub, redirects, transactions,
 };
 use crate::client::Needs;
 use crate::group::is_redirect;
@@ -45,17 +45,8 @@ pub(super) fn may_run(
     {
         return Err(error);
     }
-    let branch = branches::of(ctx, command);
-    let flags = match command.has(flags::SKIP_MONITOR) {
-        _ if branch.is_some() => branches::FLAGS,
-        // as scripts, which show themselves
-        true => ctx.server.scripts.flags_of(command, args, ctx.keyspace.libraries()),
-        false => command.flags,
-    };
+    let flags = on_branch::flags_of(ctx, command, args);
     let needs = ctx.session.needs(flags, command.is_exec());
-    if ctx.server.group.follows() && branch.is_some() {
-        return Err(ctx.server.group.not_here());
-    }
     if ctx.server.group.follows()
         && let Some(refusal) = redirects::elsewhere(ctx, command, args, needs)
     {

@@ -16,7 +16,7 @@ use stillframe_script::{
 
 use super::redirects::elsewhere_for_script;
 use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
-use super::{Context, Lookup, Table, branches, flags, permissions, run};
+use super::{Context, Lookup, Table, flags, on_branch, permissions, run};
 use crate::acl::Denied;
 use crate::scripts::{Kind, Run, log};
 
@@ -280,7 +280,7 @@ impl ScriptHost<'_, '_> {
         let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !wrote;
         if self.out_of_memory && grows {
             return Err(match ctx.branch {
-                Some(_) => branches::FULL,
+                Some(_) => on_branch::FULL,
                 None => OUT_OF_MEMORY,
             });
         }
@@ -381,7 +381,7 @@ impl Host for ScriptHost<'_, '_> {
                 self.name,
             );
         }
-        branches::beyond(ctx, |ctx| {
+        on_branch::beyond(ctx, |ctx| {
             if let Some(meanwhile) = &mut ctx.meanwhile {
                 meanwhile.serve_others(ctx.keyspace, ctx.server, ctx.table);
             }

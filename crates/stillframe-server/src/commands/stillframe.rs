@@ -6,7 +6,7 @@ use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::{Refusal, Waiter};
 use stillframe_resp::parse_integer;
 
-use super::branches::command::branch;
+use super::branches::branch;
 use super::views::view;
 use super::{Context, Table};
 use crate::config::peer;

@@ -4,15 +4,11 @@
 use stillframe_redis::{Refusal, transactions};
 
 use super::permissions::denied_at_exec;
-use super::{Context, branches, run};
+use super::{Context, on_branch, run};
 
 /// Queues a request for EXEC and replies `QUEUED`.
 pub(super) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
-    let libraries = ctx.keyspace.libraries(); // a script may say what it needs
-    let flags = match branches::of(ctx, ctx.table.get(command)) {
-        Some(_) => branches::FLAGS,
-        None => ctx.server.scripts.flags_of(ctx.table.get(command), args, libraries),
-    };
+    let flags = on_branch::flags_of(ctx, ctx.table.get(command), args);
     let Some(transaction) = &mut ctx.session.caller.transaction else { return };
     transaction.requests.push(command, flags, args);
     ctx.out.simple("QUEUED");
@@ -25,7 +21,7 @@ pub(super) fn close(ctx: &mut Context<'_>) {
 
 /// `EXEC`
 pub(super) fn exec(ctx: &mut Context<'_>) -> Result<(), Refusal> {
-    let begun = branches::on_watched(ctx, |ctx| transactions::begin(&mut ctx.data()))??;
+    let begun = on_branch::on_watched(ctx, |ctx| transactions::begin(&mut ctx.data()))??;
     let Some(requests) = begun else { return Ok(()) };
     requests.for_each(|command, args| {
         // The user may have changed since the request was queued, also by a queued AUTH.

@@ -9,7 +9,7 @@ use stillframe_peers::{Random, rounds};
 
 use super::InProcess;
 use crate::Config;
-use crate::commands::branches::mutants::{Mutant, with_mutant};
+use crate::commands::on_branch::mutants::{Mutant, with_mutant};
 
 type Words = Vec<Vec<u8>>;
 

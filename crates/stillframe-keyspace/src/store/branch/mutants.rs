@@ -184,8 +184,22 @@ mod tests {
     }
 
     impl Open {
-        fn alive(&mut self, now: i64) -> Contents {
-            contents(&mut self.twin, now)
+        /// A branch of what is there now.
+        fn at(view: u64, live: &mut Keyspace<Imprint>, now: i64) -> Self {
+            live.open_view(view, now);
+            let (held, twin) = (contents(live, i64::MIN), twin(&contents(live, now)));
+            let (branch, below, walk) =
+                (Branch::default(), std::array::from_fn(Some), Walk::default());
+            Self { view, branch, twin, held, below, walk }
+        }
+
+        /// A branch of this one.
+        fn branched(&mut self, live: &Keyspace<Imprint>, now: i64) -> Self {
+            let branch = self.branch.copied(&live.view(self.view).unwrap());
+            assert_eq!(branch.bytes(), self.branch.bytes());
+            let twin = twin(&contents(&mut self.twin, now));
+            let Self { view, ref held, below, .. } = *self;
+            Self { view, branch, twin, held: held.clone(), below, walk: Walk::default() }
         }
 
         fn change(
@@ -331,12 +345,7 @@ mod tests {
             match random.below(100) {
                 0..3 if branches.len() < BRANCHES_MAX => {
                     opened += 1;
-                    live.open_view(opened, now);
-                    let held = contents(&mut live, i64::MIN);
-                    let below = std::array::from_fn(Some);
-                    let (branch, twin, walk) =
-                        (Branch::default(), twin(&contents(&mut live, now)), Walk::default());
-                    branches.push(Open { view: opened, branch, twin, held, below, walk });
+                    branches.push(Open::at(opened, &mut live, now));
                 }
                 3 if !branches.is_empty() => {
                     let Open { view, branch, .. } = branches.swap_remove(at);
@@ -346,13 +355,8 @@ mod tests {
                     }
                 }
                 4 if !branches.is_empty() && branches.len() < BRANCHES_MAX => {
-                    let from = &mut branches[at];
-                    let twin = twin(&from.alive(now));
-                    let branch = from.branch.copied(&live.view(from.view).unwrap());
-                    assert_eq!(branch.bytes(), from.branch.bytes());
-                    let Open { view, ref held, below, .. } = *from;
-                    let (held, walk) = (held.clone(), Walk::default());
-                    branches.push(Open { view, branch, twin, held, below, walk });
+                    let another = branches[at].branched(&live, now);
+                    branches.push(another);
                 }
                 5..9 if !branches.is_empty() => branches[at].check(&live, &mut random, now),
                 9..15 if !branches.is_empty() => branches[at].look(&live, now),

@@ -5,14 +5,14 @@ use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::{Refusal, scan_remarks_by};
 use stillframe_resp::parse_integer;
 
-use super::{Way, leave, on};
-use crate::commands::views::{answer_fields, find};
-use crate::commands::{Context, run as run_command};
+use super::on_branch::{Way, leave, on};
+use super::views::{answer_fields, find};
+use super::{Context, run as run_command, transactions};
 use crate::views::NO_BRANCH;
 
 /// `STILLFRAME BRANCH OPEN [FROM id] | USE (id | OFF) | RUN id command ... | DIFF id cursor ... |
 /// CLOSE id | LIST`
-pub(in crate::commands) fn branch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+pub(super) fn branch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let word = args[2].to_ascii_lowercase();
     match (&word[..], &args[3..]) {
         (b"open", []) => open(ctx, None),
@@ -66,7 +66,7 @@ fn use_branch(ctx: &mut Context<'_>, id: Option<u64>) -> Result<(), Refusal> {
         ctx.server.views.touch_branch(id, ctx.server.clock.turn())?;
     }
     leave(ctx);
-    crate::commands::transactions::close(ctx);
+    transactions::close(ctx);
     ctx.session.branch = id;
     ctx.out.ok();
     Ok(())

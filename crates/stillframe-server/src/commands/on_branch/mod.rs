@@ -5,26 +5,25 @@
 //!   needs the rights to the command and the keys, and what protects the data and its replicas is
 //!   not asked.
 //! - What works on keys runs on the branch, also from scripts and transactions, whose requests are
-//!   laid one after the other. What works on the server runs beside the branch, as ever. What would
-//!   answer from the data of now, or reach others, is refused.
-//! - Nothing that a branch does is counted as a change, logged, sent to replicas, or told to anyone;
-//!   clients that watch keys of the same branch see it.
+//!   laid one after the other. What works on the server runs beside the branch, as ever. What
+//!   would answer from the data of now, or reach others, is refused.
+//! - Nothing that a branch does is counted as a change, logged, sent to replicas, or told to
+//!   anyone; clients that watch keys of the same branch see it.
 
-pub(super) mod command;
 pub(crate) mod mutants;
 mod whole;
 
 use std::mem::swap;
 
 use stillframe_keyspace::{Branch, Keyspace};
-use stillframe_redis::{Handler, Ledger, Refusal, parse_db, read_by_sort};
+use stillframe_redis::{Handler, Ledger, Refusal, parse_db, read_by_sort, transactions};
 
-use super::{Command, Context, flags, handle, show, transactions};
+use super::{Command, Context, flags, handle, show};
 use crate::views::{Bench, Lent, NO_BRANCH};
 use mutants::{Mutant, is_made};
 
 /// The flags of a request on a branch: those of `STILLFRAME BRANCH RUN`.
-pub(super) const FLAGS: u32 = flags::READONLY;
+const FLAGS: u32 = flags::READONLY;
 
 /// What branches hold is at its limit.
 pub(super) const FULL: Refusal =
@@ -55,7 +54,7 @@ impl OnBranch<'_> {
 }
 
 /// How a command runs on a branch.
-enum Way {
+pub(super) enum Way {
     /// On the keys that it names.
     Keys,
     /// On all keys, in a form of its own.
@@ -69,7 +68,7 @@ enum Way {
 }
 
 impl Way {
-    fn of(command: &Command) -> Self {
+    pub(super) fn of(command: &Command) -> Self {
         match command.name {
             "dbsize" => Self::Whole(whole::dbsize),
             "flushall" => Self::Whole(whole::flushall),
@@ -100,13 +99,24 @@ pub(super) fn of(ctx: &Context<'_>, command: &Command) -> Option<u64> {
     ctx.session.branch.filter(|_| ctx.branch.is_some() || !matches!(Way::of(command), Way::Beside))
 }
 
+/// The flags of a request: those of its command, or what its script says of itself.
+#[inline]
+pub(super) fn flags_of(ctx: &Context<'_>, command: &Command, args: &[&[u8]]) -> u32 {
+    match command.has(flags::SKIP_MONITOR) {
+        _ if of(ctx, command).is_some() => FLAGS,
+        // as scripts, which show themselves
+        true => ctx.server.scripts.flags_of(command, args, ctx.keyspace.libraries()),
+        false => command.flags,
+    }
+}
+
 /// Whether a client's request may run on its branch, or be queued for it.
 ///
 /// # Errors
 /// Why it may not. If the branch is gone, so is an open transaction.
 pub(super) fn admit(ctx: &mut Context<'_>, id: u64, command: &Command) -> Result<(), Refusal> {
     if let Err(gone) = ctx.server.views.touch_branch(id, ctx.server.clock.turn()) {
-        transactions::close(ctx);
+        transactions::close(&mut ctx.server.ledger, &mut ctx.session.caller);
         return Err(gone);
     }
     if let Way::Refused = Way::of(command) { Err(not_on_a_branch(command)) } else { Ok(()) }
@@ -137,7 +147,7 @@ pub(super) fn run(ctx: &mut Context<'_>, id: u64, index: usize, args: &[&[u8]]) 
 ///
 /// # Errors
 /// There is no such branch, or a request runs on it.
-fn on<R>(
+pub(super) fn on<R>(
     ctx: &mut Context<'_>,
     id: u64,
     act: impl FnOnce(&mut Context<'_>) -> R,
