@@ -262,6 +262,16 @@ fn a_connection_uses_a_branch() {
     on.ok("MULTI");
     on.ask("GET b");
     assert_eq!(on.ask("EXEC"), Reply::Null);
+    // A transaction that closes its own branch.
+    let own = open(&mut client);
+    let mut closing = using(&server, own);
+    closing.ok("MULTI");
+    closing.ask("SET a 2");
+    closing.ask(&format!("STILLFRAME BRANCH CLOSE {own}"));
+    closing.ask("GET a");
+    let replies = closing.ask("EXEC");
+    assert_eq!([0, 1].map(|at| replies.list()[at].text()), ["OK", "OK"]);
+    assert!(replies.list()[2].text().starts_with("NOBRANCH"));
     // RESET and OFF lead back to the data.
     on.ok("STILLFRAME BRANCH USE OFF");
     assert_eq!(on.ask("GET b").text(), "live");

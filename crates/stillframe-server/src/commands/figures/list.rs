@@ -292,12 +292,6 @@ static PERSISTENCE: &[Figure] = &[
         .gauge("stillframe_views_entries", "How many they are."),
     always!("views_opened", |s| s.server.views.counts().opened)
         .counter("stillframe_views_opened_total", "Views opened since the start."),
-    always!("branches_open", |s| s.server.views.branches().count())
-        .gauge("stillframe_branches_open", "Branches that are open."),
-    always!("branches_bytes", |s| s.server.views.branch_bytes())
-        .gauge("stillframe_branches_bytes", "What branches have written."),
-    always!("branches_opened", |s| s.server.views.counts().branched)
-        .counter("stillframe_branches_opened_total", "Branches opened since the start."),
     always!("views_displaced", |s| s.server.views.counts().displaced).counter(
         "stillframe_views_displaced_total",
         "Views and branches closed for want of memory or place.",
@@ -306,6 +300,12 @@ static PERSISTENCE: &[Figure] = &[
         "stillframe_views_timed_out_total",
         "Views and branches closed because nobody used them.",
     ),
+    always!("branches_open", |s| s.server.views.branches().count())
+        .gauge("stillframe_branches_open", "Branches that are open."),
+    always!("branches_bytes", |s| s.server.views.branch_bytes())
+        .gauge("stillframe_branches_bytes", "What branches have written."),
+    always!("branches_opened", |s| s.server.views.counts().branched)
+        .counter("stillframe_branches_opened_total", "Branches opened since the start."),
     figure("snapshot_overdue_sec", |s| {
         Some(Value::Seconds(Some(s.server.storage.saves.overdue())))
     })
