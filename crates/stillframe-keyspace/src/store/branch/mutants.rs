@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_branch_is_a_copy_of_its_own() {
-        branches_go_their_own_ways(sized(40_000, 150));
+        branches_go_their_own_ways(sized(40_000, 30));
     }
 
     #[test]
