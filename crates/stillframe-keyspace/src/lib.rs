@@ -51,6 +51,7 @@ pub use memory::word_sink::EntrySink;
 pub use stillframe::MemoryError;
 pub use store::Keyspace;
 pub use store::beside::HeldImage;
+pub use store::branch::{Branch, Change, Changes};
 pub use store::edit::EditError;
 pub use store::evict::{Choice, Merit};
 pub use store::options::{KeyspaceOptions, KeyspaceStats};

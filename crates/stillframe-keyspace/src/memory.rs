@@ -1,7 +1,7 @@
 //! Memory: entries in slots, and who may change or free one when.
 //!
 //! Reading order: `slots` (the memory model), `entry` (one entry in memory) and `value` (what it
-//! holds), `limbo`, `history` and `reclaim` (where entries go that leave), `word_sink` (the
+//! holds), `limbo`, `history`, `kept` and `reclaim` (where entries go that leave), `word_sink` (the
 //! snapshotter's side), `index` (from the hash of a key to slot and entry) and `slot_set` (its
 //! slots, in order). `spaces` knows the database of an entry, `access` when a slot was used. All
 //! unsafe code of this crate is here: in `entry` (layout and handles), and in `slots` and
@@ -12,6 +12,7 @@ pub(crate) mod chunks;
 pub(crate) mod entry;
 pub(crate) mod history;
 pub(crate) mod index;
+pub(crate) mod kept;
 mod limbo;
 pub(crate) mod mutants;
 mod reclaim;

@@ -14,6 +14,7 @@
 //! them: 8 ns for a key of 16 bytes, where a hash that resists no attacker takes 1 to 2.
 
 pub(crate) mod beside;
+pub(crate) mod branch;
 mod cursor;
 pub(crate) mod edit;
 pub(crate) mod evict;
@@ -350,6 +351,13 @@ impl<A: Algorithm> Keyspace<A> {
         self.libraries.set(sources);
     }
 
+    /// Has the libraries of another keyspace.
+    pub fn share_libraries(&mut self, of: &Self) {
+        if self.libraries.version() != of.libraries.version() {
+            self.libraries = of.libraries.clone();
+        }
+    }
+
     /// Swaps the contents of two databases, in O(1). Images and views show them as they were.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
@@ -473,6 +481,12 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Deletes the live entry in `slot`, whose key has this hash.
     pub(crate) fn delete(&mut self, slot: u32, hash: u64) {
+        self.unlist(slot, hash);
+        self.slots.remove(slot);
+    }
+
+    /// Takes the live entry in `slot` from all lists: it is about to leave.
+    pub(crate) fn unlist(&mut self, slot: u32, hash: u64) {
         let entry = self.slots.entry(slot).expect("a slot in the index is in use");
         let db = &mut self.dbs[self.spaces.db_of(entry)];
         db.index.remove(hash, slot);
@@ -480,7 +494,6 @@ impl<A: Algorithm> Keyspace<A> {
         if entry.deadline() != NEVER {
             db.expiries.remove(slot, &mut self.expiry_positions);
         }
-        self.slots.remove(slot);
         self.known.forget(slot); // K5
     }
 

@@ -35,7 +35,10 @@ mod watches;
 
 pub use address::Address;
 pub use caller::Caller;
-pub use command::{digest, encoding, parse_db, payload, register, scan_view, transactions};
+pub use command::{
+    check_flush_option, digest, encoding, keys_by, parse_db, parse_swap, payload, read_by_sort,
+    register, scan_by, scan_remarks_by, transactions,
+};
 pub use context::Context;
 pub use effects::{Audience, Consumer, Effects, write_request};
 pub use errors::Refusal;

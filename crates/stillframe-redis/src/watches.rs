@@ -97,6 +97,12 @@ impl Watches {
         })
     }
 
+    /// The databases and keys that a client watches.
+    pub fn of(&self, client: u64) -> Vec<(usize, Arc<[u8]>)> {
+        let keys = self.clients.get(&client).map_or(&[][..], |watcher| &watcher.keys);
+        keys.iter().map(|watched| (watched.db, Arc::clone(&watched.key))).collect()
+    }
+
     /// Forgets what a client watched: it ran EXEC, DISCARD or UNWATCH, or went away.
     pub fn forget(&mut self, client: u64) {
         let Some(watcher) = self.clients.remove(&client) else { return };

@@ -12,6 +12,7 @@ mod support;
 mod archived;
 mod beside;
 mod blocking;
+mod branches;
 mod busy;
 mod clients;
 mod collections;

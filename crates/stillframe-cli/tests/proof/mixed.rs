@@ -50,6 +50,11 @@ fn commands_on_all_types_reply_as_redis_and_leave_the_same_files() {
 }
 
 pub(crate) fn run_batch(pair: &mut Pair, random: &mut Random, history: &mut Vec<Words>) {
+    run(pair, batch(random), history);
+}
+
+/// Random requests of all kinds.
+pub(crate) fn batch(random: &mut Random) -> Vec<Words> {
     let mut batch: Vec<Words> = Vec::new();
     while batch.len() < BATCH {
         match random.below(25) {
@@ -59,6 +64,11 @@ pub(crate) fn run_batch(pair: &mut Pair, random: &mut Random, history: &mut Vec<
             _ => batch.push(command(random)),
         }
     }
+    batch
+}
+
+/// Compares the replies to a batch.
+pub(crate) fn run(pair: &mut Pair, mut batch: Vec<Words>, history: &mut Vec<Words>) {
     let difference = first_difference(pair, &batch, By::of);
     let compared = difference.as_ref().map_or(batch.len(), |(index, _)| index + 1);
     history.extend(batch.drain(..compared));

@@ -168,6 +168,25 @@ impl Entry {
         }
     }
 
+    /// Whether nothing was changed of an entry since it was copied by [`share`](Self::share): a
+    /// change of what is shared copies it first.
+    pub(crate) fn is_unchanged(&self, copy: &Self) -> bool {
+        let is_same = match (self.share(), copy.share()) {
+            (New::Int(this), New::Int(other)) => this == other,
+            (New::Inline(this, _), New::Inline(other, _)) => this == other,
+            (New::Blob(this), New::Blob(other)) => Arc::ptr_eq(&this, &other),
+            (New::Trunk(this, trunk), New::Trunk(other, copied)) => {
+                this == other && Arc::ptr_eq(&trunk, &copied)
+            }
+            (
+                New::Packed { kind, run, count, loose },
+                New::Packed { kind: other, run: copied, count: counted, loose: loosened },
+            ) => (kind, run, count, loose) == (other, copied, counted, loosened),
+            _ => false,
+        };
+        is_same && self.deadline() == copy.deadline()
+    }
+
     /// An entry of the same era with the same contents, which shares what lies outside of it.
     pub(crate) fn copy(&self) -> Owned {
         Owned::new((self.era(), self.space()), self.key(), self.share(), self.deadline(), 0)

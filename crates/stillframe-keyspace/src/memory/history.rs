@@ -13,8 +13,8 @@
 //!   open view that saw it when it left. A view that passes slots has no need of what lies there.
 //! - H2: so a view finds all that it sees in what it keeps, in what newer views keep, and in the
 //!   slots. Of those for one slot, or one key of a space, it sees at most one.
-//! - H3: a view keeps at most one entry of a slot, and at most one of a key of a space: it saw all
-//!   of them at one instant.
+//! - H3: a view keeps at most one entry of a slot, which numbers it, and at most one of a key of a
+//!   space: it saw all of them at one instant.
 //! - H4: a closed view keeps what it has until [`tend`](History::tend) has handed each entry to the
 //!   newest older view, if that sees it; otherwise no view does.
 
@@ -22,8 +22,8 @@ pub(crate) mod mutants;
 
 use crate::DATABASES;
 use crate::hash::Hasher;
-use crate::memory::entry::{Entry, KEY_BYTES, Owned};
-use crate::memory::index::{Index, Seat};
+use crate::memory::entry::{Entry, Owned};
+use crate::memory::kept::{Item, Kept};
 use crate::memory::reclaim::Reclaimer;
 use crate::memory::spaces::Spaces;
 use crate::memory::word_sink::Cleared;
@@ -120,8 +120,7 @@ impl History {
 
     /// Entries kept for the view at this position, or for newer ones, that left `slot`.
     pub(crate) fn kept_of(&self, position: usize, slot: u32) -> impl Iterator<Item = &Entry> {
-        let kept = self.instants[position..].iter().filter_map(move |it| it.kept.item(slot));
-        kept.map(|item| item.entry.entry())
+        self.instants[position..].iter().filter_map(move |it| it.kept.entry(slot))
     }
 
     /// Entries kept for the view at this position, or for newer ones, with this key.
@@ -132,7 +131,12 @@ impl History {
         (space, key): (usize, &[u8]),
     ) -> impl Iterator<Item = &Entry> {
         let instants = self.instants[position..].iter();
-        instants.filter_map(move |it| it.kept.find(hash, space, key))
+        instants.filter_map(move |it| it.kept.entry(it.kept.find(hash, space, key)?))
+    }
+
+    /// What is kept for the view at this position, or for newer ones.
+    pub(crate) fn kept_from(&self, position: usize) -> impl Iterator<Item = &Kept> {
+        self.instants[position..].iter().map(|it| &it.kept)
     }
 
     /// Whether any open view needs an entry in a slot.
@@ -190,7 +194,7 @@ impl History {
                 }
             }
         }
-        if self.instants[closed].kept.index.len() == 0 {
+        if self.instants[closed].kept.len() == 0 {
             self.instants.remove(closed);
         }
         self.instants.iter().any(|it| !it.is_open)
@@ -199,7 +203,7 @@ impl History {
     /// Entries kept for images, or else for other views, and their bytes, about.
     pub(crate) fn totals(&self, for_images: bool) -> (usize, usize) {
         let instants = self.instants.iter().filter(|it| it.is_image == for_images);
-        let kept = instants.map(|it| (it.kept.index.len(), it.kept.bytes()));
+        let kept = instants.map(|it| (it.kept.len(), it.kept.bytes()));
         kept.fold((0, 0), |(entries, bytes), it| (entries + it.0, bytes + it.1))
     }
 
@@ -226,91 +230,5 @@ fn hand_on(older: &mut [Instant], slot: u32, item: Item, hasher: &Hasher) -> Opt
 fn give_back(instants: &mut [Instant], slot: u32, bytes: Option<usize>) {
     if let Some(instant) = instants.iter_mut().rev().find(|it| it.kept.item(slot).is_some()) {
         instant.kept.count(slot, bytes);
-    }
-}
-
-/// Slots of a chunk.
-const CHUNK: usize = if cfg!(any(test, miri)) { 8 } else { 256 };
-
-/// Entries by slot and by key. What grows, grows in small pieces.
-#[derive(Default)]
-struct Kept {
-    /// A cell names its slot (see [`seat`]), and not the entry.
-    index: Index,
-    chunks: Vec<Option<Box<[Option<Item>]>>>,
-    bytes: usize,
-    /// Slots below are empty once entries are popped.
-    popped: usize,
-}
-
-struct Item {
-    entry: Owned,
-    /// What counts of the entry's bytes: not those that it shares.
-    bytes: usize,
-}
-
-fn seat(slot: u32) -> Seat {
-    Seat { slot, word: u64::from(slot) + 1 }
-}
-
-impl Kept {
-    fn item(&self, slot: u32) -> Option<&Item> {
-        let chunk = self.chunks.get(slot as usize / CHUNK)?.as_ref()?;
-        chunk[slot as usize % CHUNK].as_ref()
-    }
-
-    fn item_mut(&mut self, slot: u32) -> Option<&mut Item> {
-        let chunk = self.chunks.get_mut(slot as usize / CHUNK)?.as_mut()?;
-        chunk[slot as usize % CHUNK].as_mut()
-    }
-
-    fn find(&self, hash: u64, space: usize, key: &[u8]) -> Option<&Entry> {
-        let entry = |slot| self.item(slot).map(|item| item.entry.entry());
-        let is_it = |entry: &Entry| entry.space() == space && entry.key() == key;
-        let found = self.index.find(hash, |word| entry((word - 1) as u32).is_some_and(is_it))?;
-        entry(found.slot)
-    }
-
-    /// Adds an entry; there is none of its slot or key (H3).
-    fn insert(&mut self, hash: u64, slot: u32, item: Item) {
-        let (chunk, at) = (slot as usize / CHUNK, slot as usize % CHUNK);
-        if chunk >= self.chunks.len() {
-            self.chunks.resize_with(chunk + 1, || None);
-        }
-        let empty = || (0..CHUNK).map(|_| None).collect();
-        let place = &mut self.chunks[chunk].get_or_insert_with(empty)[at];
-        debug_assert!(place.is_none(), "H3");
-        self.bytes += item.bytes;
-        *place = Some(item);
-        self.index.insert(hash, seat(slot));
-    }
-
-    /// Takes the entry with the lowest slot. Nothing is added any more.
-    fn pop(&mut self, hasher: &Hasher) -> Option<(u32, Item)> {
-        let slot = self.index.slots().next(self.popped)?;
-        self.popped = slot as usize;
-        let chunk = self.chunks[slot as usize / CHUNK].as_mut()?;
-        let item = chunk[slot as usize % CHUNK].take()?;
-        if chunk[slot as usize % CHUNK..].iter().all(Option::is_none) {
-            self.chunks[slot as usize / CHUNK] = None;
-        }
-        self.bytes -= item.bytes;
-        self.index.remove(hasher.sip(item.entry.entry().key()), slot);
-        Some((slot, item))
-    }
-
-    /// Counts more bytes, or all, of the entry that left `slot`.
-    fn count(&mut self, slot: u32, bytes: Option<usize>) {
-        let Some(item) = self.item_mut(slot) else { return };
-        let all = item.entry.entry().bytes();
-        let before = item.bytes;
-        item.bytes = bytes.map_or(all, |bytes| before.saturating_add(bytes).min(all));
-        let more = item.bytes - before.min(item.bytes);
-        self.bytes += more;
-    }
-
-    /// With what it takes to find the entries.
-    fn bytes(&self) -> usize {
-        self.bytes + self.index.len() * KEY_BYTES
     }
 }

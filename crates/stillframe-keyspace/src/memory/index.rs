@@ -174,7 +174,7 @@ impl Index {
 }
 
 /// A number below `bound` from 32 random bits or more.
-fn below(bits: u64, bound: usize) -> usize {
+pub(crate) fn below(bits: u64, bound: usize) -> usize {
     (((bits & 0xffff_ffff) * bound as u64) >> 32) as usize
 }
 

@@ -11,7 +11,8 @@
 //! Invariants
 //! - An entry in bucket `b` left a slot of range `b`, and that slot was not captured then.
 //! - A loan is to an entry younger than the image, so that it is never itself in limbo. There are
-//!   no more loans than entries in limbo.
+//!   no more loans than entries in limbo, but for those of a keyspace that no image is taken of:
+//!   they count what its entries share with another's ([`Limbo::share`]).
 
 use std::collections::BTreeMap;
 
@@ -82,6 +83,18 @@ impl Limbo {
             self.bytes -= loan.bytes;
             self.loans.insert(slot, loan);
         }
+    }
+
+    /// Counts what the entry in `slot` shares with one that lies in no slot here.
+    pub(crate) fn share(&mut self, slot: u32, bytes: usize) {
+        if bytes > 0 {
+            self.loans.insert(slot, Loan { holder: u32::MAX, bytes });
+        }
+    }
+
+    /// Ends the count of what the entry in `slot` [shares](Self::share); returns what is left.
+    pub(crate) fn unshare(&mut self, slot: u32) -> usize {
+        self.loans.remove(&slot).map_or(0, |loan| loan.bytes)
     }
 
     pub(crate) fn loan(&self, slot: u32) -> Option<Loan> {

@@ -240,6 +240,34 @@ impl<A: Algorithm> Slots<A> {
         Ok((self.used - 1) as u32)
     }
 
+    /// Has a slot free for the next entry.
+    pub(crate) fn provide(&mut self) -> Result<(), MemoryError> {
+        if !self.has_free() {
+            let slot = self.hand_out()?;
+            self.free.push(slot);
+        }
+        Ok(())
+    }
+
+    /// The entry in `slot` shares this many bytes with one that is not here.
+    pub(crate) fn share(&mut self, slot: u32, bytes: usize) {
+        self.limbo.share(slot, bytes);
+    }
+
+    /// Takes the entry out of a slot that no image and no view ever saw, with the bytes that it
+    /// still [shares](Self::share).
+    pub(crate) fn take(&mut self, slot: u32) -> (Owned, usize) {
+        assert!(!self.imaging && !self.history.is_open(), "nobody else sees the entry");
+        let word = self.engine.read(slot as usize);
+        assert!(word != 0, "a slot in use holds an entry");
+        self.engine.write(slot as usize, 0);
+        self.free.push(slot);
+        let shared_bytes = self.limbo.unshare(slot);
+        // SAFETY: M1: the slot owned it, and its word is gone; M2: no image is held, and no view is
+        // open.
+        (unsafe { Owned::from_word(word) }, shared_bytes)
+    }
+
     /// Puts another entry into a slot in use, which shares this many bytes with the one before.
     pub(crate) fn replace(&mut self, slot: u32, entry: Owned, shared_bytes: usize) -> Seat {
         let word = entry.into_word();

@@ -9,9 +9,11 @@ use stillframe::Algorithm;
 use stillframe::algorithms::any::Any;
 
 use super::{Dead, Keyspace};
-use crate::memory::entry::{Entry, Owned};
+use crate::memory::entry::Entry;
 use crate::memory::history::mutants::{Mutant, is_made};
 use crate::memory::history::{AtOpen, Instant};
+use crate::memory::index::{Index, below};
+use crate::memory::kept::Kept;
 use crate::memory::slots::CreateError;
 use crate::{DATABASES, KeyspaceOptions};
 
@@ -61,8 +63,8 @@ impl<A: Algorithm> Keyspace<A> {
         Some(View { keyspace: self, position, instant })
     }
 
-    /// An empty keyspace for up to `max_keys` keys, which can [adopt](Self::adopt) entries of this
-    /// one.
+    /// An empty keyspace for up to `max_keys` keys: the bench of [branches](crate::Branch) of views
+    /// of this one.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -72,18 +74,6 @@ impl<A: Algorithm> Keyspace<A> {
         let mut relative = Self::create_with(&options, self.hasher.clone())?;
         relative.limits = self.limits;
         Ok(relative)
-    }
-
-    /// Sets a key to the value and deadline of an entry of a [relative](Self::relative), which it
-    /// shares where it does not lie in the entry itself: at most some kilobytes are copied.
-    ///
-    /// # Errors
-    /// [`MemoryError`](crate::MemoryError) when no slot can be had; nothing changes.
-    pub fn adopt(&mut self, db: usize, entry: &Entry) -> Result<(), crate::MemoryError> {
-        let birth = self.birth(db);
-        let copy = Owned::new(birth, entry.key(), entry.share(), entry.deadline(), 0);
-        let lookup = self.lookup(db, entry.key());
-        self.put_entry(db, lookup, copy).map(drop)
     }
 }
 
@@ -115,21 +105,60 @@ impl<'a, A: Algorithm> View<'a, A> {
     /// The entry of a key.
     #[must_use]
     pub fn get(&self, db: usize, key: &[u8]) -> Option<&'a Entry> {
+        let held = self.held(db, self.hash(key), key);
+        held.filter(|entry| !entry.is_expired(self.now()))
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.keyspace.hash(key)
+    }
+
+    /// The entry of a key with this hash, though it may have expired by then.
+    pub(crate) fn held(&self, db: usize, hash: u64, key: &[u8]) -> Option<&'a Entry> {
         let Self { keyspace, position, instant } = *self;
         let space = instant.at.spaces.of_db(db);
-        let hash = keyspace.hash(key);
         let kept = keyspace.slots.history().kept_under(position, hash, (space, key));
-        let unswept = keyspace.condemned.iter().filter(|it| it.space == space);
+        let in_slots = self.indexes(space).filter_map(|it| keyspace.slots.find(it, hash, key));
+        let mut found = kept.chain(in_slots.map(|seat| keyspace.slots.entry_of(seat)));
+        found.find(|entry| instant.sees(entry))
+    }
+
+    /// What is there now under the key of a database of the view: no answer about the view.
+    pub(crate) fn present(&self, db: usize, hash: u64, key: &[u8]) -> Option<&'a Entry> {
+        let space = self.instant.at.spaces.of_db(db);
+        let index = &self.keyspace.dbs[self.keyspace.spaces.db_in(space)].index;
+        self.keyspace.slots.find(index, hash, key).map(|seat| self.keyspace.slots.entry_of(seat))
+    }
+
+    /// The indexes that have slots of a space.
+    fn indexes(&self, space: usize) -> impl Iterator<Item = &'a Index> {
+        let keyspace = self.keyspace;
+        let unswept = keyspace.condemned.iter().filter(move |it| it.space == space);
         let unswept = unswept.filter_map(|it| match &it.slots {
             Dead::Viewed(index, _) if !is_made(Mutant::OverlooksUnswept) => Some(index),
             _ => None,
         });
-        let present = &keyspace.dbs[keyspace.spaces.db_in(space)].index;
-        let indexes = unswept.chain([present]);
-        let in_slots = indexes.filter_map(|index| keyspace.slots.find(index, hash, key));
-        let in_slots = in_slots.map(|seat| keyspace.slots.entry_of(seat));
-        let mut found = kept.chain(in_slots);
-        found.find(|entry| instant.sees(entry) && !entry.is_expired(self.now()))
+        unswept.chain([&keyspace.dbs[keyspace.spaces.db_in(space)].index])
+    }
+
+    /// An entry of a database chosen by `random`, which yields 64 random bits a call; all are
+    /// equally likely. What is found may be no such entry, then ask again.
+    pub(crate) fn random(&self, db: usize, random: &mut impl FnMut() -> u64) -> Option<&'a Entry> {
+        let Self { keyspace, position, instant } = *self;
+        let space = instant.at.spaces.of_db(db);
+        let kept = || keyspace.slots.history().kept_from(position);
+        let indexed: usize = self.indexes(space).map(Index::len).sum();
+        let mut at = below(random(), indexed + kept().map(Kept::len).sum::<usize>());
+        let mut holds = |len: usize| {
+            let is_here = at < len;
+            at = at.wrapping_sub(len);
+            is_here
+        };
+        let found = match self.indexes(space).find(|index| holds(index.len())) {
+            Some(index) => keyspace.slots.entry(index.random(random)?),
+            None => kept().find(|kept| holds(kept.len()))?.random(random),
+        };
+        found.filter(|entry| entry.space() == space && instant.sees(entry))
     }
 
     /// Slots that it may see anything in.
@@ -154,8 +183,25 @@ impl<'a, A: Algorithm> View<'a, A> {
     /// returns the next cursor, 0 at the end. A step may find none and not be the last. A walk
     /// meets each key of the view exactly once.
     pub fn scan(&self, db: usize, cursor: u64, budget: usize, mut f: impl FnMut(&Entry)) -> u64 {
+        self.walk(db, cursor, budget, |entry| {
+            let is_there = !entry.is_expired(self.now());
+            if is_there {
+                f(entry);
+            }
+            is_there
+        })
+    }
+
+    /// As [`scan`](Self::scan), over all that is [held](Self::held); `f` says what counts.
+    pub(crate) fn walk(
+        &self,
+        db: usize,
+        cursor: u64,
+        budget: usize,
+        mut f: impl FnMut(&'a Entry) -> bool,
+    ) -> u64 {
         let space = self.instant.at.spaces.of_db(db);
-        let used = self.instant.at.used as u64;
+        let used = self.used() as u64;
         let mut left = budget.max(1);
         let most = left.saturating_mul(SLOTS_PER_KEY).max(SLOTS_MIN) as u64;
         let end = cursor.saturating_add(most).min(used);
@@ -164,10 +210,7 @@ impl<'a, A: Algorithm> View<'a, A> {
                 return slot;
             }
             let entry = self.at(slot as u32).filter(|entry| entry.space() == space);
-            if let Some(entry) = entry.filter(|entry| !entry.is_expired(self.now())) {
-                left -= 1;
-                f(entry);
-            }
+            left -= usize::from(entry.is_some_and(&mut f));
         }
         if end < used { end } else { 0 }
     }

@@ -19,7 +19,10 @@ mod string;
 mod tests;
 pub mod transactions;
 
-pub use keys::{encoding, parse_db, payload, scan_view};
+pub use keys::{
+    check_flush_option, encoding, keys_by, parse_db, parse_swap, payload, scan_by, scan_remarks_by,
+};
+pub use sort::read_by_sort;
 pub(crate) use stream::read_up_to;
 
 use crate::table::Table;

@@ -203,15 +203,7 @@ fn look_up(ctx: &mut Context<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<
     if pattern == b"#" {
         return Some(element.to_vec());
     }
-    let star = c_string(pattern).iter().position(|&byte| byte == b'*')?;
-    let (prefix, rest) = (&pattern[..star], &pattern[star + 1..]);
-    let arrow = c_string(rest).windows(2).position(|pair| pair == b"->");
-    let arrow = arrow.filter(|at| c_string(rest).len() > at + 2);
-    let (postfix, field) = match arrow {
-        Some(at) => (&rest[..at], Some(&rest[at + 2..])),
-        None => (rest, None),
-    };
-    let key = [prefix, element, postfix].concat();
+    let (key, field) = named(pattern, element)?;
     ctx.read(&key, |_, entry| match field {
         Some(field) => view_of::<Hash<'_>>(entry).ok()??.get(field).map(<[u8]>::to_vec),
         None => match entry?.value() {
@@ -221,6 +213,34 @@ fn look_up(ctx: &mut Context<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<
             _ => None,
         },
     })
+}
+
+/// The key that a pattern names for an element, and the field of that hash.
+fn named<'a>(pattern: &'a [u8], element: &[u8]) -> Option<(Vec<u8>, Option<&'a [u8]>)> {
+    let star = c_string(pattern).iter().position(|&byte| byte == b'*')?;
+    let (prefix, rest) = (&pattern[..star], &pattern[star + 1..]);
+    let arrow = c_string(rest).windows(2).position(|pair| pair == b"->");
+    let arrow = arrow.filter(|at| c_string(rest).len() > at + 2);
+    let (postfix, field) = match arrow {
+        Some(at) => (&rest[..at], Some(&rest[at + 2..])),
+        None => (rest, None),
+    };
+    Some(([prefix, element, postfix].concat(), field))
+}
+
+/// The keys that a request of SORT or SORT_RO reads by patterns, when it sorts this entry.
+pub fn read_by_sort(args: &[&[u8]], entry: Option<&Entry>) -> Vec<Vec<u8>> {
+    let Ok(options) = Options::parse(args.get(2..).unwrap_or_default(), true) else {
+        return Vec::new(); // it is refused
+    };
+    let patterns: Vec<&[u8]> = options.by.into_iter().chain(options.get).collect();
+    let elements = if patterns.is_empty() { Ok(Default::default()) } else { gather(entry) };
+    let Ok((elements, _)) = elements else { return Vec::new() };
+    let keys = |element: &Vec<u8>| {
+        let named = patterns.iter().filter_map(|pattern| named(pattern, element));
+        named.map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    elements.iter().flat_map(keys).collect()
 }
 
 /// Answers the elements, or what the patterns make of each.

@@ -36,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) forwarded: bool,
     /// The user and the password that it gave, to pass them on.
     pub(crate) credentials: Option<Box<[Vec<u8>; 2]>>,
+    /// The branch on which its requests run.
+    pub(crate) branch: Option<u64>,
     /// It receives every request (MONITOR).
     pub(crate) monitors: bool,
     /// Whether it gets replies.
@@ -115,6 +117,7 @@ impl Session {
             to_forward: false,
             forwarded: false,
             credentials: None,
+            branch: None,
             monitors: false,
             replies: Replies::Sent,
             postponed: None,
@@ -146,6 +149,7 @@ impl Session {
         let caller = &self.caller;
         let is_free = !caller.internal && caller.transaction.is_none() && caller.watched_bytes == 0;
         let is_quiet = self.subscriptions.is_none() && self.tracking.is_none() && !self.monitors;
+        let is_free = is_free && self.branch.is_none();
         is_free && is_quiet && self.replies == Replies::Sent && self.replica.is_none()
     }
 

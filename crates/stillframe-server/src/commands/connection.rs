@@ -3,7 +3,7 @@
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::permissions::note_of;
-use super::{Context, Table, transactions, wrong_arity};
+use super::{Context, Table, on_branch, transactions, wrong_arity};
 use crate::acl::DEFAULT;
 use crate::client::Replies;
 use stillframe_redis::Refusal;
@@ -53,6 +53,7 @@ fn quit(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `RESET`: makes the connection as new.
 fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     transactions::close(ctx);
+    on_branch::leave(ctx);
     ctx.server.hub.forget(ctx.session, &mut ctx.server.ledger.events);
     ctx.session.replies = Replies::Sent;
     ctx.session.reads_locally = false;

@@ -8,6 +8,7 @@
 mod absent;
 mod acl;
 mod admin;
+mod branches;
 mod client;
 mod cluster;
 mod connection;
@@ -20,6 +21,7 @@ mod lolwut;
 pub(crate) mod migrate;
 pub(crate) mod monitor;
 mod monitoring;
+pub(crate) mod on_branch;
 mod permissions;
 mod persistence;
 mod pubsub;
@@ -51,6 +53,7 @@ use crate::hub::Delivery;
 use crate::meter;
 use crate::replication::Replica;
 use crate::state::ServerState;
+use on_branch::OnBranch;
 
 /// Runs one command that needs the server. `args[0]` is the name; the caller has checked the arity.
 /// Writes exactly one reply, or returns why the command is not done.
@@ -87,6 +90,9 @@ pub(crate) struct Context<'a> {
     pub(crate) refused: Option<Refusal>,
     /// Serves other clients while this one's script runs; a replay serves none.
     pub(crate) meanwhile: Option<&'a mut (dyn Meanwhile + 'static)>,
+    /// The branch on which the request runs: the keyspace is then its bench, and the ledger one
+    /// that nobody reads.
+    pub(crate) branch: Option<OnBranch<'a>>,
 }
 
 impl Context<'_> {
@@ -113,6 +119,7 @@ impl Context<'_> {
             table: self.table,
             refused: None,
             meanwhile: self.meanwhile.as_deref_mut(),
+            branch: self.branch.as_mut().map(OnBranch::reborrow),
         }
     }
 
@@ -280,6 +287,12 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
         Ok(needs) => needs,
         Err(refusal) => return refuse(ctx, index, refusal),
     };
+    let branch = on_branch::of(ctx, command);
+    if let Some(id) = branch
+        && let Err(refusal) = on_branch::admit(ctx, id, command)
+    {
+        return refuse(ctx, index, refusal);
+    }
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
     if ctx.server.postpones() && may_wait && ctx.server.postpones_request(needs) {
         return postpone(ctx, index, args, given);
@@ -288,7 +301,10 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
         transactions::queue(ctx, index, args);
         return;
     }
-    run(ctx, index, args)
+    match branch {
+        Some(id) => on_branch::run(ctx, id, index, args),
+        None => run(ctx, index, args),
+    }
 }
 
 /// Runs a command that was looked up and checked, replies if it refuses, and counts it.
@@ -305,6 +321,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
     ctx.server.send_events();
     if let Some(member) = ctx.server.group.member_mut()
+        && ctx.branch.is_none()
         && (command.has(flags::READONLY | flags::WRITE) || command.is_exec())
     {
         member.look();
@@ -317,6 +334,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
     // A script remembers its own keys once it reads.
     let reads = command.has(flags::READONLY) && !command.has(flags::SKIP_MONITOR);
+    let reads = reads && ctx.branch.is_none();
     if ctx.session.tracking.is_some() && reads && !ctx.server.scripts.is_asking() {
         ctx.server.hub.remember_read(ctx.session, &command.keys.of(args));
     }
@@ -342,10 +360,21 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 /// Shows a request to the clients in MONITOR.
 #[cold]
 fn show(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    if ctx.server.storage.loading().is_none() {
+    // What runs on a branch is shown with the branch.
+    if ctx.server.storage.loading().is_none() && ctx.branch.is_none() {
         let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
         let by_script = ctx.server.scripts.is_asking();
         ctx.server.hub.show_request(to, ctx.session, &mut ctx.out, (args, by_script));
+    }
+}
+
+/// Calls the handler of a command.
+#[inline]
+fn handle(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Result<(), Refusal> {
+    match command.handler {
+        Handler::Data(handler) => handler(&mut ctx.data(), args),
+        Handler::Server(handler) => handler(ctx, args),
+        Handler::Exec => transactions::exec(ctx),
     }
 }
 
@@ -357,14 +386,13 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     // A client's write at a writable replica first deletes expired keys, as at a primary: a clock
     // that stands still replays its log.
     let deletes = command.has(flags::WRITE) && !ctx.session.caller.internal;
-    let deletes = deletes && ctx.server.replication.is_replica();
+    let deletes = deletes && ctx.server.replication.is_replica() && ctx.branch.is_none();
     if deletes {
         ctx.keyspace.spare_expired(false);
     }
-    let outcome = match command.handler {
-        Handler::Data(handler) => handler(&mut ctx.data(), args),
-        Handler::Server(handler) => handler(ctx, args),
-        Handler::Exec => transactions::exec(ctx),
+    let outcome = match ctx.branch {
+        None => handle(ctx, command, args),
+        Some(_) => on_branch::call(ctx, command, args),
     };
     if let Err(refusal) = outcome {
         ctx.out.buffer.truncate(start);

@@ -17,7 +17,7 @@ use stillframe_redis::Refusal;
 use stillframe_redis::facts::categories;
 use stillframe_resp::Protocol;
 
-use super::{Command, Context, flags};
+use super::{Command, Context, flags, on_branch};
 use crate::client::Needs;
 use crate::group::{is_of_leader, is_redirect, slot};
 
@@ -29,6 +29,9 @@ pub(super) fn elsewhere(
     args: &[&[u8]],
     needs: Needs,
 ) -> Option<Refusal> {
+    if on_branch::of(ctx, command).is_some() {
+        return Some(ctx.server.group.not_here()); // the data of another member is no answer
+    }
     let Some(open) = ctx.session.caller.transaction.as_deref().filter(|_| command.is_exec()) else {
         return one(ctx, command, args, needs);
     };

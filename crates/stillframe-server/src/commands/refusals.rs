@@ -6,7 +6,9 @@ use stillframe_redis::Refusal;
 use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
-use super::{Command, Context, absent, flags, permissions, pubsub, redirects, transactions};
+use super::{
+    Command, Context, absent, flags, on_branch, permissions, pubsub, redirects, transactions,
+};
 use crate::client::Needs;
 use crate::group::is_redirect;
 use crate::memory::{Room, make_room};
@@ -43,11 +45,7 @@ pub(super) fn may_run(
     {
         return Err(error);
     }
-    let flags = match command.has(flags::SKIP_MONITOR) {
-        // as scripts, which show themselves
-        true => ctx.server.scripts.flags_of(command, args, ctx.keyspace.libraries()),
-        false => command.flags,
-    };
+    let flags = on_branch::flags_of(ctx, command, args);
     let needs = ctx.session.needs(flags, command.is_exec());
     if ctx.server.group.follows()
         && let Some(refusal) = redirects::elsewhere(ctx, command, args, needs)

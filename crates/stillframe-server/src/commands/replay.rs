@@ -117,8 +117,9 @@ pub(crate) fn replay(
         return Err(ReplayError::ChangesNothing);
     }
     let out = Out::new(replies, Protocol::Resp2);
-    let (refused, meanwhile) = (None, None);
-    let mut ctx = Context { keyspace, server, session, out, now, table, refused, meanwhile };
+    let (refused, meanwhile, branch) = (None, None, None);
+    let mut ctx =
+        Context { keyspace, server, session, out, now, table, refused, meanwhile, branch };
     dispatch(&mut ctx, args);
     let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
     ctx.refused.take().map_or(Ok(()), |refusal| Err(ReplayError::Fails(refusal)))

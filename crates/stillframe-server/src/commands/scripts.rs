@@ -16,7 +16,7 @@ use stillframe_script::{
 
 use super::redirects::elsewhere_for_script;
 use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
-use super::{Context, Lookup, Table, flags, permissions, run};
+use super::{Context, Lookup, Table, flags, on_branch, permissions, run};
 use crate::acl::Denied;
 use crate::scripts::{Kind, Run, log};
 
@@ -175,7 +175,10 @@ pub(super) fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Resu
         return Err("ERR Can not run script on cluster, 'no-cluster' flag is set.".into());
     }
     let limited = ctx.server.config.maxmemory_bytes > 0;
-    let out_of_memory = limited && ctx.server.memory.is_short();
+    let out_of_memory = match &ctx.branch {
+        Some(branch) => branch.is_full(),
+        None => limited && ctx.server.memory.is_short(),
+    };
     if is_stale(ctx.server) && !said.allow_stale {
         return Err(STALE.into());
     }
@@ -186,7 +189,9 @@ pub(super) fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Resu
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     if !said.no_writes {
-        if let Some(refusal) = may_not_write(ctx.server) {
+        if ctx.branch.is_none()
+            && let Some(refusal) = may_not_write(ctx.server)
+        {
             return Err(refusal);
         }
         if out_of_memory && !said.allow_oom {
@@ -267,15 +272,20 @@ impl ScriptHost<'_, '_> {
         if writes
             && !wrote
             && !ctx.session.caller.internal
+            && ctx.branch.is_none()
             && let Some(refusal) = may_not_begin_to_write(ctx.server)
         {
             return Err(refusal);
         }
         let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !wrote;
         if self.out_of_memory && grows {
-            return Err(OUT_OF_MEMORY);
+            return Err(match ctx.branch {
+                Some(_) => on_branch::FULL,
+                None => OUT_OF_MEMORY,
+            });
         }
         if ctx.server.group.follows()
+            && ctx.branch.is_none()
             && !ctx.session.caller.internal
             && let Some(refusal) = elsewhere_for_script(ctx, command, args)
         {
@@ -307,7 +317,8 @@ impl Host for ScriptHost<'_, '_> {
                 Some(name) => run(&mut inner, index, &[&[name.as_bytes()], &args[1..]].concat()),
                 None => run(&mut inner, index, args),
             }
-            if table.get(index).has(flags::READONLY) && inner.session.tracking.is_some() {
+            let reads = table.get(index).has(flags::READONLY) && inner.branch.is_none();
+            if reads && inner.session.tracking.is_some() {
                 inner.server.hub.remember_read(inner.session, self.keys);
             }
         }
@@ -352,7 +363,9 @@ impl Host for ScriptHost<'_, '_> {
         let threshold = Duration::from_millis(ctx.server.config.busy_threshold_ms);
         let Some(run) = ctx.server.scripts.running_mut() else { return Verdict::GoOn };
         let elapsed = run.started.elapsed();
-        let Some(meanwhile) = &mut ctx.meanwhile else { return Verdict::GoOn };
+        if ctx.meanwhile.is_none() {
+            return Verdict::GoOn;
+        }
         if threshold.is_zero() || elapsed < threshold {
             return Verdict::GoOn;
         }
@@ -368,7 +381,11 @@ impl Host for ScriptHost<'_, '_> {
                 self.name,
             );
         }
-        meanwhile.serve_others(ctx.keyspace, ctx.server, ctx.table);
+        on_branch::beyond(ctx, |ctx| {
+            if let Some(meanwhile) = &mut ctx.meanwhile {
+                meanwhile.serve_others(ctx.keyspace, ctx.server, ctx.table);
+            }
+        });
         let Some(run) = ctx.server.scripts.running_mut() else { return Verdict::GoOn };
         run.waits = false;
         if run.is_killed || ctx.server.process.stops() { Verdict::Stop } else { Verdict::GoOn }

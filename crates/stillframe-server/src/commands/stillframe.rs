@@ -6,6 +6,7 @@ use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::{Refusal, Waiter};
 use stillframe_resp::parse_integer;
 
+use super::branches::branch;
 use super::views::view;
 use super::{Context, Table};
 use crate::config::peer;
@@ -16,6 +17,7 @@ const NO_MEMBER: Refusal = Refusal::new("ERR This server belongs to no group; se
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
     table.add_server("stillframe", help);
+    table.add_server("stillframe|branch", branch);
     table.add_server("stillframe|forwarded", forwarded);
     table.add_server("stillframe|help", help);
     table.add_server("stillframe|raft", raft);
@@ -26,6 +28,18 @@ pub(crate) fn register(table: &mut Table) {
 fn help(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "STILLFRAME <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "BRANCH OPEN [FROM <id>]",
+        "    Open a writable copy of the data set as it is now, or as a view or another branch has it.",
+        "BRANCH USE (<id> | OFF)",
+        "    Have the requests of this connection run on a branch, or again on the data set.",
+        "BRANCH RUN <id> <command> [<arg> ...]",
+        "    Run a command on a branch.",
+        "BRANCH DIFF <id> <cursor> [MATCH <pattern>] [COUNT <count>]",
+        "    Walk over the keys that a branch has changed.",
+        "BRANCH CLOSE <id>",
+        "    Let a branch go.",
+        "BRANCH LIST",
+        "    Show the open branches.",
         "FORWARDED",
         "    Mark this connection as that of a member which passes on requests of a client.",
         "RAFT STATUS",

@@ -4,12 +4,11 @@
 use stillframe_redis::{Refusal, transactions};
 
 use super::permissions::denied_at_exec;
-use super::{Context, run};
+use super::{Context, on_branch, run};
 
 /// Queues a request for EXEC and replies `QUEUED`.
 pub(super) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
-    let libraries = ctx.keyspace.libraries(); // a script may say what it needs
-    let flags = ctx.server.scripts.flags_of(ctx.table.get(command), args, libraries);
+    let flags = on_branch::flags_of(ctx, ctx.table.get(command), args);
     let Some(transaction) = &mut ctx.session.caller.transaction else { return };
     transaction.requests.push(command, flags, args);
     ctx.out.simple("QUEUED");
@@ -22,7 +21,8 @@ pub(super) fn close(ctx: &mut Context<'_>) {
 
 /// `EXEC`
 pub(super) fn exec(ctx: &mut Context<'_>) -> Result<(), Refusal> {
-    let Some(requests) = transactions::begin(&mut ctx.data())? else { return Ok(()) };
+    let begun = on_branch::on_watched(ctx, |ctx| transactions::begin(&mut ctx.data()))??;
+    let Some(requests) = begun else { return Ok(()) };
     requests.for_each(|command, args| {
         // The user may have changed since the request was queued, also by a queued AUTH.
         let user = ctx.server.users.get(ctx.session.user);

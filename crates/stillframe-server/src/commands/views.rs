@@ -1,8 +1,8 @@
 //! STILLFRAME VIEW: the data set as it was at an instant, read while it changes.
 
 use stillframe_redis::errors::{SYNTAX, wrong_arity};
-use stillframe_redis::{Handler, Refusal, scan_view};
-use stillframe_resp::parse_integer;
+use stillframe_redis::{Handler, Refusal, read_by_sort, scan_by};
+use stillframe_resp::{Out, parse_integer};
 
 use super::refusals::{unknown_command, unknown_subcommand};
 use super::{Context, Lookup, flags, permissions};
@@ -16,7 +16,7 @@ pub(super) fn view(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
         (b"scan", [id, rest @ ..]) if !rest.is_empty() => scan(ctx, number(id)?, rest),
         (b"run", [id, request @ ..]) if !request.is_empty() => run(ctx, number(id)?, request),
         (b"close", [id]) => {
-            ctx.server.views.close(ctx.keyspace, number(id)?)?;
+            ctx.server.views.close(ctx.keyspace, number(id)?, false)?;
             ctx.out.ok();
             Ok(())
         }
@@ -49,14 +49,36 @@ fn open(ctx: &mut Context<'_>) -> Result<(), Refusal> {
 /// `STILLFRAME VIEW SCAN id cursor [MATCH pattern] [COUNT count] [TYPE type]`: in the selected
 /// database.
 fn scan(ctx: &mut Context<'_>, id: u64, args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.server.views.touch(id, ctx.server.clock.turn())?;
-    let view = ctx.keyspace.view(id).ok_or(NO_VIEW)?;
-    scan_view(&mut ctx.out, &view, ctx.session.caller.db, args)
+    let instant = ctx.server.views.touch(id, ctx.server.clock.turn())?;
+    let (view, db) = (ctx.keyspace.view(instant).ok_or(NO_VIEW)?, ctx.session.caller.db);
+    scan_by(&mut ctx.out, args, |cursor, count, show| view.scan(db, cursor, count, show))
 }
 
 /// `STILLFRAME VIEW RUN id command [argument ...]`: a command that reads keys reads those of the
 /// view.
 fn run(ctx: &mut Context<'_>, id: u64, request: &[&[u8]]) -> Result<(), Refusal> {
+    let command = ctx.table.get(find(ctx, request)?);
+    let Handler::Data(handler) = command.handler else { return Err(does_not_read(command.name)) };
+    let mut keys = command.keys.of(request);
+    if !command.has(flags::READONLY) || keys.is_empty() {
+        return Err(does_not_read(command.name));
+    }
+    let id = ctx.server.views.touch(id, ctx.server.clock.turn())?;
+    let caller = &mut ctx.session.caller;
+    let read = match ctx.keyspace.view(id) {
+        Some(view) if command.name == "sort_ro" => {
+            read_by_sort(request, view.get(caller.db, request[1]))
+        }
+        _ => Vec::new(),
+    };
+    keys.extend(read.iter().map(Vec::as_slice));
+    let server = &mut *ctx.server;
+    let data = (&*ctx.keyspace, &server.ledger);
+    server.views.run(data, id, caller, (handler, &keys[..], request), ctx.out.reborrow())
+}
+
+/// The command of a request within another one, which the client's user may run.
+pub(super) fn find(ctx: &mut Context<'_>, request: &[&[u8]]) -> Result<usize, Refusal> {
     let index = match ctx.table.lookup_for_client(request) {
         Lookup::Found(index) => index,
         Lookup::Unknown => return Err(unknown_command(request)),
@@ -67,30 +89,14 @@ fn run(ctx: &mut Context<'_>, id: u64, request: &[&[u8]]) -> Result<(), Refusal>
         return Err(wrong_arity(command.name));
     }
     let unlimited = ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
-    let caller = &ctx.session.caller;
+    ctx.session.caller.reads_all_keys = unlimited;
     if !unlimited
-        && !caller.internal
+        && !ctx.session.caller.internal
         && let Some(denied) = permissions::denied(ctx, index, request)
     {
         return Err(denied);
     }
-    let Handler::Data(handler) = command.handler else { return Err(does_not_read(command.name)) };
-    let keys = command.keys.of(request);
-    if !command.has(flags::READONLY) || keys.is_empty() {
-        return Err(does_not_read(command.name));
-    }
-    if command.name == "sort_ro" && request.iter().skip(2).any(|word| names_patterns(word)) {
-        return Err("ERR SORT_RO on a view takes no BY and no GET, which read other keys".into());
-    }
-    ctx.server.views.touch(id, ctx.server.clock.turn())?;
-    let server = &mut *ctx.server;
-    let data = (&*ctx.keyspace, &server.ledger);
-    let caller = &mut ctx.session.caller;
-    server.views.run(data, id, caller, (handler, &keys[..], request), ctx.out.reborrow())
-}
-
-fn names_patterns(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"by") || word.eq_ignore_ascii_case(b"get")
+    Ok(index)
 }
 
 fn does_not_read(name: &str) -> Refusal {
@@ -104,11 +110,10 @@ fn does_not_read(name: &str) -> Refusal {
 /// `STILLFRAME VIEW LIST`
 fn list(ctx: &mut Context<'_>) {
     let turn = ctx.server.clock.turn();
-    let views = ctx.server.views.all();
-    ctx.out.array(views.len());
-    for view in views {
+    ctx.out.array(ctx.server.views.all().count());
+    for view in ctx.server.views.all() {
         let since = |time| turn.saturating_duration_since(time).as_secs() as i64;
-        let seen = ctx.keyspace.view(view.id);
+        let seen = ctx.keyspace.view(view.instant);
         let keys = seen.as_ref().map_or(0, |seen| seen.len(ctx.session.caller.db));
         let bytes = seen.as_ref().map_or(0, |seen| seen.bytes());
         let fields = [
@@ -120,10 +125,15 @@ fn list(ctx: &mut Context<'_>) {
             ("keys", keys as i64),
             ("bytes", bytes as i64),
         ];
-        ctx.out.map(fields.len());
-        for (name, value) in fields {
-            ctx.out.bulk(name);
-            ctx.out.integer(value);
-        }
+        answer_fields(&mut ctx.out, &fields);
+    }
+}
+
+/// A map of names and numbers.
+pub(super) fn answer_fields(out: &mut Out<'_>, fields: &[(&str, i64)]) {
+    out.map(fields.len());
+    for (name, value) in fields {
+        out.bulk(name);
+        out.integer(*value);
     }
 }

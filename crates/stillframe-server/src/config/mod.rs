@@ -149,6 +149,12 @@ settings! {
     views_memory: Size = Size::Percent(10),
         "views-memory": word(Size::parse, Size::to_string)
         .help("SIZE|PERCENT", "most memory that views may hold [{views-memory}]");
+    branches_max: u32 = 256,
+        "branches-max": whole(0, 65536)
+        .help("COUNT", "most branches (STILLFRAME BRANCH) open at a time [{branches-max}]");
+    branches_memory: Size = Size::Percent(10),
+        "branches-memory": word(Size::parse, Size::to_string)
+        .help("SIZE|PERCENT", "most memory that branches may hold [{branches-memory}]");
     views_timeout_seconds: u32 = 300,
         "views-timeout": whole(0, INT_MAX);
     appendonly: bool = false,

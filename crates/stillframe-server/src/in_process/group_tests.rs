@@ -142,7 +142,8 @@ fn every_command_on_data_is_redirected_or_refused() {
                 assert_eq!(member.run(&words), expected, "{}", facts.name);
                 moved += 1;
             } else if facts.flags & flags::WRITE != 0
-                || ["dbsize", "keys", "randomkey", "scan", "stillframe|view"].contains(&facts.name)
+                || ["dbsize", "keys", "randomkey", "scan"].contains(&facts.name)
+                || ["stillframe|branch", "stillframe|view"].contains(&facts.name)
             {
                 let expected = if leader.is_some() { NOT_HERE } else { DOWN };
                 assert_eq!(member.run(&words), expected, "{}", facts.name);
@@ -155,6 +156,27 @@ fn every_command_on_data_is_redirected_or_refused() {
         assert!(moved > 180 && refused > 8, "{moved} {refused}");
         assert_eq!(member.server.digest(), digest);
     }
+}
+
+/// A client whose branch is out of reach is not sent to data that it did not ask for.
+#[test]
+fn requests_on_a_branch_are_not_sent_elsewhere() {
+    let mut member = Member::of(Some(1));
+    let id = member.ask("STILLFRAME BRANCH OPEN");
+    let id = id.trim_matches([':', '\r', '\n']);
+    member.check(&format!("STILLFRAME BRANCH USE {id}"), "+OK\r\n");
+    member.check("SET foo else", "+OK\r\n");
+    member.see(Some(2));
+    for forwards in [false, true] {
+        member.server.state.group.forward(forwards);
+        member.check("GET foo", NOT_HERE);
+        member.check("EVAL return{redis.call('get','foo')} 0", NOT_HERE);
+        assert!(!member.server.session.to_forward);
+    }
+    member.see(Some(1));
+    member.check("GET foo", "$4\r\nelse\r\n");
+    member.check("STILLFRAME BRANCH USE OFF", "+OK\r\n");
+    member.check("GET foo", "$3\r\nbar\r\n");
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! - The clock is its own, so that a program always finds the same times.
 
 #[cfg(test)]
+mod branch_tests;
+#[cfg(test)]
 mod cost_tests;
 #[cfg(test)]
 mod eviction_tests;
@@ -129,6 +131,7 @@ impl InProcess {
 
     /// Replaces the client by a new one; its views go with it.
     pub fn reconnect(&mut self) {
+        self.state.views.forget(self.session.branch, self.session.caller.id);
         self.state.ledger.watches.forget(self.session.caller.id);
         self.state.hub.forget(&mut self.session, &mut self.state.ledger.events);
         let ServerState { views, config, clients, clock, .. } = &mut self.state;
@@ -193,8 +196,9 @@ pub(crate) fn run_alone(
 ) -> Result<(), Refusal> {
     server.clients.serve(session, usize::MAX, 0);
     let out = Out::new(output, session.protocol);
-    let (refused, meanwhile) = (None, None);
-    let mut ctx = Context { keyspace, server, session, out, now, table, refused, meanwhile };
+    let (refused, meanwhile, branch) = (None, None, None);
+    let mut ctx =
+        Context { keyspace, server, session, out, now, table, refused, meanwhile, branch };
     commands::dispatch(&mut ctx, args);
     let outcome = ctx.refused.map_or(Ok(()), Err);
     let _ = keyspace.tend();

@@ -36,11 +36,12 @@ pub(crate) enum Room {
     None,
 }
 
-/// Memory in use: what `maxmemory` is compared with, what images and views hold, and the stream to
-/// replicas.
+/// Memory in use: what `maxmemory` is compared with, what images, views and branches hold, and the
+/// stream to replicas.
 pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
     let stats = keyspace.stats();
     let images = stats.limbo_bytes + stats.view_bytes + arena_bytes(keyspace);
+    let images = images + state.views.branch_bytes();
     counted_bytes(keyspace, state) + (images + state.replication.stream().memory()) as u64
 }
 

@@ -226,6 +226,7 @@ impl Turn<'_> {
             table: self.table,
             refused: None,
             meanwhile: Some(self.sockets),
+            branch: None,
         }
     }
 

@@ -201,6 +201,7 @@ impl Turn<'_> {
                 client.session.caller.peer
             );
             self.state.ledger.watches.forget(client.session.caller.id);
+            self.state.views.forget(client.session.branch, client.session.caller.id);
             self.state.hub.forget(&mut client.session, &mut self.state.ledger.events);
             self.state.ledger.waiters.leave(client.session.caller.id);
             self.state.replication.forget(place);

@@ -9,7 +9,7 @@ use stillframe_resp::parse_integer;
 
 pub use self::dump::payload;
 pub(super) use self::scan::scan_collection;
-pub use self::scan::scan_view;
+pub use self::scan::{keys_by, scan_by, scan_remarks_by};
 
 use crate::context::Context;
 use crate::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SAME_OBJECT, SYNTAX};
@@ -200,6 +200,19 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The databases that SWAPDB names.
+///
+/// # Errors
+/// There are no such databases.
+pub fn parse_swap(args: &[&[u8]]) -> Result<[usize; 2], Refusal> {
+    let parse = |number| parse_integer(number).and_then(|number| i32::try_from(number).ok());
+    let a = parse(args[1]).ok_or("ERR invalid first DB index")?;
+    let b = parse(args[2]).ok_or("ERR invalid second DB index")?;
+    let known = |db| usize::try_from(db).ok().filter(|&db| db < DATABASES);
+    let (Some(a), Some(b)) = (known(a), known(b)) else { return Err(DB_RANGE) };
+    Ok([a, b])
+}
+
 /// The number of a database.
 pub fn parse_db(number: &[u8]) -> Result<usize, Refusal> {
     let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
@@ -216,9 +229,7 @@ fn dbsize(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `FLUSHDB [ASYNC | SYNC]`
 fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    if !accepts_flush_option(&args[1..]) {
-        return Err(SYNTAX);
-    }
+    check_flush_option(&args[1..])?;
     let db = ctx.caller.db;
     before_flush(ctx, db);
     ctx.keyspace.clear(db);
@@ -230,9 +241,7 @@ fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `FLUSHALL [ASYNC | SYNC]`
 fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    if !accepts_flush_option(&args[1..]) {
-        return Err(SYNTAX);
-    }
+    check_flush_option(&args[1..])?;
     for db in 0..DATABASES {
         before_flush(ctx, db);
     }
@@ -245,11 +254,7 @@ fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `SWAPDB index index`
 fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let parse = |number| parse_integer(number).and_then(|number| i32::try_from(number).ok());
-    let a = parse(args[1]).ok_or("ERR invalid first DB index")?;
-    let b = parse(args[2]).ok_or("ERR invalid second DB index")?;
-    let known = |db| usize::try_from(db).ok().filter(|&db| db < DATABASES);
-    let (Some(a), Some(b)) = (known(a), known(b)) else { return Err(DB_RANGE) };
+    let [a, b] = parse_swap(args)?;
     if a != b {
         let Context { keyspace, ledger, now, .. } = ctx;
         // A client that watches a key sees it replaced if the key is in either database.
@@ -274,11 +279,16 @@ fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// Both ways are the same here: values are always freed off this thread.
-fn accepts_flush_option(options: &[&[u8]]) -> bool {
+/// Reads the option of FLUSHDB and FLUSHALL, which makes no difference.
+///
+/// # Errors
+/// There is something else.
+pub fn check_flush_option(options: &[&[u8]]) -> Result<(), Refusal> {
     match options {
-        [] => true,
-        [option] => option.eq_ignore_ascii_case(b"ASYNC") || option.eq_ignore_ascii_case(b"SYNC"),
-        _ => false,
+        [] => Ok(()),
+        [option] if option.eq_ignore_ascii_case(b"ASYNC") => Ok(()),
+        [option] if option.eq_ignore_ascii_case(b"SYNC") => Ok(()),
+        _ => Err(SYNTAX),
     }
 }
 

@@ -88,41 +88,58 @@ fn finish(out: &mut Out<'_>, start: usize, found: usize, next: u64) {
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let cursor = parse_cursor(args[1]).ok_or(INVALID_CURSOR)?;
-    let Options { filter, count } = Options::parse(&args[2..], true)?;
-    let start = ctx.out.position();
-    let mut found = 0;
     let Context { keyspace, caller, out, now, .. } = ctx;
-    let next = keyspace.scan(caller.db, cursor, count, *now, |entry| {
-        if filter.accepts(entry) {
-            out.bulk(entry.key());
-            found += 1;
-        }
-    });
-    finish(out, start, found, next);
+    scan_by(out, &args[1..], |cursor, count, show| {
+        keyspace.scan(caller.db, cursor, count, *now, show)
+    })?;
     ctx.ledger.note_expired_apart(ctx.keyspace);
     Ok(())
 }
 
-/// As SCAN, over database `db` of a view; the arguments begin with the cursor.
+/// As SCAN, whose arguments begin with the cursor, over what `walk` shows: from a cursor on, about
+/// so many keys.
 ///
 /// # Errors
 /// The refusals of SCAN.
-pub fn scan_view(
+pub fn scan_by(
     out: &mut Out<'_>,
-    view: &stillframe_keyspace::View<'_>,
-    db: usize,
     args: &[&[u8]],
+    walk: impl FnOnce(u64, usize, &mut dyn FnMut(&Entry)) -> u64,
 ) -> Result<(), Refusal> {
     let (cursor, args) = args.split_first().ok_or(SYNTAX)?;
     let cursor = parse_cursor(cursor).ok_or(INVALID_CURSOR)?;
     let Options { filter, count } = Options::parse(args, true)?;
     let start = out.position();
     let mut found = 0;
-    let next = view.scan(db, cursor, count, |entry| {
+    let next = walk(cursor, count, &mut |entry| {
         if filter.accepts(entry) {
             out.bulk(entry.key());
             found += 1;
+        }
+    });
+    finish(out, start, found, next);
+    Ok(())
+}
+
+/// As [`scan_by`], over keys of which each has a remark; none is asked for its type.
+///
+/// # Errors
+/// The refusals of SCAN.
+pub fn scan_remarks_by(
+    out: &mut Out<'_>,
+    args: &[&[u8]],
+    walk: impl FnOnce(u64, usize, &mut dyn FnMut(&Entry, &str)) -> u64,
+) -> Result<(), Refusal> {
+    let (cursor, args) = args.split_first().ok_or(SYNTAX)?;
+    let cursor = parse_cursor(cursor).ok_or(INVALID_CURSOR)?;
+    let Options { filter, count } = Options::parse(args, false)?;
+    let start = out.position();
+    let mut found = 0;
+    let next = walk(cursor, count, &mut |entry, remark| {
+        if filter.accepts(entry) {
+            out.bulk(entry.key());
+            out.bulk(remark);
+            found += 2;
         }
     });
     finish(out, start, found, next);
@@ -175,19 +192,24 @@ fn sscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `KEYS pattern`
 fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let mut filter = Filter { pattern: None, type_name: None };
-    filter.set_pattern(args[1]);
-    let start = ctx.out.position();
-    let mut found = 0;
     let Context { keyspace, caller, out, now, .. } = ctx;
-    keyspace.for_each(caller.db, *now, |entry| {
+    keys_by(out, args[1], |show| keyspace.for_each(caller.db, *now, show));
+    Ok(())
+}
+
+/// As KEYS, over all that `walk` shows.
+pub fn keys_by(out: &mut Out<'_>, pattern: &[u8], walk: impl FnOnce(&mut dyn FnMut(&Entry))) {
+    let mut filter = Filter { pattern: None, type_name: None };
+    filter.set_pattern(pattern);
+    let start = out.position();
+    let mut found = 0;
+    walk(&mut |entry| {
         if filter.accepts(entry) {
             out.bulk(entry.key());
             found += 1;
         }
     });
     out.array_at(start, found);
-    Ok(())
 }
 
 /// `RANDOMKEY`

@@ -284,7 +284,7 @@ static PERSISTENCE: &[Figure] = &[
         "stillframe_snapshot_writer_waits",
         "Times that the newest image held the writer up.",
     ),
-    always!("views_open", |s| s.server.views.all().len())
+    always!("views_open", |s| s.server.views.all().count())
         .gauge("stillframe_views_open", "Views that are open."),
     always!("views_bytes", |s| s.stats.view_bytes)
         .gauge("stillframe_views_bytes", "Old values that only views still see."),
@@ -292,10 +292,20 @@ static PERSISTENCE: &[Figure] = &[
         .gauge("stillframe_views_entries", "How many they are."),
     always!("views_opened", |s| s.server.views.counts().opened)
         .counter("stillframe_views_opened_total", "Views opened since the start."),
-    always!("views_displaced", |s| s.server.views.counts().displaced)
-        .counter("stillframe_views_displaced_total", "Views closed for want of memory or place."),
-    always!("views_timed_out", |s| s.server.views.counts().timed_out)
-        .counter("stillframe_views_timed_out_total", "Views closed because nobody used them."),
+    always!("views_displaced", |s| s.server.views.counts().displaced).counter(
+        "stillframe_views_displaced_total",
+        "Views and branches closed for want of memory or place.",
+    ),
+    always!("views_timed_out", |s| s.server.views.counts().timed_out).counter(
+        "stillframe_views_timed_out_total",
+        "Views and branches closed because nobody used them.",
+    ),
+    always!("branches_open", |s| s.server.views.branches().count())
+        .gauge("stillframe_branches_open", "Branches that are open."),
+    always!("branches_bytes", |s| s.server.views.branch_bytes())
+        .gauge("stillframe_branches_bytes", "What branches have written."),
+    always!("branches_opened", |s| s.server.views.counts().branched)
+        .counter("stillframe_branches_opened_total", "Branches opened since the start."),
     figure("snapshot_overdue_sec", |s| {
         Some(Value::Seconds(Some(s.server.storage.saves.overdue())))
     })
