@@ -4,7 +4,8 @@
  * whatever the parent does, and the other way round.
  *
  *   proof MODE cases [NAME]	each case alone, the child held in the kernel before it copies
- *   proof MODE mutants		each checkpoint left out: a case must fail
+ *   proof MODE mutants [NUMBER]	each checkpoint left out: a case must fail. On-Demand-Fork's need a guest each:
+ *				the kernel may not survive
  *   proof MODE errors		out of memory in fork(), in the child, in the parent
  *   proof MODE random SECONDS [SEED]
  *   proof MODE big MEBIBYTES	many pages, writers in several threads
@@ -265,22 +266,25 @@ static int cases(const char *only)
 	return bad;
 }
 
-static int mutants(void)
+static int mutants(const char *number)
 {
-	const struct mutant *mutant = on_demand ? mutants_odf : mutants_async;
+	const struct mutant *all = on_demand ? mutants_odf : mutants_async, *mutant;
 	int bad = 0;
 
-	for (; mutant->test; mutant++) {
+	for (mutant = all; mutant->test; mutant++) {
 		const struct test *test = tests;
 		int failed;
+
+		if (number && mutant - all != atol(number))
+			continue;
 
 		while (strcmp(test->name, mutant->test))
 			test++;
 		knob("skip", mutant->skip);
 		failed = run_case(test, mutant->reversed);
 		knob("skip", 0);
-		printf("%-4s without %s: %s %s (%s)\n", failed ? "ok" : "BAD", mutant->name,
-		       mutant->test, failed ? "fails" : "PASSES", shared->text);
+		printf("%-4s without %s, mutant %ld: %s %s (%s)\n", failed ? "ok" : "BAD", mutant->name,
+		       (long)(mutant - all), mutant->test, failed ? "fails" : "PASSES", shared->text);
 		bad += !failed;
 	}
 	return bad;
@@ -308,7 +312,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "cases"))
 		bad = cases(argc > 3 ? argv[3] : NULL);
 	else if (!strcmp(what, "mutants") && *debugfs)
-		bad = mutants();
+		bad = mutants(argc > 3 ? argv[3] : NULL);
 	else if (!strcmp(what, "errors"))
 		bad = run_alone((void *)errors, NULL, on_demand, 500);
 	else if (!strcmp(what, "random") && argc > 3)
