@@ -98,7 +98,8 @@ char *region(size_t size, int huge)
 	madvise(aligned, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	for (size_t i = 0; i < size; i += PAGE)
 		*(uint64_t *)(aligned + i) = i * 2654435761u + 1;
-	memcpy(shared->copy, aligned, size);
+	if (size <= COPY)
+		memcpy(shared->copy, aligned, size);
 	return aligned;
 }
 
