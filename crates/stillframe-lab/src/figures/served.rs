@@ -9,6 +9,7 @@
 //! fight. Hourglass serves with whole images (`hourglass-copy`), for a dump is whole.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use stillframe_measure::scale::number;
 
@@ -385,10 +386,25 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
     },
 ];
 
+/// What only a guest with the patches of `kernel/` can show: says how to run it, or how to build it.
 fn kernel(_: &Data<'_>) -> Judgement {
-    Judgement::untested(
-        "On-Demand-Fork and Async-fork are patches of the kernel, which this one does not have",
-    )
+    let folder = std::env::var_os("STILLFRAME_KERNEL")
+        .map_or_else(|| PathBuf::from("target/kernel"), PathBuf::from);
+    let missing: Vec<&str> = ["async-fork", "on-demand-fork"]
+        .into_iter()
+        .filter(|series| !folder.join(format!("{series}-plain.bzImage")).exists())
+        .collect();
+    Judgement::untested(if missing.is_empty() {
+        "On-Demand-Fork and Async-fork are patches of the kernel; their guests are built: \
+         kernel/figures measure FILE 4, then kernel/figures show FILE"
+            .to_owned()
+    } else {
+        format!(
+            "On-Demand-Fork and Async-fork are patches of the kernel (kernel/README.md), which this \
+             one does not have; a guest does: STILLFRAME=target/release/stillframe kernel/build {}",
+            missing.join(", and again with ")
+        )
+    })
 }
 
 fn below_p99(data: &Data<'_>) -> Judgement {
