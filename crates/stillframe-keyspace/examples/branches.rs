@@ -2,7 +2,7 @@
 //! the keyspace of now, while that itself goes on.
 //!
 //! ```text
-//! cargo run --release -p stillframe-keyspace --example what_if -- [ORDERS] [COURSES] [STEPS]
+//! cargo run --release -p stillframe-keyspace --example branches -- [ORDERS] [COURSES] [STEPS]
 //! ```
 //!
 //! Fills a book with so many orders (200,000), a key each beside two sorted sets of prices, then
