@@ -145,7 +145,7 @@ impl Clients {
     /// Ends a client's connection at once, in the middle of a turn.
     fn cut(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place) {
-            client.stream.close();
+            client.cut();
         }
         self.doom(place);
     }

@@ -1,29 +1,45 @@
 //! Admission: connections that may be served become clients.
 
+use std::io;
+
 use stillframe_redis::Address;
 use stillframe_resp::Limits;
 
+use super::turn::Sockets;
 use crate::acl::DEFAULT;
-use crate::client::{Client, Session};
+use crate::client::{Client, Link, Session};
 use crate::config::Config;
-use crate::net::{Poller, Stream};
+use crate::net::Stream;
 use crate::state::ServerState;
 
 /// Accepts the connections that wait at one listening socket.
-pub(super) fn all(state: &mut ServerState, poller: &Poller, number: usize) {
-    while let Some((mut stream, mut session)) = admit(state, number) {
+pub(super) fn all(state: &mut ServerState, sockets: &mut Sockets, number: usize) {
+    while let Some((stream, mut session)) = admit(state, number) {
         let place = state.clients.reserve();
-        if let Err(error) = poller.add_client(&mut stream, place) {
-            tracing::warn!("cannot watch a connection: {error}");
-            state.clients.release(place);
-            continue;
-        }
+        let link = match watch(stream, place, session.caller.id, sockets) {
+            Ok(link) => link,
+            Err(error) => {
+                tracing::warn!("cannot watch a connection: {error}");
+                state.clients.release(place);
+                continue;
+            }
+        };
         session.caller.place = place;
         let limits = limits(&state.config, session.authenticated);
-        // The first bytes bring an event, since it was registered after it was accepted.
-        let client = Client::new(stream, session, limits);
+        let client = Client::new(link, session, limits);
         state.clients.put(place, Box::new(client));
     }
+}
+
+/// Has a socket watched, by an I/O thread if there are any.
+fn watch(stream: Stream, place: usize, id: u64, sockets: &mut Sockets) -> io::Result<Link> {
+    let mut stream = match sockets.io_threads.open(stream, place, id) {
+        Ok(remote) => return Ok(Link::Remote(remote)),
+        Err(stream) => stream,
+    };
+    // The first bytes bring an event, since it was registered after it was accepted.
+    sockets.poller.add_client(&mut stream, place)?;
+    Ok(Link::Local(stream))
 }
 
 /// The next connection at a socket that may be served, or `None` if none waits.
