@@ -345,7 +345,7 @@ impl Client {
         let Some(remote) = self.link.remote_mut() else { return count };
         self.full = remote.is_full();
         remote.hand_leave(to);
-        if self.full || self.session.closing {
+        if self.session.closing || remote.unsent_most() >= LARGE_BYTES {
             remote.tell_when_drained(to);
         }
         count

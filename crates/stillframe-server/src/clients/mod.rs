@@ -204,6 +204,11 @@ impl Clients {
         &self.flushing
     }
 
+    /// Those that are to be removed.
+    pub(crate) fn doomed(&self) -> impl Iterator<Item = &Client> {
+        self.doomed.iter().filter_map(|&place| self.get(place))
+    }
+
     /// The place of a client that is to be removed now.
     pub(crate) fn next_doomed(&mut self) -> Option<usize> {
         self.doomed.pop()

@@ -285,6 +285,13 @@ impl Connection {
         Some(count)
     }
 
+    /// Ends the connection at once.
+    pub(super) fn hang_up(&mut self) {
+        (self.unsent, self.written) = (Vec::new(), 0);
+        self.failed = true;
+        self.stream.close();
+    }
+
     /// Nothing more can be written.
     pub(super) fn fail(&mut self, to: &mut Arrivals) {
         (self.unsent, self.written) = (Vec::new(), 0);

@@ -106,6 +106,8 @@ pub(super) enum Order {
     Read(Leave),
     /// Say when all is written.
     Tell,
+    /// Read and write nothing any more.
+    HangUp,
     /// Close it.
     Close,
     /// Give it back as it is.

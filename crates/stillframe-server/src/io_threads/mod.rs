@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use stillframe_resp::Outline;
+use stillframe_resp::{Outline, Plain};
 
 pub(crate) use connection::Connection;
 use lanes::{Bell, Receiver, Sender};
@@ -145,6 +145,11 @@ impl IoThreads {
         self.end(remote, Order::Close);
     }
 
+    /// Ends a connection, which has yet to be [closed](Self::close).
+    pub(crate) fn hang_up(&mut self, remote: &Remote) {
+        self.orders(remote).push(remote.slot, Order::HangUp);
+    }
+
     fn end(&mut self, remote: &Remote, order: Order) {
         let thread = &mut self.threads[remote.thread];
         thread.orders.batch().push(remote.slot, order);
@@ -238,6 +243,22 @@ impl IoThreads {
     /// The news of connections.
     pub(crate) fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
+    }
+
+    /// The lone requests of the next inputs, each with the place of its client, before every so
+    /// many inputs.
+    pub(crate) fn ahead(&self, inputs: usize) -> impl Iterator<Item = (usize, Plain<'_>)> {
+        let batch = self.arrived.front().map(|(_, batch)| &**batch);
+        let next = batch.filter(|_| self.next.is_multiple_of(inputs)).into_iter();
+        next.flat_map(move |batch| {
+            batch.inputs.iter().skip(self.next).take(inputs).filter_map(|input| {
+                let [outline] = &batch.outlines[input.outlines.0..input.outlines.1] else {
+                    return None;
+                };
+                let bytes = &batch.bytes[input.bytes.0..input.bytes.1];
+                Some((input.place, outline.on(bytes)?))
+            })
+        })
     }
 
     /// The next input.

@@ -113,6 +113,7 @@ impl Worker {
                 enqueue(&mut self.readable, slot, connection);
             }
             Order::Tell => connection.tell_when_drained(arrivals),
+            Order::HangUp => connection.hang_up(),
             Order::Open(_) | Order::Close => {
                 if let Some(mut connection) = place.take() {
                     // Fails only if the connection is gone already.

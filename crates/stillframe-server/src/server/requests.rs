@@ -1,5 +1,6 @@
 //! The loop's part in one client's requests: read, cut apart, run.
 
+use stillframe_keyspace::WARM_BATCH;
 use stillframe_resp::Out;
 
 use super::accept::limits;
@@ -26,7 +27,9 @@ struct Share {
 impl Turn<'_> {
     /// Serves the clients whose input has come from I/O threads.
     pub(super) fn serve_arrived(&mut self) {
-        while let Some(arrived) = self.sockets.io_threads.next() {
+        loop {
+            self.warm_arrived();
+            let Some(arrived) = self.sockets.io_threads.next() else { break };
             let (place, id) = arrived.client();
             let is_here = |client: &&Client| client.session.caller.id == id && !client.dead;
             if self.state.clients.get(place).filter(is_here).is_none() {
@@ -38,6 +41,20 @@ impl Turn<'_> {
                 break;
             }
         }
+    }
+
+    /// Has the cache misses of the next clients' keys overlap, as those of one client's requests do
+    /// (see `ahead`).
+    fn warm_arrived(&mut self) {
+        let Self { keyspace, state, sockets, .. } = self;
+        let db = |place| state.clients.get(place).map(|client| client.session.caller.db);
+        let mut requests = sockets.io_threads.ahead(WARM_BATCH).peekable();
+        let Some(first) = requests.peek().and_then(|(place, _)| db(*place)) else { return };
+        let mut keys = requests
+            .filter(|(place, _)| db(*place) == Some(first))
+            .map(|(_, request)| request.args().get(1).copied().unwrap_or_default());
+        let (Some(one), Some(two)) = (keys.next(), keys.next()) else { return };
+        keyspace.warm(first, [one, two].into_iter().chain(keys));
     }
 
     /// Gives one client its share of the turn, with the input that has come, if any.

@@ -106,14 +106,22 @@ impl Meanwhile for Sockets {
     fn serve_others(&mut self, keyspace: &mut Keyspace, state: &mut ServerState, table: &Table) {
         Turn { keyspace, state, table, sockets: self }.run_within_script();
     }
+
+    fn hang_up(&mut self, server: &ServerState) {
+        let ended = server.clients.doomed().filter_map(|client| client.link.remote());
+        ended.for_each(|remote| self.io_threads.hang_up(remote));
+        self.io_threads.hand();
+    }
 }
 
 impl Turn<'_> {
     /// Serves the other clients while a script runs.
     fn run_within_script(&mut self) {
-        let clients = &mut self.state.clients;
+        let ServerState { clients, ledger, group, .. } = &mut *self.state;
         if self.sockets.held.is_none() {
-            self.sockets.held = Some(clients.take_flushing());
+            // What has changed nothing waits for nothing, unless a group must confirm it.
+            let is_free = ledger.effects.is_empty() && group.member().is_none();
+            self.sockets.held = Some(if is_free { Vec::new() } else { clients.take_flushing() });
         }
         clients.set_aside();
         let clock = self.state.clock.suspend();
