@@ -15,7 +15,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 use stillframe_resp::{Limits, Out, Parser};
 
-use crate::client::{Link, Session, Upstream};
+use crate::client::{Session, Upstream, Wire};
 use crate::config::{OutputLimit, OutputLimits};
 use crate::io_threads::{Arrived, Connection, LARGE_BYTES, Orders, Remote};
 use crate::net::Stream;
@@ -34,7 +34,7 @@ const READ_BYTES_MIN: usize = 4 << 10;
 
 /// One client.
 pub(crate) struct Client {
-    pub(crate) link: Link,
+    pub(crate) wire: Wire,
     pub(crate) session: Session,
     pub(crate) parser: Parser,
     /// Bytes of an unfinished request, or of requests that wait for the client's next turn.
@@ -55,7 +55,7 @@ pub(crate) struct Client {
     pub(crate) flushing: bool,
     /// `input` starts with requests left over when the client's share of a turn was used up.
     pub(crate) backlog: bool,
-    /// The socket may hold more bytes; its I/O thread waits for leave to hand them over.
+    /// The socket may hold more bytes; its I/O thread waits for credit to hand them over.
     pub(crate) readable: bool,
     /// No input follows what is here.
     pub(crate) is_last: bool,
@@ -88,10 +88,10 @@ pub(crate) enum Read {
 
 impl Client {
     /// A client that has just connected.
-    pub(crate) fn new(link: Link, session: Session, limits: Limits) -> Self {
-        let readable = link.local().is_some();
+    pub(crate) fn new(wire: Wire, session: Session, limits: Limits) -> Self {
+        let readable = wire.local().is_some();
         Self {
-            link,
+            wire,
             session,
             parser: Parser::new(limits),
             input: Vec::new(),
@@ -117,12 +117,12 @@ impl Client {
 
     /// Bytes of replies not yet written.
     pub(crate) fn pending(&self) -> usize {
-        self.waiting() + self.link.remote().map_or(0, Remote::unsent)
+        self.waiting() + self.wire.remote().map_or(0, Remote::unsent)
     }
 
     /// No fewer than those, and sooner known.
     fn pending_most(&self) -> usize {
-        self.waiting() + self.link.remote().map_or(0, Remote::unsent_most)
+        self.waiting() + self.wire.remote().map_or(0, Remote::unsent_most)
     }
 
     /// Bytes of replies not yet written or handed over.
@@ -137,7 +137,7 @@ impl Client {
 
     /// Whether its socket holds accepted bytes back.
     fn holds_output(&self) -> bool {
-        self.link.local().is_some_and(Stream::holds_output)
+        self.wire.local().is_some_and(Stream::holds_output)
     }
 
     /// Whether unread replies keep the client from being served.
@@ -161,7 +161,7 @@ impl Client {
         self.sent = 0;
         self.withheld.clear();
         self.judged = 0;
-        if let Some(remote) = self.link.remote_mut() {
+        if let Some(remote) = self.wire.remote_mut() {
             remote.forget_unsent();
         }
     }
@@ -202,9 +202,9 @@ impl Client {
 
     /// Ends the connection at once: nothing is read or written any more.
     pub(crate) fn cut(&mut self) {
-        match &mut self.link {
-            Link::Local(stream) => stream.close(),
-            Link::Remote(_) => {
+        match &mut self.wire {
+            Wire::Local(stream) => stream.close(),
+            Wire::Remote(_) => {
                 // Its I/O thread closes it when the client is removed.
                 self.discard_output();
                 self.session.closing = true;
@@ -224,7 +224,7 @@ impl Client {
         if self.full || !self.is_drained() {
             return Ok(0);
         }
-        let Some(stream) = self.link.local_mut() else { return Ok(0) };
+        let Some(stream) = self.wire.local_mut() else { return Ok(0) };
         match stream.write(bytes) {
             Ok(count) => {
                 self.full = stream.is_full(bytes.len() - count);
@@ -257,13 +257,13 @@ impl Client {
     /// Whether any reply can be written now.
     pub(crate) fn can_flush(&self) -> bool {
         !self.full && (self.writable() > self.sent || self.holds_output())
-            || self.link.remote().is_some_and(Remote::asks)
+            || self.wire.remote().is_some_and(Remote::asks)
     }
 
     /// Reads once into `shared`, for a client without unfinished input.
     pub(crate) fn read_shared(&mut self, shared: &mut [u8]) -> Read {
         let room = shared.len();
-        let result = self.link.local_mut().map_or(Err(Errno::AGAIN), |stream| stream.read(shared));
+        let result = self.wire.local_mut().map_or(Err(Errno::AGAIN), |stream| stream.read(shared));
         self.after_read(result, room)
     }
 
@@ -281,7 +281,7 @@ impl Client {
             }
         }
         let room = self.input.capacity() - self.input.len();
-        let stream = self.link.local_mut();
+        let stream = self.wire.local_mut();
         let result = stream.map_or(Err(Errno::AGAIN), |it| it.read_behind(&mut self.input));
         self.after_read(result, room)
     }
@@ -296,7 +296,7 @@ impl Client {
             Ok(count) => {
                 // A short read has drained the socket; the next bytes bring an event. The end of
                 // the stream may have brought its event already.
-                let holds = self.link.local().is_some_and(Stream::holds_input);
+                let holds = self.wire.local().is_some_and(Stream::holds_input);
                 self.readable = count >= room || self.ended || holds;
                 Read::Bytes(count)
             }
@@ -317,7 +317,7 @@ impl Client {
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
         let end = self.writable();
         let rest = &self.output[self.sent..end];
-        let Some(stream) = self.link.local_mut() else { return Ok(0) };
+        let Some(stream) = self.wire.local_mut() else { return Ok(0) };
         let count = match stream.write(rest) {
             Ok(count) => count,
             Err(Errno::AGAIN) => 0,
@@ -329,11 +329,11 @@ impl Client {
         Ok(count)
     }
 
-    /// Hands the replies that may be written to the I/O thread, with the leave to read on. Returns
+    /// Hands the replies that may be written to the I/O thread, with the credit to read on. Returns
     /// their bytes.
     pub(crate) fn hand_over(&mut self, to: &mut Orders) -> usize {
         let end = self.writable();
-        let Some(remote) = self.link.remote_mut() else { return 0 };
+        let Some(remote) = self.wire.remote_mut() else { return 0 };
         let count = if self.full { 0 } else { end - self.sent };
         if self.sent == 0 && count == self.output.len() && count >= LARGE_BYTES {
             remote.hand_all(std::mem::take(&mut self.output), to);
@@ -342,9 +342,9 @@ impl Client {
             remote.hand(&self.output[self.sent..end], to);
             self.wrote(count);
         }
-        let Some(remote) = self.link.remote_mut() else { return count };
+        let Some(remote) = self.wire.remote_mut() else { return count };
         self.full = remote.is_full();
-        remote.hand_leave(to);
+        remote.hand_credit(to);
         if self.session.closing || remote.unsent_most() >= LARGE_BYTES {
             remote.tell_when_drained(to);
         }
@@ -353,7 +353,7 @@ impl Client {
 
     /// Notes what comes with input from its I/O thread.
     pub(crate) fn hear(&mut self, arrived: &Arrived) {
-        if let Some(remote) = self.link.remote_mut() {
+        if let Some(remote) = self.wire.remote_mut() {
             arrived.tell(remote);
         }
         self.ended |= arrived.is_ended();
@@ -369,7 +369,7 @@ impl Client {
 
     /// The socket has taken all that its I/O thread had.
     pub(crate) fn drained(&mut self) {
-        if let Some(remote) = self.link.remote_mut() {
+        if let Some(remote) = self.wire.remote_mut() {
             remote.drained();
         }
         self.go_on();
@@ -385,7 +385,7 @@ impl Client {
         self.judged = moved(self.judged);
         self.withheld.iter_mut().for_each(|(_, start)| *start = moved(*start));
         self.input.extend_from_slice(&connection.kept);
-        self.link = Link::Local(connection.stream);
+        self.wire = Wire::Local(connection.stream);
         (self.readable, self.full) = (true, false);
     }
 
@@ -477,7 +477,7 @@ impl Client {
 
     /// Bytes of memory of the client: its buffers, its session and its state.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let away = self.link.remote().map_or(0, |remote| remote.kept() + remote.unsent_most());
+        let away = self.wire.remote().map_or(0, |remote| remote.kept() + remote.unsent_most());
         let buffers = self.buffer_bytes() + self.parser.memory() + away;
         let passed_on = self.upstream.as_ref().map_or(0, |upstream| upstream.memory());
         buffers + passed_on + self.session.memory() + size_of::<Self>()

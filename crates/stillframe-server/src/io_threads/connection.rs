@@ -1,10 +1,10 @@
 //! A connection in the hands of an I/O thread: its socket, the start of a request that is not
 //! whole, and replies that the socket has not taken.
 //!
-//! - Input goes out only with leave, and takes it along: one connection has one input at a time
-//!   between the threads. So the order of requests needs no numbers, and no client fills a lane.
+//! - Input goes out only against a credit, which comes back with the replies: one input at a time is
+//!   between the threads. So the order of requests needs no numbers, and no client fills a belt.
 //! - Only plain requests are found here ([`Start`]); they exceed no limit that a request could
-//!   change. All else goes to the thread of commands as it comes, which parses it as it does with
+//!   change. All else goes to the command thread as it comes, which parses it as it does with
 //!   a socket of its own, by the limits of the moment.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 use stillframe_resp::Start;
 
-use super::messages::{Arrivals, BATCH_BYTES, Gauge, Input, Leave, News, Note, READ_BYTES};
+use super::messages::{Arrivals, BATCH_BYTES, Credit, Gauge, Input, News, Note, READ_BYTES};
 use crate::net::Stream;
 
 /// Room for input in a batch: what makes it ample, the greatest start of a request, and a read.
@@ -35,7 +35,7 @@ pub(crate) struct Connection {
     written: usize,
     /// Bytes of replies that the stream has accepted.
     accepted: u64,
-    leave: Option<Leave>,
+    credit: Option<Credit>,
     /// The socket may hold more bytes.
     readable: bool,
     /// The peer sends no more.
@@ -64,7 +64,7 @@ impl Connection {
             unsent: Vec::new(),
             written: 0,
             accepted: 0,
-            leave: Some(Leave::AtRequest),
+            credit: Some(Credit::AtRequest),
             readable: true,
             ended: false,
             is_over: false,
@@ -82,12 +82,17 @@ impl Connection {
 
     /// Whether it can be read from.
     pub(super) fn can_read(&self) -> bool {
-        self.readable && self.leave.is_some() && !self.is_over && !self.failed
+        self.readable && self.credit.is_some() && !self.is_over && !self.failed
+    }
+
+    /// Whether it may hand over input.
+    pub(super) fn has_credit(&self) -> bool {
+        self.credit.is_some()
     }
 
     /// May hand over input from now on.
-    pub(super) fn allow(&mut self, leave: Leave) {
-        self.leave = Some(leave);
+    pub(super) fn allow(&mut self, credit: Credit) {
+        self.credit = Some(credit);
     }
 
     /// Notes an event of the socket.
@@ -99,7 +104,7 @@ impl Connection {
         self.readable |= readable || ended;
         if ended && !self.ended {
             self.ended = true;
-            if self.leave.is_none() {
+            if self.credit.is_none() {
                 self.tell(News::Ended, to);
             }
         }
@@ -119,7 +124,7 @@ impl Connection {
             to.bytes = vec![0; ARENA_BYTES].into_boxed_slice();
         }
         let start = to.filled;
-        let Some(leave) = self.leave else { return };
+        let Some(credit) = self.credit else { return };
         let behind = start + self.kept.len();
         // There is room: batches are handed over long before they are full, and what is kept is
         // the start of a plain request.
@@ -135,7 +140,7 @@ impl Connection {
                 self.readable = count == READ_BYTES || self.ended || self.stream.holds_input();
                 to.bytes[start..behind].copy_from_slice(&self.kept);
                 let end = behind + count;
-                self.hand_input(leave, (start, end), count, to);
+                self.hand_input(credit, (start, end), count, to);
             }
             Err(Errno::AGAIN) => self.readable = false,
             Err(Errno::INTR) => {}
@@ -148,7 +153,7 @@ impl Connection {
     /// Hands over the input that stands there in the batch, but keeps a request that is not whole.
     fn hand_input(
         &mut self,
-        leave: Leave,
+        credit: Credit,
         (start, end): (usize, usize),
         received: usize,
         to: &mut Arrivals,
@@ -156,7 +161,7 @@ impl Connection {
         let first = to.outlines.len();
         let mut at = start;
         let mut keeps = false;
-        while leave == Leave::AtRequest && at < end {
+        while credit == Credit::AtRequest && at < end {
             match Start::of(&to.bytes[at..end]) {
                 Start::Plain(outline, bytes) => {
                     to.outlines.push(outline);
@@ -201,7 +206,7 @@ impl Connection {
         received: usize,
         to: &mut Arrivals,
     ) {
-        self.leave = None;
+        self.credit = None;
         to.inputs.push(Input {
             id: self.id,
             place: self.place,
@@ -217,7 +222,7 @@ impl Connection {
 
     /// Writes replies, as many as the socket takes.
     pub(super) fn write(&mut self, mut bytes: &[u8], to: &mut Arrivals) {
-        while self.unsent.is_empty() && !self.full && !bytes.is_empty() {
+        while self.unsent.is_empty() && !self.full && !self.failed && !bytes.is_empty() {
             let Some(count) = self.write_once(bytes, to) else { return };
             bytes = &bytes[count..];
             if count == 0 {

@@ -1,11 +1,11 @@
-//! What the thread of commands and an I/O thread tell each other, by the batch.
+//! What the command thread and an I/O thread tell each other, by the batch.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use stillframe_resp::Outline;
 
+use super::belts::Batch;
 use super::connection::Connection;
-use super::lanes::Batch;
 
 /// Bytes of one read at most.
 pub(super) const READ_BYTES: usize = 64 << 10;
@@ -83,7 +83,7 @@ pub(crate) enum News {
     Drained,
 }
 
-/// From the thread of commands: replies, and what else is to be done.
+/// From the command thread: replies, and what else is to be done.
 #[derive(Default)]
 pub(crate) struct Orders {
     /// Replies, one connection's behind the other's.
@@ -103,7 +103,7 @@ pub(super) enum Order {
     /// Write all of this.
     WriteAll(Vec<u8>),
     /// Read on: what was handed over before has run.
-    Read(Leave),
+    Read(Credit),
     /// Say when all is written.
     Tell,
     /// Read and write nothing any more.
@@ -114,12 +114,12 @@ pub(super) enum Order {
     Return,
 }
 
-/// The leave to hand over more input.
+/// The credit to hand over more input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(super) enum Credit {
     /// The next byte begins a request.
     AtRequest,
-    /// The next bytes belong to a request that the thread of commands parses.
+    /// The next bytes belong to a request that the command thread parses.
     Within,
 }
 

@@ -1,19 +1,21 @@
 //! I/O threads (`io-threads`): they read sockets, find requests, write replies and do what TLS
 //! asks for; commands run on the one thread that runs them without I/O threads as well.
 //!
-//! Reading order: `lanes` (the hand-over), `messages` (what is handed over), `connection` and
-//! `worker` (an I/O thread), `remote` (a connection as the thread of commands sees it), this file.
+//! Reading order: `belts` (the hand-over), `messages` (what is handed over), `connection` and
+//! `worker` (an I/O thread), `remote` (a connection as the command thread sees it), this file.
 //!
 //! - An I/O thread owns a connection's socket, its TLS session, the start of a request that is not
-//!   whole, and replies that the socket has not taken. The thread of commands owns all else of a
+//!   whole, and replies that the socket has not taken. The command thread owns all else of a
 //!   client; parser, limits, the log's hold on replies and the ends of clients are the same code
-//!   for both kinds of [`Link`](crate::client::Link).
+//!   for both kinds of [`Wire`](crate::client::Wire).
 //! - A replica's connection, and one whose requests go to the leader of a group, is called back to
-//!   the thread of commands, which then has the socket as without I/O threads.
+//!   the command thread, which then has the socket as without I/O threads.
 
-mod connection;
 #[allow(unreachable_pub, reason = "it is also a crate of its own, for the models")]
-mod lanes;
+mod belts;
+mod connection;
+#[cfg(test)]
+mod connection_tests;
 mod messages;
 mod remote;
 mod worker;
@@ -26,20 +28,23 @@ use std::thread::JoinHandle;
 
 use stillframe_resp::{Outline, Plain};
 
+use belts::{Bell, Receiver, Sender};
 pub(crate) use connection::Connection;
-use lanes::{Bell, Receiver, Sender};
 use messages::{Arrivals, Gauge, Input, Order};
 pub(crate) use messages::{News, Note, Orders};
 pub(crate) use remote::{LARGE_BYTES, Remote};
 
 use crate::net::{Stream, Waker};
 
-/// Inputs taken from the lanes for one turn, about.
+/// Inputs taken from the belts for one turn, about.
 const INPUTS_PER_TURN: usize = 256;
-/// Turns with input after which the thread of commands looks at its own sockets.
+/// How often the command thread lets I/O threads go first, after they had something, before it
+/// sleeps: to sleep and be woken takes longer.
+const YIELDS_MAX: u32 = 4;
+/// Turns with input after which the command thread looks at its own sockets.
 const TURNS_WITHOUT_POLL_MAX: u32 = 8;
 
-/// The I/O threads, as the thread of commands sees them; none if it reads and writes itself.
+/// The I/O threads, as the command thread sees them; none if it reads and writes itself.
 #[derive(Default)]
 pub(crate) struct IoThreads {
     threads: Vec<IoThread>,
@@ -52,6 +57,8 @@ pub(crate) struct IoThreads {
     inputs: usize,
     notes: Vec<Note>,
     turns_without_poll: u32,
+    /// How often this thread lets others go first before it sleeps.
+    patience: u32,
 }
 
 struct IoThread {
@@ -109,7 +116,7 @@ impl Arrived {
 }
 
 impl IoThreads {
-    /// Starts so many threads, which wake the thread of commands by `waker`.
+    /// Starts so many threads, which wake the command thread by `waker`.
     pub(crate) fn start(count: usize, waker: Waker) -> io::Result<Self> {
         let bell = Bell::new(move || waker.wake());
         let mut threads = Vec::new();
@@ -205,6 +212,7 @@ impl IoThreads {
     }
 
     fn note(&mut self, number: usize, mut batch: Arrivals) {
+        self.patience = YIELDS_MAX;
         self.notes.append(&mut batch.notes);
         if batch.inputs.is_empty() {
             self.threads[number].arrivals.give_back(batch);
@@ -221,7 +229,13 @@ impl IoThreads {
 
     /// Says that this thread is about to wait. Returns whether it need not.
     pub(crate) fn lie_down(&mut self) -> bool {
-        let Some(bell) = &self.bell else { return false };
+        let Some(bell) = self.bell.clone() else { return false };
+        for _ in 0..std::mem::take(&mut self.patience) {
+            std::thread::yield_now();
+            if self.collect() {
+                return true;
+            }
+        }
         bell.lie_down();
         self.hand();
         self.collect()

@@ -1,9 +1,9 @@
-//! The thread of commands' end of a connection in the hands of an I/O thread.
+//! The command thread's end of a connection in the hands of an I/O thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::messages::{Gauge, Input, Leave, Order, Orders};
+use super::messages::{Credit, Gauge, Input, Order, Orders};
 
 /// Bytes handed over and not yet taken by the socket above which the rest of the replies waits
 /// here, as behind a full socket.
@@ -21,8 +21,8 @@ pub(crate) struct Remote {
     known_sent: u64,
     /// Bytes of a request that is not whole, when last heard of.
     kept: usize,
-    /// The leave to read on that goes out with the next replies.
-    leave: Option<Leave>,
+    /// The credit to read on that goes out with the next replies.
+    credit: Option<Credit>,
     /// The I/O thread is to say when all is written, or was asked to.
     tells: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Remote {
 impl Remote {
     pub(super) fn new(thread: usize, slot: u32, gauge: Arc<Gauge>) -> Self {
         let (handed, known_sent, kept) = (0, 0, 0);
-        Self { thread, slot, gauge, handed, known_sent, kept, leave: None, tells: false }
+        Self { thread, slot, gauge, handed, known_sent, kept, credit: None, tells: false }
     }
 
     /// Notes what comes with input.
@@ -82,13 +82,13 @@ impl Remote {
 
     /// Asks for more input with the next replies.
     pub(crate) fn ask(&mut self, at_request: bool) {
-        self.leave = Some(if at_request { Leave::AtRequest } else { Leave::Within });
+        self.credit = Some(if at_request { Credit::AtRequest } else { Credit::Within });
     }
 
     /// Whether it has asked.
     #[inline]
     pub(crate) fn asks(&self) -> bool {
-        self.leave.is_some()
+        self.credit.is_some()
     }
 
     /// Hands replies over.
@@ -103,10 +103,10 @@ impl Remote {
         to.push(self.slot, Order::WriteAll(bytes));
     }
 
-    /// Hands the leave to read on over, if it was given.
-    pub(crate) fn hand_leave(&mut self, to: &mut Orders) {
-        if let Some(leave) = self.leave.take() {
-            to.push(self.slot, Order::Read(leave));
+    /// Hands the credit to read on over, if it was given.
+    pub(crate) fn hand_credit(&mut self, to: &mut Orders) {
+        if let Some(credit) = self.credit.take() {
+            to.push(self.slot, Order::Read(credit));
         }
     }
 

@@ -1,7 +1,7 @@
 //! An I/O thread: it reads and writes the sockets of its connections.
 //!
-//! A turn: do what the thread of commands asks, read once from each socket that has something and
-//! leave to hand it over, hand over, and wait. Nothing here waits for the thread of commands.
+//! A turn: do what the command thread asks, read once from each socket that has something and
+//! credit to hand it over, hand over, and wait. Nothing here waits for the command thread.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,14 +11,20 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use super::belts::{Batch as _, Bell, Receiver, Sender, belt};
 use super::connection::Connection;
-use super::lanes::{Bell, Receiver, Sender, lane};
 use super::messages::{Arrivals, Order, Orders};
 
 /// Batches on their way to one side.
-const LANE_BATCHES: usize = 64;
+const BELT_BATCHES: usize = 64;
 /// Batches of orders done in one turn.
 const BATCHES_PER_TURN: usize = 8;
+/// Looks for more events before input is handed over: the more at once, the fewer times the command
+/// thread is woken.
+const LOOKS_MAX: u32 = 8;
+/// How often this thread lets others go first before it sleeps, while the command thread has input
+/// of it: to sleep and be woken takes longer.
+const YIELDS_MAX: u32 = 20;
 const EVENTS_MAX: usize = 1024;
 const WAKER: Token = Token(usize::MAX - 1);
 
@@ -32,17 +38,21 @@ struct Worker {
     connections: Vec<Option<Box<Connection>>>,
     /// Slots of connections that may be read from.
     readable: VecDeque<u32>,
+    /// Connections without credit: the command thread has their input.
+    unanswered: usize,
+    /// Looks for more events since input was handed over.
+    looks: u32,
     stops: bool,
 }
 
-/// The thread of commands' ends of the lanes, and the thread.
+/// The command thread's ends of the belts, and the thread.
 pub(super) struct Started {
     pub(super) orders: Sender<Orders>,
     pub(super) arrivals: Receiver<Arrivals>,
     pub(super) thread: JoinHandle<()>,
 }
 
-/// Starts the I/O thread of this number; `commands` wakes the thread of commands.
+/// Starts the I/O thread of this number; `commands` wakes the command thread.
 pub(super) fn start(number: usize, commands: &Bell) -> io::Result<Started> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -50,8 +60,8 @@ pub(super) fn start(number: usize, commands: &Bell) -> io::Result<Started> {
         // Fails only if the event descriptor is gone, and with it the thread.
         let _ = waker.wake();
     });
-    let (sender, orders) = lane(LANE_BATCHES, commands.clone(), bell.clone());
-    let (arrivals, receiver) = lane(LANE_BATCHES, bell.clone(), commands.clone());
+    let (sender, orders) = belt(BELT_BATCHES, commands.clone(), bell.clone());
+    let (arrivals, receiver) = belt(BELT_BATCHES, bell.clone(), commands.clone());
     let mut worker = Worker {
         poll,
         events: Events::with_capacity(EVENTS_MAX),
@@ -60,6 +70,8 @@ pub(super) fn start(number: usize, commands: &Bell) -> io::Result<Started> {
         arrivals,
         connections: Vec::new(),
         readable: VecDeque::new(),
+        unanswered: 0,
+        looks: 0,
         stops: false,
     };
     let name = format!("stillframe-io-{number}");
@@ -72,11 +84,9 @@ impl Worker {
         while !self.stops {
             let obeyed = self.obey();
             let reads = self.read();
-            self.arrivals.hand();
-            let is_busy = obeyed || reads;
-            if let Err(error) = self.wait(is_busy) {
+            if let Err(error) = self.wait(obeyed || reads) {
                 tracing::error!("an I/O thread ends: {error}");
-                return; // the thread of commands finds its lane abandoned
+                return; // the command thread finds its belt abandoned
             }
         }
     }
@@ -108,23 +118,22 @@ impl Worker {
         match order {
             Order::Write(_) => connection.write(bytes, arrivals),
             Order::WriteAll(bytes) => connection.write_all(bytes, arrivals),
-            Order::Read(leave) => {
-                connection.allow(leave);
+            Order::Read(credit) => {
+                self.unanswered -= usize::from(!connection.has_credit());
+                connection.allow(credit);
                 enqueue(&mut self.readable, slot, connection);
             }
             Order::Tell => connection.tell_when_drained(arrivals),
             Order::HangUp => connection.hang_up(),
-            Order::Open(_) | Order::Close => {
-                if let Some(mut connection) = place.take() {
-                    // Fails only if the connection is gone already.
-                    let _ = self.poll.registry().deregister(&mut connection.stream);
-                    connection.stream.close();
-                }
-            }
-            Order::Return => {
-                if let Some(mut connection) = place.take() {
-                    let _ = self.poll.registry().deregister(&mut connection.stream);
+            Order::Open(_) | Order::Close | Order::Return => {
+                let Some(mut connection) = place.take() else { return };
+                self.unanswered -= usize::from(!connection.has_credit());
+                // Fails only if the connection is gone already.
+                let _ = self.poll.registry().deregister(&mut connection.stream);
+                if matches!(order, Order::Return) {
                     arrivals.returned.push(connection);
+                } else {
+                    connection.stream.close();
                 }
             }
         }
@@ -149,27 +158,55 @@ impl Worker {
     /// Returns whether there is more.
     fn read(&mut self) -> bool {
         for _ in 0..self.readable.len() {
-            if self.arrivals.batch().is_ample() && !self.arrivals.hand() {
-                return false; // the thread of commands rings when there is room
+            if self.arrivals.batch().is_ample() && !self.hand() {
+                return false; // the command thread rings when there is room
             }
             let Some(slot) = self.readable.pop_front() else { break };
             let Some(Some(connection)) = self.connections.get_mut(slot as usize) else { continue };
             connection.queued = false;
             if connection.can_read() {
+                let before = self.arrivals.batch().inputs.len();
                 connection.read(self.arrivals.batch());
+                self.unanswered += self.arrivals.batch().inputs.len() - before;
                 enqueue(&mut self.readable, slot, connection);
             }
         }
         !self.readable.is_empty()
     }
 
+    /// Hands over what has come; false if there is no room.
+    fn hand(&mut self) -> bool {
+        let is_handed = self.arrivals.hand();
+        if is_handed {
+            self.looks = 0;
+        }
+        is_handed
+    }
+
+    /// Lets the command thread go first while it has input of this one. Returns whether there are
+    /// orders.
+    fn is_answered(&mut self) -> bool {
+        for _ in 0..YIELDS_MAX {
+            if !self.orders.is_empty() || self.unanswered == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        !self.orders.is_empty()
+    }
+
     /// Waits for sockets, or for orders.
     fn wait(&mut self, is_busy: bool) -> io::Result<()> {
         let mut timeout = Some(Duration::ZERO);
-        if !is_busy {
+        let looks = !self.arrivals.batch().is_empty() && self.looks < LOOKS_MAX;
+        self.looks += u32::from(looks);
+        if !looks {
+            self.hand();
+        }
+        if !looks && !is_busy && !self.is_answered() {
             self.bell.lie_down();
             // What is stuck goes out when the bell rings; then what is readable is read.
-            let is_stuck = !self.arrivals.hand();
+            let is_stuck = !self.hand();
             if self.orders.is_empty() && (is_stuck || self.readable.is_empty()) {
                 timeout = None;
             }
@@ -179,6 +216,9 @@ impl Worker {
         match polled {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             other => other?,
+        }
+        if self.events.is_empty() {
+            self.hand(); // no more comes for now
         }
         for event in &self.events {
             let Token(place) = event.token();

@@ -257,7 +257,7 @@ fn targets(
 }
 
 fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
-    let stream = client.link.local()?;
+    let stream = client.wire.local()?;
     let socket = if stream.is_plain() {
         let own = stream.as_fd().try_clone_to_owned().ok()?;
         // The announcement does not wait for the image. The part that the socket does not take goes

@@ -7,7 +7,7 @@ use stillframe_resp::Limits;
 
 use super::turn::Sockets;
 use crate::acl::DEFAULT;
-use crate::client::{Client, Link, Session};
+use crate::client::{Client, Session, Wire};
 use crate::config::Config;
 use crate::net::Stream;
 use crate::state::ServerState;
@@ -16,8 +16,8 @@ use crate::state::ServerState;
 pub(super) fn all(state: &mut ServerState, sockets: &mut Sockets, number: usize) {
     while let Some((stream, mut session)) = admit(state, number) {
         let place = state.clients.reserve();
-        let link = match watch(stream, place, session.caller.id, sockets) {
-            Ok(link) => link,
+        let wire = match watch(stream, place, session.caller.id, sockets) {
+            Ok(wire) => wire,
             Err(error) => {
                 tracing::warn!("cannot watch a connection: {error}");
                 state.clients.release(place);
@@ -26,20 +26,20 @@ pub(super) fn all(state: &mut ServerState, sockets: &mut Sockets, number: usize)
         };
         session.caller.place = place;
         let limits = limits(&state.config, session.authenticated);
-        let client = Client::new(link, session, limits);
+        let client = Client::new(wire, session, limits);
         state.clients.put(place, Box::new(client));
     }
 }
 
 /// Has a socket watched, by an I/O thread if there are any.
-fn watch(stream: Stream, place: usize, id: u64, sockets: &mut Sockets) -> io::Result<Link> {
+fn watch(stream: Stream, place: usize, id: u64, sockets: &mut Sockets) -> io::Result<Wire> {
     let mut stream = match sockets.io_threads.open(stream, place, id) {
-        Ok(remote) => return Ok(Link::Remote(remote)),
+        Ok(remote) => return Ok(Wire::Remote(remote)),
         Err(stream) => stream,
     };
     // The first bytes bring an event, since it was registered after it was accepted.
     sockets.poller.add_client(&mut stream, place)?;
-    Ok(Link::Local(stream))
+    Ok(Wire::Local(stream))
 }
 
 /// The next connection at a socket that may be served, or `None` if none waits.

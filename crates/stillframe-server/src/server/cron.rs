@@ -114,7 +114,7 @@ fn check_clients(clients: &mut Clients, config: &Config, now: Instant) {
     let mut gone = Vec::new();
     for (place, client) in clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
-        let greets = client.link.is_handshaking();
+        let greets = client.wire.is_handshaking();
         let waits = client.session.subscriptions.is_some()
             || client.session.caller.waits
             || client.session.replica.is_some();

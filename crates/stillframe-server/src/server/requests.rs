@@ -5,7 +5,7 @@ use stillframe_resp::Out;
 
 use super::accept::limits;
 use super::turn::Turn;
-use crate::client::{Client, Link, Read, Session, taken};
+use crate::client::{Client, Read, Session, Wire, taken};
 use crate::clients::outweighs;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
@@ -124,7 +124,7 @@ impl Turn<'_> {
         if client.backlog || !client.servable() || !client.readable || waits {
             return client.backlog;
         }
-        if let Link::Remote(remote) = &mut client.link {
+        if let Wire::Remote(remote) = &mut client.wire {
             client.readable = false;
             client.session.closing |= client.is_last;
             if !client.is_last {

@@ -13,7 +13,7 @@ use stillframe_keyspace::Keyspace;
 
 use super::accept;
 use super::queue::Queue;
-use crate::client::{Client, Link, SHARED_BYTES};
+use crate::client::{Client, SHARED_BYTES, Wire};
 use crate::commands::figures::{Seen, families};
 use crate::commands::{Meanwhile, Table};
 use crate::io_threads::{IoThreads, News, Note};
@@ -108,7 +108,7 @@ impl Meanwhile for Sockets {
     }
 
     fn hang_up(&mut self, server: &ServerState) {
-        let ended = server.clients.doomed().filter_map(|client| client.link.remote());
+        let ended = server.clients.doomed().filter_map(|client| client.wire.remote());
         ended.for_each(|remote| self.io_threads.hang_up(remote));
         self.io_threads.hand();
     }
@@ -219,9 +219,9 @@ impl Turn<'_> {
             if !client.can_flush() {
                 continue;
             }
-            let written = match &client.link {
-                Link::Local(_) => client.flush(),
-                Link::Remote(remote) => {
+            let written = match &client.wire {
+                Wire::Local(_) => client.flush(),
+                Wire::Remote(remote) => {
                     Ok(client.hand_over(self.sockets.io_threads.orders(remote)))
                 }
             };
@@ -267,9 +267,9 @@ impl Turn<'_> {
             self.state.hub.forget(&mut client.session, &mut self.state.ledger.events);
             self.state.ledger.waiters.leave(client.session.caller.id);
             self.state.replication.forget(place);
-            match client.link {
-                Link::Local(stream) => self.sockets.poller.remove_client(stream),
-                Link::Remote(remote) => self.sockets.io_threads.close(&remote),
+            match client.wire {
+                Wire::Local(stream) => self.sockets.poller.remove_client(stream),
+                Wire::Remote(remote) => self.sockets.io_threads.close(&remote),
             }
             self.state.clients.release(place);
         }
@@ -301,7 +301,7 @@ impl Turn<'_> {
 impl Turn<'_> {
     /// Takes a client's connection back from its I/O thread, for a peer that this thread serves.
     pub(super) fn call_back(&mut self, client: &mut Client) {
-        let Link::Remote(remote) = &client.link else { return };
+        let Wire::Remote(remote) = &client.wire else { return };
         let Some(mut connection) = self.sockets.io_threads.call_back(remote) else {
             client.session.closing = true;
             return;

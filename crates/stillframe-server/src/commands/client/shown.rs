@@ -110,7 +110,7 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
     let (input_in_hand, served_bytes) = ctx.server.clients.served_bytes();
     let input = match client {
         Some(client) => {
-            let kept = client.link.remote().map_or(0, Remote::kept);
+            let kept = client.wire.remote().map_or(0, Remote::kept);
             (client.input.len() + kept, client.input.capacity() - client.input.len())
         }
         None if is_own => (input_in_hand, 0),

@@ -1,6 +1,6 @@
-//! The hand-over between the thread of commands and an I/O thread: whole batches, one way.
+//! The hand-over between the command thread and an I/O thread: whole batches, one way.
 //!
-//! Idea: a lane is a bounded ring of batches, and a second one that brings the spent batches back
+//! Idea: a belt is a bounded ring of batches, and a second one that brings the spent batches back
 //! with their memory. A side that has nothing to do lies down: it says so, looks once more, and
 //! sleeps until its bell rings. The other side rings only those who lie.
 //!
@@ -12,7 +12,7 @@
 //!   other side lies; the other side says that it lies and then looks at the ring (or tries again
 //!   to hand). A fence of each in between: at least one sees the other.
 //!
-//! Models: `crates/stillframe-lanes-loom/tests`.
+//! Models: `crates/stillframe-belts-loom/tests`.
 
 mod mutant;
 mod sync;
@@ -24,6 +24,9 @@ pub use mutant::{Mutant, with_mutant};
 use mutant::Mutant;
 use mutant::Mutation;
 use sync::{Arc, AtomicBool, Consumer, Ordering, Producer, fence, push, ring};
+
+/// Spent batches that are kept for their memory.
+const SPENT_MAX: usize = 4;
 
 /// Things handed over together.
 pub trait Batch: Default {
@@ -84,7 +87,7 @@ fn take(flag: &AtomicBool) -> bool {
     flag.load(relaxed) && flag.compare_exchange(true, false, relaxed, relaxed).is_ok()
 }
 
-/// The side of a lane that fills batches.
+/// The side of a belt that fills batches.
 pub struct Sender<B> {
     full: Producer<B>,
     spent: Consumer<B>,
@@ -94,7 +97,7 @@ pub struct Sender<B> {
     mutation: Mutation,
 }
 
-/// The side of a lane that takes batches.
+/// The side of a belt that takes batches.
 pub struct Receiver<B> {
     full: Consumer<B>,
     spent: Producer<B>,
@@ -103,9 +106,9 @@ pub struct Receiver<B> {
     mutation: Mutation,
 }
 
-/// A lane for so many batches, between the threads with these bells.
-pub fn lane<B: Batch>(batches: usize, sender: Bell, receiver: Bell) -> (Sender<B>, Receiver<B>) {
-    let ((full, taken), (back, spent)) = (ring(batches), ring(batches));
+/// A belt for so many batches, between the threads with these bells.
+pub fn belt<B: Batch>(batches: usize, sender: Bell, receiver: Bell) -> (Sender<B>, Receiver<B>) {
+    let ((full, taken), (back, spent)) = (ring(batches), ring(batches.min(SPENT_MAX)));
     let stuck = Arc::new(AtomicBool::new(false));
     let mutation = Mutation::current();
     let out = Sender { full, spent, batch: B::default(), stuck: stuck.clone(), receiver, mutation };

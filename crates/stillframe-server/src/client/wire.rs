@@ -4,14 +4,14 @@ use crate::io_threads::Remote;
 use crate::net::Stream;
 
 /// See the head of this file.
-pub(crate) enum Link {
+pub(crate) enum Wire {
     /// This thread reads and writes.
     Local(Stream),
     /// An I/O thread does.
     Remote(Remote),
 }
 
-impl Link {
+impl Wire {
     /// The socket, if it is this thread's.
     pub(crate) fn local(&self) -> Option<&Stream> {
         match self {

@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use loom::sync::{Arc, Notify};
 use loom::thread;
-use stillframe_lanes_loom::{Batch, Bell, Mutant, Receiver, Sender, lane, with_mutant};
+use stillframe_belts_loom::{Batch, Bell, Mutant, Receiver, Sender, belt, with_mutant};
 
 /// Names the mistake that a process makes.
-const MUTANT: &str = "STILLFRAME_LANES_MUTANT";
+const MUTANT: &str = "STILLFRAME_BELTS_MUTANT";
 
 /// Numbers handed over together.
 #[derive(Default)]
@@ -88,7 +88,7 @@ fn send(to: &mut Sender<Numbers>, last: u32, bed: &Bed) {
 /// One way: more batches than there is room for.
 fn one_way(batches: usize, last: u32) {
     let (sender, receiver) = (Bed::new(), Bed::new());
-    let (mut to, from) = lane::<Numbers>(batches, sender.1.clone(), receiver.1.clone());
+    let (mut to, from) = belt::<Numbers>(batches, sender.1.clone(), receiver.1.clone());
     let receives = thread::spawn(move || receive(from, last, &receiver));
     send(&mut to, last, &sender);
     receives.join().expect("no panic");
@@ -97,8 +97,8 @@ fn one_way(batches: usize, last: u32) {
 /// A request and its reply: each side sleeps until the other has handed over.
 fn both_ways(rounds: u32) {
     let (commands, io) = (Bed::new(), Bed::new());
-    let (mut requests, mut arrived) = lane::<Numbers>(1, io.1.clone(), commands.1.clone());
-    let (mut replies, mut written) = lane::<Numbers>(1, commands.1.clone(), io.1.clone());
+    let (mut requests, mut arrived) = belt::<Numbers>(1, io.1.clone(), commands.1.clone());
+    let (mut replies, mut written) = belt::<Numbers>(1, commands.1.clone(), io.1.clone());
     let serves = thread::spawn(move || {
         for number in 1..=rounds {
             let batch = loop {
