@@ -1,8 +1,8 @@
 //! A connection in the hands of an I/O thread: its socket, the start of a request that is not
 //! whole, and replies that the socket has not taken.
 //!
-//! - Input goes out only against a credit, which comes back with the replies: one input at a time is
-//!   between the threads. So the order of requests needs no numbers, and no client fills a belt.
+//! - Input goes out only against a credit, which comes back with the replies: one input at a time
+//!   is between the threads. So the order of requests needs no numbers, and no client fills a belt.
 //! - Only plain requests are found here ([`Start`]); they exceed no limit that a request could
 //!   change. All else goes to the command thread as it comes, which parses it as it does with
 //!   a socket of its own, by the limits of the moment.
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use rustix::io::Errno;
 use stillframe_resp::Start;
 
-use super::messages::{Arrivals, BATCH_BYTES, Credit, Gauge, Input, News, Note, READ_BYTES};
+use super::inputs::{BATCH_BYTES, Credit, Gauge, Input, Inputs, News, Note, READ_BYTES};
 use crate::net::Stream;
 
 /// Room for input in a batch: what makes it ample, the greatest start of a request, and a read.
@@ -99,7 +99,7 @@ impl Connection {
     pub(super) fn note(
         &mut self,
         (readable, writable, ended): (bool, bool, bool),
-        to: &mut Arrivals,
+        to: &mut Inputs,
     ) {
         self.readable |= readable || ended;
         if ended && !self.ended {
@@ -114,12 +114,12 @@ impl Connection {
         }
     }
 
-    fn tell(&self, news: News, to: &mut Arrivals) {
+    fn tell(&self, news: News, to: &mut Inputs) {
         to.notes.push(Note { id: self.id, place: self.place, news });
     }
 
     /// Reads once, and hands over what has come.
-    pub(super) fn read(&mut self, to: &mut Arrivals) {
+    pub(super) fn read(&mut self, to: &mut Inputs) {
         if to.bytes.is_empty() {
             to.bytes = vec![0; ARENA_BYTES].into_boxed_slice();
         }
@@ -156,7 +156,7 @@ impl Connection {
         credit: Credit,
         (start, end): (usize, usize),
         received: usize,
-        to: &mut Arrivals,
+        to: &mut Inputs,
     ) {
         let first = to.outlines.len();
         let mut at = start;
@@ -191,7 +191,7 @@ impl Connection {
         self.hand((start, handed), outlines, received, to);
     }
 
-    fn hand_end(&mut self, to: &mut Arrivals) {
+    fn hand_end(&mut self, to: &mut Inputs) {
         self.ended = true;
         self.readable = false;
         self.is_over = true;
@@ -204,10 +204,10 @@ impl Connection {
         bytes: (usize, usize),
         outlines: (usize, usize),
         received: usize,
-        to: &mut Arrivals,
+        to: &mut Inputs,
     ) {
         self.credit = None;
-        to.inputs.push(Input {
+        to.list.push(Input {
             id: self.id,
             place: self.place,
             bytes,
@@ -221,7 +221,7 @@ impl Connection {
     }
 
     /// Writes replies, as many as the socket takes.
-    pub(super) fn write(&mut self, mut bytes: &[u8], to: &mut Arrivals) {
+    pub(super) fn write(&mut self, mut bytes: &[u8], to: &mut Inputs) {
         while self.unsent.is_empty() && !self.full && !self.failed && !bytes.is_empty() {
             let Some(count) = self.write_once(bytes, to) else { return };
             bytes = &bytes[count..];
@@ -236,7 +236,7 @@ impl Connection {
     }
 
     /// Writes all of a large reply.
-    pub(super) fn write_all(&mut self, bytes: Vec<u8>, to: &mut Arrivals) {
+    pub(super) fn write_all(&mut self, bytes: Vec<u8>, to: &mut Inputs) {
         if self.unsent.is_empty() && !self.failed {
             self.unsent = bytes;
             self.write_on(to);
@@ -246,7 +246,7 @@ impl Connection {
     }
 
     /// Goes on to write what the socket has not taken.
-    fn write_on(&mut self, to: &mut Arrivals) {
+    fn write_on(&mut self, to: &mut Inputs) {
         let holds = self.stream.holds_output();
         if self.full || self.failed || self.unsent.is_empty() && !holds {
             return;
@@ -275,7 +275,7 @@ impl Connection {
     }
 
     /// Writes once; `None`: the connection has failed.
-    fn write_once(&mut self, bytes: &[u8], to: &mut Arrivals) -> Option<usize> {
+    fn write_once(&mut self, bytes: &[u8], to: &mut Inputs) -> Option<usize> {
         let count = match self.stream.write(bytes) {
             Ok(count) => count,
             Err(Errno::AGAIN) => 0,
@@ -298,14 +298,14 @@ impl Connection {
     }
 
     /// Nothing more can be written.
-    pub(super) fn fail(&mut self, to: &mut Arrivals) {
+    pub(super) fn fail(&mut self, to: &mut Inputs) {
         (self.unsent, self.written) = (Vec::new(), 0);
         self.failed = true;
         self.tell(News::Failed, to);
     }
 
     /// Shows what the socket has taken.
-    fn measure(&mut self, to: &mut Arrivals) {
+    fn measure(&mut self, to: &mut Inputs) {
         if self.stream.holds_output() {
             return; // bytes before these are on their way
         }
@@ -317,7 +317,7 @@ impl Connection {
     }
 
     /// Says when all is written.
-    pub(super) fn tell_when_drained(&mut self, to: &mut Arrivals) {
+    pub(super) fn tell_when_drained(&mut self, to: &mut Inputs) {
         self.tells = true;
         self.measure(to);
     }

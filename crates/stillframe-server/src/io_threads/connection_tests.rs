@@ -5,9 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::belts::Batch;
 use super::connection::Connection;
-use super::messages::{Arrivals, Credit, Gauge, News};
+use super::inputs::{Credit, Gauge, Inputs, News};
 use crate::net::Stream;
 
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nvv\r\n";
@@ -16,7 +15,7 @@ struct Scene {
     peer: UnixStream,
     connection: Connection,
     gauge: Arc<Gauge>,
-    to: Arrivals,
+    to: Inputs,
 }
 
 impl Scene {
@@ -26,7 +25,7 @@ impl Scene {
         let gauge: Arc<Gauge> = Arc::default();
         let stream = Stream::Unix(mio::net::UnixStream::from_std(own));
         let connection = Connection::new(stream, 3, 7, gauge.clone());
-        Self { peer, connection, gauge, to: Arrivals::default() }
+        Self { peer, connection, gauge, to: Inputs::default() }
     }
 
     /// The peer sends this; returns what is handed over: bytes, and how many plain requests.
@@ -40,12 +39,12 @@ impl Scene {
     }
 
     fn take(&mut self) -> Vec<(Vec<u8>, usize)> {
-        let inputs = self.to.inputs.iter().map(|input| {
+        let inputs = self.to.list.iter().map(|input| {
             let bytes = self.to.bytes[input.bytes.0..input.bytes.1].to_vec();
             (bytes, input.outlines.1 - input.outlines.0)
         });
         let inputs = inputs.collect();
-        self.to.inputs.clear();
+        self.to.list.clear();
         self.to.outlines.clear();
         self.to.filled = 0;
         inputs
@@ -79,7 +78,7 @@ fn nothing_is_handed_over_without_credit() {
     assert_eq!((news, scene.take()), (vec![News::Ended], vec![]));
     scene.connection.allow(Credit::AtRequest);
     scene.connection.read(&mut scene.to);
-    assert!(scene.to.inputs[0].is_last && scene.to.inputs[0].ended);
+    assert!(scene.to.list[0].is_last && scene.to.list[0].ended);
 }
 
 #[test]

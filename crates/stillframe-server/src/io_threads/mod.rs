@@ -1,7 +1,7 @@
 //! I/O threads (`io-threads`): they read sockets, find requests, write replies and do what TLS
 //! asks for; commands run on the one thread that runs them without I/O threads as well.
 //!
-//! Reading order: `belts` (the hand-over), `messages` (what is handed over), `connection` and
+//! Reading order: `belts` (the hand-over), `inputs` and `messages` (what is handed over), `connection` and
 //! `worker` (an I/O thread), `remote` (a connection as the command thread sees it), this file.
 //!
 //! - An I/O thread owns a connection's socket, its TLS session, the start of a request that is not
@@ -16,6 +16,7 @@ mod belts;
 mod connection;
 #[cfg(test)]
 mod connection_tests;
+mod inputs;
 mod messages;
 mod remote;
 mod worker;
@@ -30,8 +31,10 @@ use stillframe_resp::{Outline, Plain};
 
 use belts::{Bell, Receiver, Sender};
 pub(crate) use connection::Connection;
-use messages::{Arrivals, Gauge, Input, Order};
-pub(crate) use messages::{News, Note, Orders};
+use inputs::{Gauge, Input};
+pub(crate) use inputs::{News, Note};
+pub(crate) use messages::Orders;
+use messages::{Arrivals, Order};
 pub(crate) use remote::{LARGE_BYTES, Remote};
 
 use crate::net::{Stream, Waker};
@@ -85,13 +88,13 @@ impl Arrived {
     /// Its bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         let (start, end) = self.input.bytes;
-        &self.batch.bytes[start..end]
+        &self.batch.inputs.bytes[start..end]
     }
 
     /// The plain requests at their start.
     pub(crate) fn outlines(&self) -> &[Outline] {
         let (start, end) = self.input.outlines;
-        &self.batch.outlines[start..end]
+        &self.batch.inputs.outlines[start..end]
     }
 
     /// How many bytes were read.
@@ -165,7 +168,7 @@ impl IoThreads {
     }
 
     /// Takes a connection back, as it is, and waits for it: an I/O thread waits for nobody.
-    pub(crate) fn call_back(&mut self, remote: &Remote) -> Option<Box<Connection>> {
+    pub(crate) fn call_back(&mut self, remote: &Remote) -> Option<Connection> {
         self.end(remote, Order::Return);
         loop {
             let thread = &mut self.threads[remote.thread];
@@ -213,11 +216,11 @@ impl IoThreads {
 
     fn note(&mut self, number: usize, mut batch: Arrivals) {
         self.patience = YIELDS_MAX;
-        self.notes.append(&mut batch.notes);
-        if batch.inputs.is_empty() {
+        self.notes.append(&mut batch.inputs.notes);
+        if batch.inputs.list.is_empty() {
             self.threads[number].arrivals.give_back(batch);
         } else {
-            self.inputs += batch.inputs.len();
+            self.inputs += batch.inputs.list.len();
             self.arrived.push_back((number, Rc::new(batch)));
         }
     }
@@ -265,11 +268,11 @@ impl IoThreads {
         let batch = self.arrived.front().map(|(_, batch)| &**batch);
         let next = batch.filter(|_| self.next.is_multiple_of(inputs)).into_iter();
         next.flat_map(move |batch| {
-            batch.inputs.iter().skip(self.next).take(inputs).filter_map(|input| {
-                let [outline] = &batch.outlines[input.outlines.0..input.outlines.1] else {
+            batch.inputs.list.iter().skip(self.next).take(inputs).filter_map(|input| {
+                let [outline] = &batch.inputs.outlines[input.outlines.0..input.outlines.1] else {
                     return None;
                 };
-                let bytes = &batch.bytes[input.bytes.0..input.bytes.1];
+                let bytes = &batch.inputs.bytes[input.bytes.0..input.bytes.1];
                 Some((input.place, outline.on(bytes)?))
             })
         })
@@ -279,13 +282,13 @@ impl IoThreads {
     pub(crate) fn next(&mut self) -> Option<Arrived> {
         loop {
             let (number, batch) = self.arrived.front()?;
-            if let Some(&input) = batch.inputs.get(self.next) {
+            if let Some(&input) = batch.inputs.list.get(self.next) {
                 self.next += 1;
                 return Some(Arrived { batch: batch.clone(), input });
             }
             let number = *number;
             let (_, batch) = self.arrived.pop_front()?;
-            self.inputs -= batch.inputs.len();
+            self.inputs -= batch.inputs.list.len();
             self.next = 0;
             // One that a script has in hand is dropped later.
             if let Ok(batch) = Rc::try_unwrap(batch) {

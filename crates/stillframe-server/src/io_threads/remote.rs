@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::messages::{Credit, Gauge, Input, Order, Orders};
+use super::inputs::{Credit, Gauge, Input};
+use super::messages::{Order, Orders};
 
 /// Bytes handed over and not yet taken by the socket above which the rest of the replies waits
 /// here, as behind a full socket.

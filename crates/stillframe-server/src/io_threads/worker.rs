@@ -114,16 +114,16 @@ impl Worker {
         }
         let Some(place) = self.connections.get_mut(slot as usize) else { return };
         let Some(connection) = place else { return };
-        let arrivals = self.arrivals.batch();
+        let Arrivals { inputs, returned } = self.arrivals.batch();
         match order {
-            Order::Write(_) => connection.write(bytes, arrivals),
-            Order::WriteAll(bytes) => connection.write_all(bytes, arrivals),
+            Order::Write(_) => connection.write(bytes, inputs),
+            Order::WriteAll(bytes) => connection.write_all(bytes, inputs),
             Order::Read(credit) => {
                 self.unanswered -= usize::from(!connection.has_credit());
                 connection.allow(credit);
                 enqueue(&mut self.readable, slot, connection);
             }
-            Order::Tell => connection.tell_when_drained(arrivals),
+            Order::Tell => connection.tell_when_drained(inputs),
             Order::HangUp => connection.hang_up(),
             Order::Open(_) | Order::Close | Order::Return => {
                 let Some(mut connection) = place.take() else { return };
@@ -131,7 +131,7 @@ impl Worker {
                 // Fails only if the connection is gone already.
                 let _ = self.poll.registry().deregister(&mut connection.stream);
                 if matches!(order, Order::Return) {
-                    arrivals.returned.push(connection);
+                    returned.push(*connection);
                 } else {
                     connection.stream.close();
                 }
@@ -145,7 +145,7 @@ impl Worker {
         let watched = self.poll.registry().register(&mut connection.stream, Token(place), both);
         if let Err(error) = watched {
             tracing::warn!("cannot watch a connection: {error}");
-            connection.fail(self.arrivals.batch());
+            connection.fail(&mut self.arrivals.batch().inputs);
         }
         if self.connections.len() <= place {
             self.connections.resize_with(place + 1, || None);
@@ -158,16 +158,15 @@ impl Worker {
     /// Returns whether there is more.
     fn read(&mut self) -> bool {
         for _ in 0..self.readable.len() {
-            if self.arrivals.batch().is_ample() && !self.hand() {
+            if self.arrivals.batch().inputs.is_ample() && !self.hand() {
                 return false; // the command thread rings when there is room
             }
             let Some(slot) = self.readable.pop_front() else { break };
             let Some(Some(connection)) = self.connections.get_mut(slot as usize) else { continue };
             connection.queued = false;
             if connection.can_read() {
-                let before = self.arrivals.batch().inputs.len();
-                connection.read(self.arrivals.batch());
-                self.unanswered += self.arrivals.batch().inputs.len() - before;
+                connection.read(&mut self.arrivals.batch().inputs);
+                self.unanswered += usize::from(!connection.has_credit());
                 enqueue(&mut self.readable, slot, connection);
             }
         }
@@ -225,7 +224,7 @@ impl Worker {
             let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
             let ended = event.is_read_closed() || event.is_error();
             let news = (event.is_readable(), event.is_writable(), ended);
-            connection.note(news, self.arrivals.batch());
+            connection.note(news, &mut self.arrivals.batch().inputs);
             enqueue(&mut self.readable, place as u32, connection);
         }
         Ok(())

@@ -5,18 +5,23 @@ use std::io;
 use stillframe_redis::Address;
 use stillframe_resp::Limits;
 
-use super::turn::Sockets;
 use crate::acl::DEFAULT;
 use crate::client::{Client, Session, Wire};
 use crate::config::Config;
-use crate::net::Stream;
+use crate::io_threads::IoThreads;
+use crate::net::{Poller, Stream};
 use crate::state::ServerState;
 
 /// Accepts the connections that wait at one listening socket.
-pub(super) fn all(state: &mut ServerState, sockets: &mut Sockets, number: usize) {
+pub(super) fn all(
+    state: &mut ServerState,
+    poller: &Poller,
+    io_threads: &mut IoThreads,
+    number: usize,
+) {
     while let Some((stream, mut session)) = admit(state, number) {
         let place = state.clients.reserve();
-        let wire = match watch(stream, place, session.caller.id, sockets) {
+        let wire = match watch(stream, (place, session.caller.id), poller, io_threads) {
             Ok(wire) => wire,
             Err(error) => {
                 tracing::warn!("cannot watch a connection: {error}");
@@ -32,13 +37,18 @@ pub(super) fn all(state: &mut ServerState, sockets: &mut Sockets, number: usize)
 }
 
 /// Has a socket watched, by an I/O thread if there are any.
-fn watch(stream: Stream, place: usize, id: u64, sockets: &mut Sockets) -> io::Result<Wire> {
-    let mut stream = match sockets.io_threads.open(stream, place, id) {
+fn watch(
+    stream: Stream,
+    (place, id): (usize, u64),
+    poller: &Poller,
+    io_threads: &mut IoThreads,
+) -> io::Result<Wire> {
+    let mut stream = match io_threads.open(stream, place, id) {
         Ok(remote) => return Ok(Wire::Remote(remote)),
         Err(stream) => stream,
     };
     // The first bytes bring an event, since it was registered after it was accepted.
-    sockets.poller.add_client(&mut stream, place)?;
+    poller.add_client(&mut stream, place)?;
     Ok(Wire::Local(stream))
 }
 

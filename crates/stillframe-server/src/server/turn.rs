@@ -174,7 +174,10 @@ impl Turn<'_> {
                     link.on_event(event);
                 }
             }
-            Ready::Listener(number) => accept::all(self.state, self.sockets, number),
+            Ready::Listener(number) => {
+                let Sockets { poller, io_threads, .. } = &mut *self.sockets;
+                accept::all(self.state, poller, io_threads, number);
+            }
             Ready::Woken => {
                 let figures = || families(&Seen::of(self.keyspace, self.state, self.table));
                 self.sockets.metrics.answer(figures);
@@ -311,6 +314,6 @@ impl Turn<'_> {
             tracing::warn!("cannot watch a connection: {error}");
             client.session.closing = true;
         }
-        client.take_home(*connection);
+        client.take_home(connection);
     }
 }
