@@ -85,11 +85,6 @@ impl Connection {
         self.readable && self.credit.is_some() && !self.is_over && !self.failed
     }
 
-    /// Whether it may hand over input.
-    pub(super) fn has_credit(&self) -> bool {
-        self.credit.is_some()
-    }
-
     /// May hand over input from now on.
     pub(super) fn allow(&mut self, credit: Credit) {
         self.credit = Some(credit);

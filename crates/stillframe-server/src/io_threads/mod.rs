@@ -41,9 +41,6 @@ use crate::net::{Stream, Waker};
 
 /// Inputs taken from the belts for one turn, about.
 const INPUTS_PER_TURN: usize = 256;
-/// How often the command thread lets I/O threads go first, after they had something, before it
-/// sleeps: to sleep and be woken takes longer.
-const YIELDS_MAX: u32 = 4;
 /// Turns with input after which the command thread looks at its own sockets.
 const TURNS_WITHOUT_POLL_MAX: u32 = 8;
 
@@ -60,8 +57,6 @@ pub(crate) struct IoThreads {
     inputs: usize,
     notes: Vec<Note>,
     turns_without_poll: u32,
-    /// How often this thread lets others go first before it sleeps.
-    patience: u32,
 }
 
 struct IoThread {
@@ -215,7 +210,6 @@ impl IoThreads {
     }
 
     fn note(&mut self, number: usize, mut batch: Arrivals) {
-        self.patience = YIELDS_MAX;
         self.notes.append(&mut batch.inputs.notes);
         if batch.inputs.list.is_empty() {
             self.threads[number].arrivals.give_back(batch);
@@ -232,13 +226,7 @@ impl IoThreads {
 
     /// Says that this thread is about to wait. Returns whether it need not.
     pub(crate) fn lie_down(&mut self) -> bool {
-        let Some(bell) = self.bell.clone() else { return false };
-        for _ in 0..std::mem::take(&mut self.patience) {
-            std::thread::yield_now();
-            if self.collect() {
-                return true;
-            }
-        }
+        let Some(bell) = &self.bell else { return false };
         bell.lie_down();
         self.hand();
         self.collect()

@@ -22,9 +22,6 @@ const BATCHES_PER_TURN: usize = 8;
 /// Looks for more events before input is handed over: the more at once, the fewer times the command
 /// thread is woken.
 const LOOKS_MAX: u32 = 8;
-/// How often this thread lets others go first before it sleeps, while the command thread has input
-/// of it: to sleep and be woken takes longer.
-const YIELDS_MAX: u32 = 20;
 const EVENTS_MAX: usize = 1024;
 const WAKER: Token = Token(usize::MAX - 1);
 
@@ -38,8 +35,6 @@ struct Worker {
     connections: Vec<Option<Box<Connection>>>,
     /// Slots of connections that may be read from.
     readable: VecDeque<u32>,
-    /// Connections without credit: the command thread has their input.
-    unanswered: usize,
     /// Looks for more events since input was handed over.
     looks: u32,
     stops: bool,
@@ -70,7 +65,6 @@ pub(super) fn start(number: usize, commands: &Bell) -> io::Result<Started> {
         arrivals,
         connections: Vec::new(),
         readable: VecDeque::new(),
-        unanswered: 0,
         looks: 0,
         stops: false,
     };
@@ -119,7 +113,6 @@ impl Worker {
             Order::Write(_) => connection.write(bytes, inputs),
             Order::WriteAll(bytes) => connection.write_all(bytes, inputs),
             Order::Read(credit) => {
-                self.unanswered -= usize::from(!connection.has_credit());
                 connection.allow(credit);
                 enqueue(&mut self.readable, slot, connection);
             }
@@ -127,7 +120,6 @@ impl Worker {
             Order::HangUp => connection.hang_up(),
             Order::Open(_) | Order::Close | Order::Return => {
                 let Some(mut connection) = place.take() else { return };
-                self.unanswered -= usize::from(!connection.has_credit());
                 // Fails only if the connection is gone already.
                 let _ = self.poll.registry().deregister(&mut connection.stream);
                 if matches!(order, Order::Return) {
@@ -166,7 +158,6 @@ impl Worker {
             connection.queued = false;
             if connection.can_read() {
                 connection.read(&mut self.arrivals.batch().inputs);
-                self.unanswered += usize::from(!connection.has_credit());
                 enqueue(&mut self.readable, slot, connection);
             }
         }
@@ -182,18 +173,6 @@ impl Worker {
         is_handed
     }
 
-    /// Lets the command thread go first while it has input of this one. Returns whether there are
-    /// orders.
-    fn is_answered(&mut self) -> bool {
-        for _ in 0..YIELDS_MAX {
-            if !self.orders.is_empty() || self.unanswered == 0 {
-                break;
-            }
-            std::thread::yield_now();
-        }
-        !self.orders.is_empty()
-    }
-
     /// Waits for sockets, or for orders.
     fn wait(&mut self, is_busy: bool) -> io::Result<()> {
         let mut timeout = Some(Duration::ZERO);
@@ -202,7 +181,7 @@ impl Worker {
         if !looks {
             self.hand();
         }
-        if !looks && !is_busy && !self.is_answered() {
+        if !looks && !is_busy {
             self.bell.lie_down();
             // What is stuck goes out when the bell rings; then what is readable is read.
             let is_stuck = !self.hand();
