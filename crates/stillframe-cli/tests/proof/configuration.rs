@@ -47,8 +47,8 @@ fn rewritten(kind: Kind) -> (Vec<String>, Vec<String>) {
     let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
     let end = lines.iter().position(|line| line.starts_with("# Generated")).expect("a mark");
     let (kept, added) = lines.split_at(end);
-    // Redis always adds the first two, and has another default of the third.
-    let quirks = ["latency-tracking", "user", "bind"];
+    // Redis always adds the first two, and has other defaults of the rest.
+    let quirks = ["latency-tracking", "user", "bind", "io-threads"];
     let common = |line: &&String| !quirks.iter().any(|quirk| line.starts_with(quirk));
     let mut added: Vec<String> = added.iter().filter(common).cloned().collect();
     added.sort();

@@ -87,8 +87,8 @@ impl<A: Algorithm> Act<'_, A> {
         self.store.write_run(start, values);
     }
 
-    /// Replaces words in any places, in this order: faster than one by one. Panics if one of them is
-    /// out of bounds, before any word is written.
+    /// Replaces words in any places, in this order: faster than one by one. Panics if one of them
+    /// is out of bounds, before any word is written.
     pub fn write_many(&mut self, writes: &[(usize, u64)]) {
         for &(index, _) in writes {
             check_run(self.store.words(), index, 1);

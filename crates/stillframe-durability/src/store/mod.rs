@@ -202,8 +202,8 @@ impl<A: Algorithm> Store<A> {
         self.touched.mark_run(start, values.len());
     }
 
-    /// Replaces words in any places, in this order: faster than one by one. Panics if one of them is
-    /// out of bounds, before any word is written.
+    /// Replaces words in any places, in this order: faster than one by one. Panics if one of them
+    /// is out of bounds, before any word is written.
     pub fn write_many(&mut self, writes: &[(usize, u64)]) {
         self.engine.write_many(writes);
         writes.iter().for_each(|&(index, _)| self.touched.mark(index));

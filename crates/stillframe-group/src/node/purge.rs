@@ -73,8 +73,8 @@ impl Running {
     }
 }
 
-/// The last entry that goes, if any does: not beyond `image` but for `kept` entries, nor beyond what
-/// others have, but for those that lack what is gone already.
+/// The last entry that goes, if any does: not beyond `image` but for `kept` entries, nor beyond
+/// what others have, but for those that lack what is gone already.
 fn upto(image: u64, kept: u64, others: &[u64], purged: u64) -> Option<u64> {
     let needed = others.iter().copied().filter(|&has| has >= purged).min().unwrap_or(u64::MAX);
     let upto = image.saturating_sub(kept).min(needed);

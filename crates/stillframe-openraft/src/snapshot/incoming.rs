@@ -9,8 +9,8 @@ use super::Head;
 use crate::error::Error;
 use crate::manifest;
 
-/// What has come is synced after so many bytes: the disk, which the log needs as well, never has much
-/// to catch up with.
+/// What has come is synced after so many bytes: the disk, which the log needs as well, never has
+/// much to catch up with.
 const SYNC_BYTES: u64 = 4 << 20;
 
 /// A snapshot as far as it has come. When dropped before it was kept, its files go.

@@ -15,8 +15,9 @@ use std::time::Instant;
 use rustix::io::Errno;
 use stillframe_resp::{Limits, Out, Parser};
 
-use crate::client::{Session, Upstream};
+use crate::client::{Session, Upstream, Wire};
 use crate::config::{OutputLimit, OutputLimits};
+use crate::io_threads::{Arrived, Connection, LARGE_BYTES, Orders, Remote};
 use crate::net::Stream;
 use crate::replication::{Relay, Replica};
 
@@ -33,7 +34,7 @@ const READ_BYTES_MIN: usize = 4 << 10;
 
 /// One client.
 pub(crate) struct Client {
-    pub(crate) stream: Stream,
+    pub(crate) wire: Wire,
     pub(crate) session: Session,
     pub(crate) parser: Parser,
     /// Bytes of an unfinished request, or of requests that wait for the client's next turn.
@@ -54,8 +55,10 @@ pub(crate) struct Client {
     pub(crate) flushing: bool,
     /// `input` starts with requests left over when the client's share of a turn was used up.
     pub(crate) backlog: bool,
-    /// The socket may hold more bytes.
+    /// The socket may hold more bytes; its I/O thread waits for credit to hand them over.
     pub(crate) readable: bool,
+    /// No input follows what is here.
+    pub(crate) is_last: bool,
     /// The peer has closed its side, or the socket has failed.
     pub(crate) ended: bool,
     /// To be removed at the end of the turn.
@@ -85,9 +88,10 @@ pub(crate) enum Read {
 
 impl Client {
     /// A client that has just connected.
-    pub(crate) fn new(stream: Stream, session: Session, limits: Limits) -> Self {
+    pub(crate) fn new(wire: Wire, session: Session, limits: Limits) -> Self {
+        let readable = wire.local().is_some();
         Self {
-            stream,
+            wire,
             session,
             parser: Parser::new(limits),
             input: Vec::new(),
@@ -99,7 +103,8 @@ impl Client {
             queued: false,
             flushing: false,
             backlog: false,
-            readable: true,
+            readable,
+            is_last: false,
             ended: false,
             dead: false,
             unsent: 0,
@@ -112,17 +117,32 @@ impl Client {
 
     /// Bytes of replies not yet written.
     pub(crate) fn pending(&self) -> usize {
+        self.waiting() + self.wire.remote().map_or(0, Remote::unsent)
+    }
+
+    /// No fewer than those, and sooner known.
+    fn pending_most(&self) -> usize {
+        self.waiting() + self.wire.remote().map_or(0, Remote::unsent_most)
+    }
+
+    /// Bytes of replies not yet written or handed over.
+    fn waiting(&self) -> usize {
         self.output.len() - self.sent
     }
 
     /// Whether the socket has taken everything.
     pub(crate) fn is_drained(&self) -> bool {
-        self.pending() == 0 && !self.stream.holds_output()
+        self.pending() == 0 && !self.holds_output()
+    }
+
+    /// Whether its socket holds accepted bytes back.
+    fn holds_output(&self) -> bool {
+        self.wire.local().is_some_and(Stream::holds_output)
     }
 
     /// Whether unread replies keep the client from being served.
     pub(crate) fn paused(&self) -> bool {
-        self.pending() > OUTPUT_PAUSE_BYTES
+        self.pending_most() > OUTPUT_PAUSE_BYTES && self.pending() > OUTPUT_PAUSE_BYTES
     }
 
     /// Whether its requests may run now.
@@ -141,6 +161,9 @@ impl Client {
         self.sent = 0;
         self.withheld.clear();
         self.judged = 0;
+        if let Some(remote) = self.wire.remote_mut() {
+            remote.forget_unsent();
+        }
     }
 
     /// Ends a turn: new replies may be written, or wait until the log is on the disk up to a
@@ -177,6 +200,18 @@ impl Client {
         self.withheld.front().map_or(self.output.len(), |&(_, start)| start)
     }
 
+    /// Ends the connection at once: nothing is read or written any more.
+    pub(crate) fn cut(&mut self) {
+        match &mut self.wire {
+            Wire::Local(stream) => stream.close(),
+            Wire::Remote(_) => {
+                // Its I/O thread closes it when the client is removed.
+                self.discard_output();
+                self.session.closing = true;
+            }
+        }
+    }
+
     /// Takes the replies not yet written, for another writer.
     pub(crate) fn take_pending(&mut self) -> Vec<u8> {
         let pending = self.output.split_off(self.sent);
@@ -189,9 +224,10 @@ impl Client {
         if self.full || !self.is_drained() {
             return Ok(0);
         }
-        match self.stream.write(bytes) {
+        let Some(stream) = self.wire.local_mut() else { return Ok(0) };
+        match stream.write(bytes) {
             Ok(count) => {
-                self.full = self.stream.is_full(bytes.len() - count);
+                self.full = stream.is_full(bytes.len() - count);
                 Ok(count)
             }
             Err(Errno::AGAIN) => {
@@ -220,13 +256,14 @@ impl Client {
 
     /// Whether any reply can be written now.
     pub(crate) fn can_flush(&self) -> bool {
-        !self.full && (self.writable() > self.sent || self.stream.holds_output())
+        !self.full && (self.writable() > self.sent || self.holds_output())
+            || self.wire.remote().is_some_and(Remote::asks)
     }
 
     /// Reads once into `shared`, for a client without unfinished input.
     pub(crate) fn read_shared(&mut self, shared: &mut [u8]) -> Read {
         let room = shared.len();
-        let result = self.stream.read(shared);
+        let result = self.wire.local_mut().map_or(Err(Errno::AGAIN), |stream| stream.read(shared));
         self.after_read(result, room)
     }
 
@@ -244,7 +281,8 @@ impl Client {
             }
         }
         let room = self.input.capacity() - self.input.len();
-        let result = self.stream.read_behind(&mut self.input);
+        let stream = self.wire.local_mut();
+        let result = stream.map_or(Err(Errno::AGAIN), |it| it.read_behind(&mut self.input));
         self.after_read(result, room)
     }
 
@@ -258,7 +296,8 @@ impl Client {
             Ok(count) => {
                 // A short read has drained the socket; the next bytes bring an event. The end of
                 // the stream may have brought its event already.
-                self.readable = count >= room || self.ended || self.stream.holds_input();
+                let holds = self.wire.local().is_some_and(Stream::holds_input);
+                self.readable = count >= room || self.ended || holds;
                 Read::Bytes(count)
             }
             Err(Errno::AGAIN) => {
@@ -278,13 +317,80 @@ impl Client {
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
         let end = self.writable();
         let rest = &self.output[self.sent..end];
-        let count = match self.stream.write(rest) {
+        let Some(stream) = self.wire.local_mut() else { return Ok(0) };
+        let count = match stream.write(rest) {
             Ok(count) => count,
             Err(Errno::AGAIN) => 0,
             Err(Errno::INTR) => return Ok(0),
             Err(error) => return Err(error.into()),
         };
-        self.full = self.stream.is_full(rest.len() - count);
+        self.full = stream.is_full(rest.len() - count);
+        self.wrote(count);
+        Ok(count)
+    }
+
+    /// Hands the replies that may be written to the I/O thread, with the credit to read on. Returns
+    /// their bytes.
+    pub(crate) fn hand_over(&mut self, to: &mut Orders) -> usize {
+        let end = self.writable();
+        let Some(remote) = self.wire.remote_mut() else { return 0 };
+        let count = if self.full { 0 } else { end - self.sent };
+        if self.sent == 0 && count == self.output.len() && count >= LARGE_BYTES {
+            remote.hand_all(std::mem::take(&mut self.output), to);
+            self.judged = 0;
+        } else if count > 0 {
+            remote.hand(&self.output[self.sent..end], to);
+            self.wrote(count);
+        }
+        let Some(remote) = self.wire.remote_mut() else { return count };
+        self.full = remote.is_full();
+        remote.hand_credit(to);
+        if self.session.closing || remote.unsent_most() >= LARGE_BYTES {
+            remote.tell_when_drained(to);
+        }
+        count
+    }
+
+    /// Notes what comes with input from its I/O thread.
+    pub(crate) fn hear(&mut self, arrived: &Arrived) {
+        if let Some(remote) = self.wire.remote_mut() {
+            arrived.tell(remote);
+        }
+        self.ended |= arrived.is_ended();
+        self.is_last |= arrived.is_last();
+        self.readable = true; // for more
+    }
+
+    /// Keeps input from its I/O thread that has not run.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        self.backlog |= !bytes.is_empty();
+    }
+
+    /// The socket has taken all that its I/O thread had.
+    pub(crate) fn drained(&mut self) {
+        if let Some(remote) = self.wire.remote_mut() {
+            remote.drained();
+        }
+        self.go_on();
+    }
+
+    /// Takes the connection back from its I/O thread.
+    pub(crate) fn take_home(&mut self, connection: Connection) {
+        let mut output = connection.unsent().to_vec();
+        let (before, sent) = (output.len(), std::mem::take(&mut self.sent));
+        output.extend_from_slice(&self.output[sent..]);
+        self.output = output;
+        let moved = |at: usize| before + at.saturating_sub(sent);
+        self.judged = moved(self.judged);
+        self.withheld.iter_mut().for_each(|(_, start)| *start = moved(*start));
+        self.input.extend_from_slice(&connection.kept);
+        self.wire = Wire::Local(connection.stream);
+        (self.readable, self.full) = (true, false);
+    }
+
+    /// Notes that the next so many bytes are written.
+    fn wrote(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.output.len() {
             self.sent = 0;
@@ -300,7 +406,6 @@ impl Client {
                 self.output.shrink_to(length * 2);
             }
         }
-        Ok(count)
     }
 
     /// Drops the first `used` bytes of the client's own input.
@@ -337,11 +442,14 @@ impl Client {
     }
 
     fn exceeds(&mut self, limit: OutputLimit, now: Instant) -> bool {
-        let pending = (self.pending() + self.unsent) as u64;
-        let pending = OutputLimit::counted(pending);
-        if limit.hard_bytes != 0 && pending > limit.hard_bytes
-            || self.pending() > limit.hard_bytes_max()
-        {
+        let free = OutputLimit::UNCOUNTED_BYTES as usize;
+        if self.pending_most() + self.unsent <= free.min(limit.hard_bytes_max()) {
+            self.over_soft_limit = None;
+            return false;
+        }
+        let waiting = self.pending();
+        let pending = OutputLimit::counted((waiting + self.unsent) as u64);
+        if limit.hard_bytes != 0 && pending > limit.hard_bytes || waiting > limit.hard_bytes_max() {
             return true;
         }
         if limit.soft_bytes == 0 || pending <= limit.soft_bytes {
@@ -369,7 +477,8 @@ impl Client {
 
     /// Bytes of memory of the client: its buffers, its session and its state.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let buffers = self.buffer_bytes() + self.parser.memory();
+        let away = self.wire.remote().map_or(0, |remote| remote.kept() + remote.unsent_most());
+        let buffers = self.buffer_bytes() + self.parser.memory() + away;
         let passed_on = self.upstream.as_ref().map_or(0, |upstream| upstream.memory());
         buffers + passed_on + self.session.memory() + size_of::<Self>()
     }

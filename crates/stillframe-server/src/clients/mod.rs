@@ -145,7 +145,7 @@ impl Clients {
     /// Ends a client's connection at once, in the middle of a turn.
     fn cut(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place) {
-            client.stream.close();
+            client.cut();
         }
         self.doom(place);
     }
@@ -202,6 +202,11 @@ impl Clients {
     /// The places of those whose replies are to be written.
     pub(crate) fn flushing(&self) -> &[usize] {
         &self.flushing
+    }
+
+    /// Those that are to be removed.
+    pub(crate) fn doomed(&self) -> impl Iterator<Item = &Client> {
+        self.doomed.iter().filter_map(|&place| self.get(place))
     }
 
     /// The place of a client that is to be removed now.

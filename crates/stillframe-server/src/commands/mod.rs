@@ -65,10 +65,12 @@ pub(crate) type Table = stillframe_redis::Table<ServerHandler>;
 /// One command or sub-command.
 pub(crate) type Command = stillframe_redis::Command<ServerHandler>;
 
-/// Serves clients while a script runs.
+/// Works on sockets in the middle of a request.
 pub(crate) trait Meanwhile {
     /// Serves those that have sent something, and waits for none.
     fn serve_others(&mut self, keyspace: &mut Keyspace, server: &mut ServerState, table: &Table);
+    /// Has I/O threads end the connections of clients that are to be removed.
+    fn hang_up(&mut self, server: &ServerState);
 }
 
 /// Everything a command may use.

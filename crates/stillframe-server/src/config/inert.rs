@@ -140,7 +140,6 @@ pub(super) static FIXED: &[Setting] = &[
     fixed!("databases", "16").at_start(),
     fixed!("rdbchecksum", "yes").at_start(),
     fixed!("hll-sparse-max-bytes", "3000"),
-    fixed!("io-threads", "1").at_start(),
     fixed!("cluster-enabled", "no").at_start(),
     fixed!("repl-disable-tcp-nodelay", "no"),
     fixed!(Word, "syslog-enabled", "no", ValueError::NoSyslog),

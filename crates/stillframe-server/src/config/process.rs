@@ -32,6 +32,10 @@ settings! {
     /// The address of that port.
     metrics_bind: IpAddr = Ipv4Addr::LOCALHOST.into(),
         "metrics-bind": word(address, IpAddr::to_string) .own_at_start();
+    /// The threads that read and write the sockets of clients; 1: the one that runs commands does.
+    io_threads: usize = io_threads_by_cores(),
+        "io-threads": whole(1, 128) .at_start()
+        .help("COUNT", "threads that read and write sockets; 1: that of commands [{io-threads}]");
     /// The log file, or empty.
     logfile: String = String::new(),
         "logfile": text() .at_start()
@@ -66,6 +70,13 @@ settings! {
     /// How long a shutdown waits for replicas.
     shutdown_timeout_s: u32 = 10,
         "shutdown-timeout": whole(0, INT_MAX);
+}
+
+/// As many I/O threads as there are cores beside that of commands, up to a number that feeds it.
+fn io_threads_by_cores() -> usize {
+    const MOST: usize = 6;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores - 1).clamp(1, MOST)
 }
 
 /// The kind of shutdown that a signal requests: the options of SHUTDOWN.

@@ -53,7 +53,7 @@ pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
     for &(place, id) in &running.replicas {
         if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id) {
             // Its sender no longer waits for it.
-            client.stream.close();
+            client.cut();
             client.relay = None;
         }
     }
@@ -257,11 +257,13 @@ fn targets(
 }
 
 fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
-    let socket = if client.stream.is_plain() {
+    let stream = client.wire.local()?;
+    let socket = if stream.is_plain() {
+        let own = stream.as_fd().try_clone_to_owned().ok()?;
         // The announcement does not wait for the image. The part that the socket does not take goes
         // before the image's first bytes; if the socket has failed, they fail as well.
         let _ = client.flush();
-        client.stream.as_fd().try_clone_to_owned().ok()?
+        own
     } else {
         let (relay, socket) = Relay::new().ok()?;
         client.relay = Some(Box::new(relay));

@@ -1,29 +1,55 @@
 //! Admission: connections that may be served become clients.
 
+use std::io;
+
 use stillframe_redis::Address;
 use stillframe_resp::Limits;
 
 use crate::acl::DEFAULT;
-use crate::client::{Client, Session};
+use crate::client::{Client, Session, Wire};
 use crate::config::Config;
+use crate::io_threads::IoThreads;
 use crate::net::{Poller, Stream};
 use crate::state::ServerState;
 
 /// Accepts the connections that wait at one listening socket.
-pub(super) fn all(state: &mut ServerState, poller: &Poller, number: usize) {
-    while let Some((mut stream, mut session)) = admit(state, number) {
+pub(super) fn all(
+    state: &mut ServerState,
+    poller: &Poller,
+    io_threads: &mut IoThreads,
+    number: usize,
+) {
+    while let Some((stream, mut session)) = admit(state, number) {
         let place = state.clients.reserve();
-        if let Err(error) = poller.add_client(&mut stream, place) {
-            tracing::warn!("cannot watch a connection: {error}");
-            state.clients.release(place);
-            continue;
-        }
+        let wire = match watch(stream, (place, session.caller.id), poller, io_threads) {
+            Ok(wire) => wire,
+            Err(error) => {
+                tracing::warn!("cannot watch a connection: {error}");
+                state.clients.release(place);
+                continue;
+            }
+        };
         session.caller.place = place;
         let limits = limits(&state.config, session.authenticated);
-        // The first bytes bring an event, since it was registered after it was accepted.
-        let client = Client::new(stream, session, limits);
+        let client = Client::new(wire, session, limits);
         state.clients.put(place, Box::new(client));
     }
+}
+
+/// Has a socket watched, by an I/O thread if there are any.
+fn watch(
+    stream: Stream,
+    (place, id): (usize, u64),
+    poller: &Poller,
+    io_threads: &mut IoThreads,
+) -> io::Result<Wire> {
+    let mut stream = match io_threads.open(stream, place, id) {
+        Ok(remote) => return Ok(Wire::Remote(remote)),
+        Err(stream) => stream,
+    };
+    // The first bytes bring an event, since it was registered after it was accepted.
+    poller.add_client(&mut stream, place)?;
+    Ok(Wire::Local(stream))
 }
 
 /// The next connection at a socket that may be served, or `None` if none waits.

@@ -7,7 +7,7 @@
 //! next ones are parsed.
 
 use stillframe_keyspace::{Keyspace, Named, WARM_BATCH};
-use stillframe_resp::{Parser, Plain};
+use stillframe_resp::{Outline, Parser, Plain};
 
 /// Plain requests that follow each other.
 pub(crate) struct Ahead<'b> {
@@ -23,6 +23,21 @@ impl<'b> Ahead<'b> {
         let mut rest = bytes;
         for next in &mut ahead.requests {
             let Some(request) = parser.plain(rest) else { break };
+            rest = &rest[request.bytes()..];
+            *next = Some(request);
+        }
+        ahead
+    }
+
+    /// The next of these requests, which an I/O thread has found at the start of `bytes`; they are
+    /// taken from `outlines`.
+    pub(crate) fn outlined(outlines: &mut &[Outline], bytes: &'b [u8]) -> Self {
+        let mut ahead = Self { requests: [None; WARM_BATCH] };
+        let mut rest = bytes;
+        for next in &mut ahead.requests {
+            let Some((outline, others)) = outlines.split_first() else { break };
+            *outlines = others;
+            let Some(request) = outline.on(rest) else { break };
             rest = &rest[request.bytes()..];
             *next = Some(request);
         }

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::turn::Sockets;
 use super::{Server, accept};
 use crate::clients::Clients;
 use crate::config::Config;
@@ -80,7 +81,8 @@ pub(crate) fn attend_clients(server: &mut Server) {
     server.state.meter.sample(now);
     memory::tend_free(&server.keyspace, &mut server.state);
     for socket in server.state.net.take_unasked() {
-        accept::all(&mut server.state, &server.sockets.poller, socket);
+        let Sockets { poller, io_threads, .. } = &mut server.sockets;
+        accept::all(&mut server.state, poller, io_threads, socket);
     }
     if now >= server.next_client_check {
         server.next_client_check = now + Duration::from_secs(1);
@@ -114,7 +116,7 @@ fn check_clients(clients: &mut Clients, config: &Config, now: Instant) {
     let mut gone = Vec::new();
     for (place, client) in clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
-        let greets = client.stream.is_handshaking();
+        let greets = client.wire.is_handshaking();
         let waits = client.session.subscriptions.is_some()
             || client.session.caller.waits
             || client.session.replica.is_some();

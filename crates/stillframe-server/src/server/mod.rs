@@ -31,6 +31,7 @@ use self::turn::{Sockets, Turn};
 use crate::commands::{Alone, Replay, Table};
 use crate::group::Member;
 use crate::hub::Delivery;
+use crate::io_threads::IoThreads;
 use crate::metrics::Metrics;
 use crate::net::{Poller, Ready};
 use crate::process::shutdown;
@@ -84,6 +85,13 @@ impl Server {
         Turn { keyspace, state, table, sockets }
     }
 
+    /// From now on so many threads read and write the sockets of clients.
+    pub(crate) fn start_io_threads(&mut self, count: usize) -> std::io::Result<()> {
+        let waker = self.sockets.poller.waker();
+        self.sockets.io_threads = IoThreads::start(count, waker)?;
+        Ok(())
+    }
+
     /// From now on answers those who want to know the figures.
     pub(crate) fn answer_to(&mut self, metrics: Metrics) {
         self.sockets.metrics = metrics;
@@ -104,6 +112,7 @@ impl Server {
         }
         replication::feed(&mut self.state);
         self.at_turn().flush();
+        self.sockets.io_threads.finish();
         Ok(())
     }
 
@@ -157,7 +166,8 @@ impl Server {
     /// Begins a turn: waits for sockets, for so long at most, and notes their events.
     pub(crate) fn hear(&mut self, timeout: Duration) -> Result<(), ServeError> {
         let mut ready = std::mem::take(&mut self.sockets.ready);
-        self.sockets.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
+        let is_served = !self.stalled;
+        self.sockets.wait(timeout, is_served, &mut ready).map_err(ServeError::Events)?;
         self.state.clock.begin_turn();
         self.heard(&mut ready);
         self.sockets.ready = ready;

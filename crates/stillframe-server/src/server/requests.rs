@@ -1,13 +1,15 @@
 //! The loop's part in one client's requests: read, cut apart, run.
 
+use stillframe_keyspace::WARM_BATCH;
 use stillframe_resp::Out;
 
 use super::accept::limits;
 use super::turn::Turn;
-use crate::client::{Client, Read, Session, taken};
+use crate::client::{Client, Read, Session, Wire, taken};
 use crate::clients::outweighs;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
+use crate::io_threads::Arrived;
 use crate::server::ahead::Ahead;
 
 /// Requests run for one client in one turn.
@@ -23,15 +25,53 @@ struct Share {
 }
 
 impl Turn<'_> {
-    /// Gives one client its share of the turn.
-    pub(crate) fn serve(&mut self, place: usize) {
+    /// Serves the clients whose input has come from I/O threads.
+    pub(super) fn serve_arrived(&mut self) {
+        loop {
+            self.warm_arrived();
+            let Some(arrived) = self.sockets.io_threads.next() else { break };
+            let (place, id) = arrived.client();
+            let is_here = |client: &&Client| client.session.caller.id == id && !client.dead;
+            if self.state.clients.get(place).filter(is_here).is_none() {
+                continue; // it has left
+            }
+            self.state.meter.received(arrived.received());
+            self.serve(place, Some(&arrived));
+            if self.state.process.stops() {
+                break;
+            }
+        }
+    }
+
+    /// Has the cache misses of the next clients' keys overlap, as those of one client's requests do
+    /// (see `ahead`).
+    fn warm_arrived(&mut self) {
+        let Self { keyspace, state, sockets, .. } = self;
+        let db = |place| state.clients.get(place).map(|client| client.session.caller.db);
+        let mut requests = sockets.io_threads.ahead(WARM_BATCH).peekable();
+        let Some(first) = requests.peek().and_then(|(place, _)| db(*place)) else { return };
+        let mut keys = requests
+            .filter(|(place, _)| db(*place) == Some(first))
+            .map(|(_, request)| request.args().get(1).copied().unwrap_or_default());
+        let (Some(one), Some(two)) = (keys.next(), keys.next()) else { return };
+        keyspace.warm(first, [one, two].into_iter().chain(keys));
+    }
+
+    /// Gives one client its share of the turn, with the input that has come, if any.
+    pub(crate) fn serve(&mut self, place: usize, arrived: Option<&Arrived>) {
         let Some(mut client) = self.state.clients.take(place) else { return };
-        client.queued = false;
+        client.queued &= arrived.is_some();
+        if let Some(arrived) = arrived {
+            client.hear(arrived);
+        }
         let waits = client.session.postponed.is_some() && self.state.postpones();
         if client.upstream.is_some() {
             self.forward(&mut client);
         } else if client.servable() && !waits {
-            let unfinished = self.serve_once(&mut client);
+            let unfinished = self.serve_once(&mut client, arrived);
+            if client.session.replica.is_some() || client.session.to_forward {
+                self.call_back(&mut client);
+            }
             if std::mem::take(&mut client.session.to_forward) {
                 self.begin_forwarding(&mut client);
             } else if client.session.postponed.is_some() {
@@ -39,6 +79,8 @@ impl Turn<'_> {
             } else if unfinished && client.servable() {
                 self.sockets.queue.add(&mut client);
             }
+        } else if let Some(arrived) = arrived {
+            client.keep(arrived.bytes());
         }
         // A blocked client is not read from: only the event reports its end.
         let left = client.session.caller.waits && client.ended;
@@ -61,9 +103,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs requests left over from the last turn, else reads once and runs the new requests.
-    /// Returns whether there may be more to do at once.
-    fn serve_once(&mut self, client: &mut Client) -> bool {
+    /// Runs requests left over from the last turn, else those that have come from an I/O thread,
+    /// else reads once and runs the new requests. Returns whether there may be more to do at once.
+    fn serve_once(&mut self, client: &mut Client, arrived: Option<&Arrived>) -> bool {
         client.session.active = self.state.clock.turn();
         self.state.clients.hold_input(0);
         self.state.clients.own_input(0);
@@ -75,9 +117,20 @@ impl Turn<'_> {
         if client.backlog && client.session.postponed.is_none() {
             self.execute_own(client);
         }
+        if let Some(arrived) = arrived {
+            self.execute_arrived(client, arrived);
+        }
         let waits = client.session.postponed.is_some();
         if client.backlog || !client.servable() || !client.readable || waits {
             return client.backlog;
+        }
+        if let Wire::Remote(remote) = &mut client.wire {
+            client.readable = false;
+            client.session.closing |= client.is_last;
+            if !client.is_last {
+                remote.ask(client.input.is_empty());
+            }
+            return false;
         }
         let mut shared = self.sockets.take_shared();
         let own = !client.input.is_empty();
@@ -103,6 +156,33 @@ impl Turn<'_> {
         client.backlog || client.readable
     }
 
+    /// Runs the requests that have come from an I/O thread; what cannot run now, or has yet to be
+    /// parsed, is the client's own input from then on.
+    fn execute_arrived(&mut self, client: &mut Client, arrived: &Arrived) {
+        let (mut rest, mut outlines) = (arrived.bytes(), arrived.outlines());
+        if client.backlog || client.session.postponed.is_some() {
+            outlines = &[];
+        }
+        if !outlines.is_empty() {
+            self.state.clients.hold_input(rest.len());
+            let replies_start = client.output.len();
+            let mut left = Share { requests: usize::MAX, replies_start };
+            self.state.clock.read();
+            while !outlines.is_empty() && self.goes_on(client, &left) {
+                let ahead = Ahead::outlined(&mut outlines, rest);
+                rest = &rest[self.run_ahead(client, &ahead, &mut left)..];
+            }
+        }
+        if !rest.is_empty() {
+            client.keep(rest);
+            let runs = client.servable() && client.session.postponed.is_none();
+            if runs && !outweighs(client, &self.state.config) {
+                self.execute_own(client);
+            }
+        }
+        self.check_input(client);
+    }
+
     fn execute_own(&mut self, client: &mut Client) {
         let mut input = std::mem::take(&mut client.input);
         self.state.clients.own_input(input.len());
@@ -124,15 +204,7 @@ impl Turn<'_> {
         while self.goes_on(client, &left) {
             let ahead = Ahead::parse(&client.parser, &bytes[used..]);
             if !ahead.is_empty() {
-                ahead.warm(self.keyspace, client.session.caller.db);
-                for request in ahead.requests() {
-                    if !self.goes_on(client, &left) {
-                        break;
-                    }
-                    self.answer(client, request.args());
-                    used += request.bytes();
-                    left.requests -= 1;
-                }
+                used += self.run_ahead(client, &ahead, &mut left);
                 continue;
             }
             match client.parser.parse(&mut bytes[used..]) {
@@ -157,6 +229,22 @@ impl Turn<'_> {
             used = bytes.len();
         }
         client.backlog = used < bytes.len();
+        used
+    }
+
+    /// Runs requests parsed ahead, as many as may run now; returns their bytes.
+    #[inline]
+    fn run_ahead(&mut self, client: &mut Client, ahead: &Ahead<'_>, left: &mut Share) -> usize {
+        let mut used = 0;
+        ahead.warm(self.keyspace, client.session.caller.db);
+        for request in ahead.requests() {
+            if !self.goes_on(client, left) {
+                break;
+            }
+            self.answer(client, request.args());
+            used += request.bytes();
+            left.requests -= 1;
+        }
         used
     }
 

@@ -6,15 +6,17 @@
 //!   replicas, no key expires or is evicted, and no client that waits for a key is served.
 
 use std::collections::VecDeque;
+use std::io;
 use std::time::Duration;
 
 use stillframe_keyspace::Keyspace;
 
 use super::accept;
 use super::queue::Queue;
-use crate::client::SHARED_BYTES;
+use crate::client::{Client, SHARED_BYTES, Wire};
 use crate::commands::figures::{Seen, families};
 use crate::commands::{Meanwhile, Table};
+use crate::io_threads::{IoThreads, News, Note};
 use crate::metrics::Metrics;
 use crate::net::{Poller, Ready};
 use crate::state::ServerState;
@@ -22,6 +24,7 @@ use crate::state::ServerState;
 /// The sockets, and what waits for their clients.
 pub(crate) struct Sockets {
     pub(super) poller: Poller,
+    pub(super) io_threads: IoThreads,
     pub(super) queue: Queue,
     /// Records that replies wait for, with the clients: rising.
     pub(super) withheld: VecDeque<(u64, usize)>,
@@ -45,6 +48,7 @@ impl Sockets {
     pub(super) fn new(poller: Poller) -> Self {
         Self {
             poller,
+            io_threads: IoThreads::default(),
             queue: Queue::default(),
             withheld: VecDeque::new(),
             shared: vec![0; SHARED_BYTES].into_boxed_slice(),
@@ -62,9 +66,31 @@ impl Sockets {
         if shared.is_empty() { vec![0; SHARED_BYTES].into_boxed_slice() } else { shared }
     }
 
+    /// Waits until sockets or I/O threads have something, or the time is over. While clients are
+    /// not served, their input stays where it is.
+    pub(super) fn wait(
+        &mut self,
+        timeout: Duration,
+        are_served: bool,
+        ready: &mut Vec<Ready>,
+    ) -> io::Result<()> {
+        if !are_served {
+            return self.poller.wait(timeout, ready);
+        }
+        if self.io_threads.collect() {
+            let is_spared = self.io_threads.spares_poll();
+            return if is_spared { Ok(()) } else { self.poller.wait(Duration::ZERO, ready) };
+        }
+        let sleeps = !timeout.is_zero() && !self.io_threads.lie_down();
+        let waited = self.poller.wait(if sleeps { timeout } else { Duration::ZERO }, ready);
+        self.io_threads.get_up();
+        self.io_threads.collect();
+        waited.and_then(|()| self.io_threads.check())
+    }
+
     /// Whether there is something to do before any socket has news.
     pub(super) fn has_work(&self) -> bool {
-        self.queue.len() > 0 || !self.missed.is_empty()
+        self.queue.len() > 0 || !self.missed.is_empty() || self.io_threads.has_arrived()
     }
 }
 
@@ -80,14 +106,22 @@ impl Meanwhile for Sockets {
     fn serve_others(&mut self, keyspace: &mut Keyspace, state: &mut ServerState, table: &Table) {
         Turn { keyspace, state, table, sockets: self }.run_within_script();
     }
+
+    fn hang_up(&mut self, server: &ServerState) {
+        let ended = server.clients.doomed().filter_map(|client| client.wire.remote());
+        ended.for_each(|remote| self.io_threads.hang_up(remote));
+        self.io_threads.hand();
+    }
 }
 
 impl Turn<'_> {
     /// Serves the other clients while a script runs.
     fn run_within_script(&mut self) {
-        let clients = &mut self.state.clients;
+        let ServerState { clients, ledger, group, .. } = &mut *self.state;
         if self.sockets.held.is_none() {
-            self.sockets.held = Some(clients.take_flushing());
+            // What has changed nothing waits for nothing, unless a group must confirm it.
+            let is_free = ledger.effects.is_empty() && group.member().is_none();
+            self.sockets.held = Some(if is_free { Vec::new() } else { clients.take_flushing() });
         }
         clients.set_aside();
         let clock = self.state.clock.suspend();
@@ -96,6 +130,8 @@ impl Turn<'_> {
         if self.sockets.poller.wait(Duration::ZERO, &mut ready).is_ok() {
             ready.drain(..).for_each(|event| self.on_event(event));
         }
+        self.sockets.io_threads.collect();
+        self.note_news();
         self.serve_queue();
         self.flush();
         self.bury();
@@ -107,6 +143,27 @@ impl Turn<'_> {
     pub(super) fn on_events(&mut self, ready: &mut Vec<Ready>) {
         let missed = std::mem::take(&mut self.sockets.missed);
         missed.into_iter().chain(ready.drain(..)).for_each(|event| self.on_event(event));
+        self.note_news();
+    }
+
+    /// Notes the news of connections of I/O threads.
+    fn note_news(&mut self) {
+        for Note { id, place, news } in self.sockets.io_threads.take_notes() {
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            if client.session.caller.id != id {
+                continue; // it has left
+            }
+            match news {
+                News::Ended => client.ended = true,
+                News::Drained => client.drained(),
+                News::Failed => {
+                    self.state.clients.doom(place);
+                    continue;
+                }
+            }
+            self.sockets.queue.add(client);
+            self.state.clients.flush_later(place);
+        }
     }
 
     fn on_event(&mut self, event: Ready) {
@@ -117,7 +174,10 @@ impl Turn<'_> {
                     link.on_event(event);
                 }
             }
-            Ready::Listener(number) => accept::all(self.state, &self.sockets.poller, number),
+            Ready::Listener(number) => {
+                let Sockets { poller, io_threads, .. } = &mut *self.sockets;
+                accept::all(self.state, poller, io_threads, number);
+            }
             Ready::Woken => {
                 let figures = || families(&Seen::of(self.keyspace, self.state, self.table));
                 self.sockets.metrics.answer(figures);
@@ -162,7 +222,12 @@ impl Turn<'_> {
             if !client.can_flush() {
                 continue;
             }
-            let written = client.flush();
+            let written = match &client.wire {
+                Wire::Local(_) => client.flush(),
+                Wire::Remote(remote) => {
+                    Ok(client.hand_over(self.sockets.io_threads.orders(remote)))
+                }
+            };
             self.state.meter.sent(*written.as_ref().unwrap_or(&0));
             let lost = match written {
                 Ok(_) => client.session.closing && client.is_drained(),
@@ -181,6 +246,7 @@ impl Turn<'_> {
             }
         }
         self.state.clients.flush_on(unfinished);
+        self.sockets.io_threads.hand();
     }
 
     /// Schedules a client's replies for the end of the turn, and its input for service.
@@ -205,7 +271,10 @@ impl Turn<'_> {
             self.state.hub.forget(&mut client.session, &mut self.state.ledger.events);
             self.state.ledger.waiters.leave(client.session.caller.id);
             self.state.replication.forget(place);
-            self.sockets.poller.remove_client(client.stream);
+            match client.wire {
+                Wire::Local(stream) => self.sockets.poller.remove_client(stream),
+                Wire::Remote(remote) => self.sockets.io_threads.close(&remote),
+            }
             self.state.clients.release(place);
         }
     }
@@ -224,10 +293,28 @@ impl Turn<'_> {
     fn serve_queue(&mut self) {
         for _ in 0..self.sockets.queue.len() {
             let Some(place) = self.sockets.queue.next() else { break };
-            self.serve(place);
+            self.serve(place, None);
             if self.state.process.stops() {
-                break;
+                return;
             }
         }
+        self.serve_arrived();
+    }
+}
+
+impl Turn<'_> {
+    /// Takes a client's connection back from its I/O thread, for a peer that this thread serves.
+    pub(super) fn call_back(&mut self, client: &mut Client) {
+        let Wire::Remote(remote) = &client.wire else { return };
+        let Some(mut connection) = self.sockets.io_threads.call_back(remote) else {
+            client.session.closing = true;
+            return;
+        };
+        let place = client.session.caller.place;
+        if let Err(error) = self.sockets.poller.add_client(&mut connection.stream, place) {
+            tracing::warn!("cannot watch a connection: {error}");
+            client.session.closing = true;
+        }
+        client.take_home(connection);
     }
 }

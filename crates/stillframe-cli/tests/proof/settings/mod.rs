@@ -64,7 +64,7 @@ const VALUES: [&str; 44] = [
 ];
 
 /// What CONFIG SET would move the server by, or end it; other tests look at them.
-const MOVING: [&str; 11] = [
+const MOVING: [&str; 12] = [
     "port",
     "bind",
     "dir",
@@ -76,6 +76,7 @@ const MOVING: [&str; 11] = [
     "requirepass",
     "maxclients",
     "timeout",
+    "io-threads",
 ];
 
 /// Settings that can only be as they are here, or are compared by eye: docs/redis-compatibility.md.

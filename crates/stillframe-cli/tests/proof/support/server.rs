@@ -148,6 +148,10 @@ impl Setup {
         line.extend(self.first.clone());
         if let Kind::Ours(algorithm) = self.kind {
             line.extend(["--snapshot", algorithm].map(str::to_owned));
+            // The same tests with I/O threads: STILLFRAME_IO_THREADS=3.
+            if let Ok(count) = std::env::var("STILLFRAME_IO_THREADS") {
+                line.extend(["--io-threads".to_owned(), count]);
+            }
         }
         line.extend(["--bind", "127.0.0.1", "--save", "", "--dir"].map(str::to_owned));
         line.extend([folder.display().to_string(), "--port".to_owned(), port.to_string()]);

@@ -41,6 +41,9 @@ pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
     };
     let filter = filter?;
     let others = ctx.server.clients.cut_all(|client| filter.matches(&client.session));
+    if let Some(meanwhile) = &mut ctx.meanwhile {
+        meanwhile.hang_up(ctx.server);
+    }
     let following = ctx.server.replication.following_mut();
     let primary = following.filter(|it| it.client().is_some_and(|it| filter.matches(it)));
     let primary = primary.map(|following| following.cut()).is_some();

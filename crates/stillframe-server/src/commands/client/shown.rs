@@ -9,6 +9,7 @@ use super::super::Context;
 use super::super::tracking::redirection;
 use crate::client::{Client, Session};
 use crate::hub::Kind;
+use crate::io_threads::Remote;
 use crate::replication::Replica;
 use stillframe_redis::Address;
 use stillframe_redis::Refusal;
@@ -108,7 +109,10 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
     let is_own = session.caller.id == ctx.session.caller.id;
     let (input_in_hand, served_bytes) = ctx.server.clients.served_bytes();
     let input = match client {
-        Some(client) => (client.input.len(), client.input.capacity() - client.input.len()),
+        Some(client) => {
+            let kept = client.wire.remote().map_or(0, Remote::kept);
+            (client.input.len() + kept, client.input.capacity() - client.input.len())
+        }
         None if is_own => (input_in_hand, 0),
         None => (0, 0),
     };

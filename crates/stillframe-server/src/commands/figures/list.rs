@@ -112,7 +112,7 @@ static SERVER: &[Figure] = &[
     always!("config_file", |s| {
         s.server.config.config_file.clone().unwrap_or_default().display().to_string()
     }),
-    none("io_threads_active"),
+    always!("io_threads_active", |s| u64::from(s.server.config.process.io_threads > 1)),
     figure("shutdown_in_milliseconds", |s| {
         s.server.process.ending().map(|it| it.left().as_millis().into())
     }),

@@ -12,7 +12,7 @@ use stillframe_durability::disk::SimulatedDisk;
 use super::super::failure::Failure;
 use super::super::link::Link;
 use super::{Contents, contents};
-use crate::client::{Client, Session};
+use crate::client::{Client, Session, Wire};
 use crate::crash;
 use crate::net::{Poller, Ready, Stream};
 use crate::replication::demote;
@@ -84,7 +84,7 @@ impl Node {
         let mut session = session;
         session.caller.place = place;
         let limits = limits(&state.config, true);
-        state.clients.put(place, Box::new(Client::new(stream, session, limits)));
+        state.clients.put(place, Box::new(Client::new(Wire::Local(stream), session, limits)));
         (place, id)
     }
 
