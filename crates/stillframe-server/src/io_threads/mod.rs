@@ -1,8 +1,9 @@
 //! I/O threads (`io-threads`): they read sockets, find requests, write replies and do what TLS
 //! asks for; commands run on the one thread that runs them without I/O threads as well.
 //!
-//! Reading order: `belts` (the hand-over), `inputs` and `messages` (what is handed over), `connection` and
-//! `worker` (an I/O thread), `remote` (a connection as the command thread sees it), this file.
+//! Reading order: `belts` (the hand-over), `inputs` and `messages` (what is handed over),
+//! `connection` and `worker` (an I/O thread), `remote` (a connection as the command thread sees
+//! it), this file.
 //!
 //! - An I/O thread owns a connection's socket, its TLS session, the start of a request that is not
 //!   whole, and replies that the socket has not taken. The command thread owns all else of a
