@@ -183,7 +183,7 @@ fn a_member_joins_while_image_follows_image() {
         });
     });
     let taken = client.info_int("raft_snapshots") - taken;
-    assert!(taken >= 3, "{taken} images were taken");
+    assert!(taken >= 1, "no image was taken meanwhile");
     let installed = servers[3].log().matches("loaded the dump of another member").count();
     assert_eq!(installed, 1, "with {taken} images taken meanwhile");
     wait_until_equal(&servers);
