@@ -1,8 +1,8 @@
 #!/bin/sh
 # Measures a server that saves under load; one line RESULT for each run:
 #   measure.sh SYSTEM MEBIBYTES RATE REPEATS WORKLOAD...
-# SYSTEM    default, odf, async, async:THREADS: how redis-server forks; with -threads behind it, it has
-#           two threads for sockets. stillframe: Stillframe without fork
+# SYSTEM    default, odf, async, async:THREADS: how redis-server forks; with -threads behind it, it
+#           has two threads for sockets. stillframe: Stillframe without fork
 # WORKLOAD  CLIENTS,SET:GET,DISTRIBUTION
 system=$1 mib=$2 rate=$3 repeats=$4 && shift 4
 keys=$((mib * 1024 * 1024 / 1100))
@@ -14,9 +14,10 @@ case $how in default) how=plain ;; esac
 # What the kernel counts, as members of an object.
 counts() {
     sed -n 's/^\(async_fork_[a-z]*\|odf_[a-z]*\) \(.*\)/"\1":\2,/p' /proc/vmstat | tr -d '\n'
-    for file in /sys/kernel/debug/async_fork/interruptions /sys/kernel/debug/on_demand_fork/interruptions; do
-        [ ! -f $file ] || sed -n 's/^\(ns_[a-z]*\) \(.*\)/"\1":\2,/p; s/^below \(.*\) \(.*\)/"below_\1":\2,/p' \
-            $file | tr -d '\n'
+    for file in /sys/kernel/debug/*_fork/interruptions; do
+        [ ! -f "$file" ] ||
+            sed -n 's/^\(ns_[a-z]*\) \(.*\)/"\1":\2,/p; s/^below \(.*\) \(.*\)/"below_\1":\2,/p' \
+                "$file" | tr -d '\n'
     done
 }
 

@@ -386,7 +386,7 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
     },
 ];
 
-/// What only a guest with the patches of `kernel/` can show: says how to run it, or how to build it.
+/// What only a guest with the patches of `kernel/` can show: how to run it, or how to build it.
 fn kernel(_: &Data<'_>) -> Judgement {
     let folder = std::env::var_os("STILLFRAME_KERNEL")
         .map_or_else(|| PathBuf::from("target/kernel"), PathBuf::from);
