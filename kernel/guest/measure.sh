@@ -33,8 +33,8 @@ else
         --loglevel warning $threads >/tmp/log 2>&1 &
 fi
 until redis-cli -p 7001 ping 2>/dev/null | grep -q PONG; do sleep 0.2; done
-stillframe load --target 127.0.0.1:7001 --fill --keys $keys --rate 100 --duration 1s >/tmp/fill 2>&1 ||
-    { cat /tmp/fill && exit 1; }
+stillframe load --target 127.0.0.1:7001 --fill --keys $keys --rate 100 --duration 1s \
+    >/tmp/fill 2>&1 || { cat /tmp/fill && exit 1; }
 for repeat in $(seq "$repeats"); do
     for workload in "$@"; do
         clients=${workload%%,*} rest=${workload#*,}
@@ -45,7 +45,8 @@ for repeat in $(seq "$repeats"); do
             --json /tmp/report >/tmp/text 2>/tmp/errors || cat /tmp/errors
         after=$(counts)
         fork=$(redis-cli -p 7001 info stats | sed -n 's/latest_fork_usec:\([0-9]*\).*/\1/p')
-        echo "RESULT {\"system\":\"$system\",\"mib\":$mib,\"workload\":\"$workload\",\"repeat\":$repeat," \
+        echo "RESULT {\"system\":\"$system\",\"mib\":$mib," \
+            "\"workload\":\"$workload\",\"repeat\":$repeat," \
             "\"fork_us\":${fork:-0},\"before\":{${before%,}},\"after\":{${after%,}}," \
             "\"report\":$(sed 's/,"trace":.*/}/' /tmp/report)}"
         while saving; do sleep 0.1; done
