@@ -1,8 +1,8 @@
 #!/bin/sh
 # Measures a server that saves under load; one line RESULT for each run:
 #   measure.sh SYSTEM MEBIBYTES RATE REPEATS WORKLOAD...
-# SYSTEM    default, odf, async, async:THREADS: how redis-server forks; with -threads behind it,
-#           it has two threads for sockets. stillframe: Stillframe without fork
+# SYSTEM    default, odf, async, async:THREADS: how redis-server forks; with -threads behind it, it
+#           has two threads for sockets. stillframe: Stillframe without fork
 # WORKLOAD  CLIENTS,SET:GET,DISTRIBUTION
 system=$1 mib=$2 rate=$3 repeats=$4 && shift 4
 keys=$((mib * 1024 * 1024 / 1100))
@@ -14,10 +14,10 @@ case $how in default) how=plain ;; esac
 # What the kernel counts, as members of an object.
 counts() {
     sed -n 's/^\(async_fork_[a-z]*\|odf_[a-z]*\) \(.*\)/"\1":\2,/p' /proc/vmstat | tr -d '\n'
-    for file in /sys/kernel/debug/async_fork/interruptions \
-        /sys/kernel/debug/on_demand_fork/interruptions; do
-        [ ! -f $file ] || sed -n 's/^\(ns_[a-z]*\) \(.*\)/"\1":\2,/p; s/^below \(.*\) \(.*\)/"below_\1":\2,/p' \
-            $file | tr -d '\n'
+    for file in /sys/kernel/debug/*_fork/interruptions; do
+        [ ! -f "$file" ] ||
+            sed -n 's/^\(ns_[a-z]*\) \(.*\)/"\1":\2,/p; s/^below \(.*\) \(.*\)/"below_\1":\2,/p' \
+                "$file" | tr -d '\n'
     done
 }
 
@@ -45,7 +45,8 @@ for repeat in $(seq "$repeats"); do
             --json /tmp/report >/tmp/text 2>/tmp/errors || cat /tmp/errors
         after=$(counts)
         fork=$(redis-cli -p 7001 info stats | sed -n 's/latest_fork_usec:\([0-9]*\).*/\1/p')
-        echo "RESULT {\"system\":\"$system\",\"mib\":$mib,\"workload\":\"$workload\",\"repeat\":$repeat," \
+        echo "RESULT {\"system\":\"$system\",\"mib\":$mib," \
+            "\"workload\":\"$workload\",\"repeat\":$repeat," \
             "\"fork_us\":${fork:-0},\"before\":{${before%,}},\"after\":{${after%,}}," \
             "\"report\":$(sed 's/,"trace":.*/}/' /tmp/report)}"
         while saving; do sleep 0.1; done

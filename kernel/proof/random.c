@@ -390,16 +390,19 @@ void big(const void *none, long mebibytes)
 /* Out of memory, by Linux's fault injection, at each allocation in turn. */
 static int inject(long nth)
 {
+	/* Opened once: while a failure is due, opening it would be what fails. */
+	static int fd = -1;
 	char text[32];
-	int fd = open("/proc/thread-self/fail-nth", O_RDWR), n, left;
+	int n, left;
 
+	if (fd < 0)
+		fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 	CHECK(fd >= 0, "fail-nth: %s", strerror(errno));
-	n = read(fd, text, sizeof(text) - 1);
+	n = pread(fd, text, sizeof(text) - 1, 0);
 	text[n > 0 ? n : 0] = 0;
 	left = atoi(text);
 	n = snprintf(text, sizeof(text), "%ld", nth);
-	CHECK(pwrite(fd, text, n, 0) == n, "fail-nth");
-	close(fd);
+	CHECK(pwrite(fd, text, n, 0) == n, "fail-nth: %s", strerror(errno));
 	return left;
 }
 
@@ -428,6 +431,7 @@ void errors(const void *none, long on_demand)
 	set("/sys/kernel/debug/failslab/verbose", "0");
 	region_at = region(size, 0);
 	choose_fork();
+	inject(0);
 	for (int phase = 0; phase < 3; phase++)
 		for (long nth = 1; nth < 2000; nth++) {
 			int left = 0, status;
