@@ -29,7 +29,7 @@ fn the_cost_of_places_is_that_of_what_is_there() {
     let output = run("places", &["1", "100"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(text.lines().filter(|line| line.contains("ratio")).count(), 7, "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("ratio")).count(), 9, "{text}");
 }
 
 #[test]
