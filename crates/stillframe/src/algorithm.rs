@@ -295,8 +295,9 @@ const AHEAD: usize = 16;
 /// Panics unless all these words are in bounds.
 pub(crate) fn check_many(state: &impl Algorithm, writes: &[(usize, u64)]) {
     let words = state.words();
-    let outside = writes.iter().find(|(index, _)| *index >= words);
-    assert!(outside.is_none(), "word {} of {words}", outside.map_or(0, |(index, _)| *index));
+    for (index, _) in writes {
+        assert!(*index < words, "word {index} of {words}");
+    }
 }
 
 /// The state as it was at begin, until dropped. Dropping it (half-way or after the capture) ends

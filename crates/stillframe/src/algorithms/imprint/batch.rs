@@ -15,13 +15,11 @@ const BATCH: usize = if BLOCK_WORDS == 512 { 32 } else { 2 };
 impl Imprint {
     /// Replaces words, all of them in bounds.
     pub(super) fn replace_many(&mut self, writes: &[(usize, u64)]) {
-        let mut rest = writes;
-        while let Some((batch, behind)) = rest.split_at_checked(BATCH.min(rest.len()))
-            && !batch.is_empty()
-        {
-            rest = behind;
+        let mut batches = writes.chunks(BATCH).peekable();
+        while let Some(batch) = batches.next() {
             // While this batch is saved and stored the words of the next one come.
-            behind.iter().take(BATCH).for_each(|&(index, _)| self.words.prefetch(index));
+            let next = batches.peek().into_iter().flat_map(|next| next.iter());
+            next.for_each(|&(index, _)| self.words.prefetch(index));
             self.save_many(batch);
             for &(index, value) in batch {
                 self.words.store(index, value);
