@@ -3,10 +3,9 @@
 use stillframe_keyspace::Change;
 use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::{Refusal, scan_remarks_by};
-use stillframe_resp::parse_integer;
 
 use super::on_branch::{Way, leave, on};
-use super::views::{answer_fields, find};
+use super::views::{answer_fields, find, parse_number};
 use super::{Context, run as run_command, transactions};
 use crate::views::NO_BRANCH;
 
@@ -35,8 +34,7 @@ pub(super) fn branch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusa
 }
 
 fn number(text: &[u8]) -> Result<u64, Refusal> {
-    let id = parse_integer(text).and_then(|id| u64::try_from(id).ok());
-    id.ok_or(Refusal::new("ERR The number of a branch is what STILLFRAME BRANCH OPEN replied"))
+    parse_number(text, "ERR The number of a branch is what STILLFRAME BRANCH OPEN replied")
 }
 
 /// Within a transaction the data set is half changed, and the branch in use does not change.

@@ -29,8 +29,13 @@ pub(super) fn view(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
 }
 
 fn number(text: &[u8]) -> Result<u64, Refusal> {
+    parse_number(text, "ERR The number of a view is what STILLFRAME VIEW OPEN replied")
+}
+
+/// The number of a view or branch; `otherwise` is said of what is none.
+pub(super) fn parse_number(text: &[u8], otherwise: &'static str) -> Result<u64, Refusal> {
     let id = parse_integer(text).and_then(|id| u64::try_from(id).ok());
-    id.ok_or(Refusal::new("ERR The number of a view is what STILLFRAME VIEW OPEN replied"))
+    id.ok_or(Refusal::new(otherwise))
 }
 
 /// `STILLFRAME VIEW OPEN`: within a transaction, the data set is half changed.
