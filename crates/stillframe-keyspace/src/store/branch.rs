@@ -260,16 +260,17 @@ impl Branch {
             let Some(entry) = held else { return Ok(Laid::Absent) };
             let copy = Owned::new(bench.birth(db), key, entry.share(), entry.deadline(), 0);
             bench.slots.provide()?;
-            bench.lay(db, hash, copy, entry.outside_bytes())?;
+            bench.lay(db, hash, copy, entry.outside_bytes());
             return Ok(Laid::View);
         };
         if layer.kept.entry(number).is_some_and(|entry| entry.deadline() == GONE) {
             return Ok(Laid::Mark(number));
         }
+        // What was lifted is owned by nobody else: nothing may fail from there on.
         bench.slots.provide()?;
         if let Some(Item { entry, bytes }) = layer.kept.lift(number) {
             let shared_bytes = entry.entry().bytes().saturating_sub(bytes);
-            bench.lay(db, hash, entry, shared_bytes)?;
+            bench.lay(db, hash, entry, shared_bytes);
         }
         Ok(Laid::Own(number))
     }
@@ -524,17 +525,11 @@ impl<A: Algorithm> Keyspace<A> {
         (0..DATABASES).all(|db| self.is_empty(db))
     }
 
-    /// Puts an entry on this bench that shares so many bytes with one elsewhere. A slot is free.
-    fn lay(
-        &mut self,
-        db: usize,
-        hash: u64,
-        entry: Owned,
-        shared_bytes: usize,
-    ) -> Result<(), MemoryError> {
-        let slot = self.put_entry(db, Lookup { hash, seat: None }, entry)?;
-        self.slots.share(slot, shared_bytes);
-        Ok(())
+    /// Puts an entry on this bench that shares so many bytes with one elsewhere. A slot was
+    /// provided.
+    fn lay(&mut self, db: usize, hash: u64, entry: Owned, shared_bytes: usize) {
+        let put = self.put_entry(db, Lookup { hash, seat: None }, entry);
+        self.slots.share(put.expect("a slot is free"), shared_bytes);
     }
 
     /// Takes an entry from this bench.
