@@ -270,3 +270,38 @@ fn an_image_that_is_kept_long_takes_room_once_a_word() {
         3,
     );
 }
+
+/// A view outlasts thousands of checkpoints, and what they leave behind counts: it stays right, or
+/// is given up once that is more than the budget.
+#[test]
+fn a_view_outlasts_checkpoints() {
+    prove(
+        |seed| {
+            let is_small = Rng(seed).below(2) == 0;
+            let budget = if is_small { 8 * (8 * BLOCK_WORDS) } else { 64 << 20 };
+            let mut rig = rig(budget, OnFull::Cancel, seed)?;
+            let view = begin(&mut rig, Manner::Plain)?;
+            let mut is_left = true;
+            for _ in 0..rounds(1000) {
+                let checkpoint = begin(&mut rig, Manner::Plain)?;
+                let count = rig.rng.below(4);
+                rig.writes(count)?;
+                if rig.rng.below(2) == 0 {
+                    checkpoint.finish()?.map_err(|error| error.to_string())?;
+                }
+                let was_left = is_left;
+                is_left = view.look(&mut rig.rng)?.is_some();
+                ensure!(was_left || !is_left, "a view came back");
+            }
+            ensure!(is_left || is_small, "a view was given up for little");
+            ensure!(!is_left || !is_small || cfg!(miri), "volumes do not count");
+            match view.finish()? {
+                Ok(()) => ensure!(is_left, "a view came back"),
+                Err(CaptureError::OverBudget) => ensure!(!is_left, "a view was there"),
+                Err(error) => return Err(error.to_string()),
+            }
+            rig.check_reads()
+        },
+        6,
+    );
+}

@@ -104,8 +104,9 @@ struct HeldImage {
     on_full: OnFull,
     /// Whether the writer gave it up.
     given_up: bool,
-    /// Words in the log of its volume, once another one is written.
-    log_words: usize,
+    /// Words of its volume and of those after it that no other image here began, once another one
+    /// is written.
+    volume_words: usize,
 }
 
 impl Algorithm for Imprint {
@@ -210,8 +211,8 @@ impl Algorithm for Imprint {
 impl HeldImage {
     fn new(lease: &Lease, on_full: OnFull) -> Self {
         let Lease { handover, epoch, words } = lease;
-        let (handover, given_up, log_words) = (handover.clone(), false, 0);
-        Self { handover, epoch: *epoch, words: *words, on_full, given_up, log_words }
+        let (handover, given_up, volume_words) = (handover.clone(), false, 0);
+        Self { handover, epoch: *epoch, words: *words, on_full, given_up, volume_words }
     }
 
     fn has_ended(&self) -> bool {
@@ -268,11 +269,25 @@ impl Imprint {
         let options = Options { words: self.words.len(), ..self.options.clone() };
         let volume = Volume::create(&options, self.handover().following())?;
         let used = self.used();
+        let index = if used == 0 { 0 } else { self.volume.index_words() };
         if let Some(newest) = self.held.back_mut() {
-            newest.log_words = used;
+            newest.volume_words = used + index;
         }
         self.volume = volume;
+        self.forget_ended();
         Ok(())
+    }
+
+    /// Forgets the images that have ended: a view may outlast thousands. Older ones need what was
+    /// saved for them, too, and pay for it from then on.
+    fn forget_ended(&mut self) {
+        for image in std::mem::take(&mut self.held) {
+            match self.held.back_mut() {
+                Some(older) if image.has_ended() => older.volume_words += image.volume_words,
+                _ => self.held.push_back(image),
+            }
+        }
+        debug_assert!(self.held.len() <= self.options.images, "those that are held");
     }
 
     /// Replaces a word, and saves its old value first if an image needs that.
@@ -364,7 +379,7 @@ impl Imprint {
             open = open.min(image.open());
         }
         let Some(oldest) = oldest else { return self.give_up() };
-        let older = self.held.range(oldest..self.held.len() - 1).map(|image| image.log_words);
+        let older = self.held.range(oldest..self.held.len() - 1).map(|image| image.volume_words);
         let room = self.budget_words().saturating_sub(older.sum()).min(self.volume.log.len());
         self.room = room / ENTRY * ENTRY;
         self.limit = (self.used() + REFRESH).min(self.room);

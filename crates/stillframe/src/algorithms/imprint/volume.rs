@@ -63,6 +63,11 @@ impl Volume {
         self.next_marks.grow(blocks)
     }
 
+    /// Words that marks and heads take, once all blocks have been written.
+    pub(super) fn index_words(&self) -> usize {
+        self.heads.len() + 2 * self.heads.len().div_ceil(8)
+    }
+
     /// Makes room for the next image, with `log` words of log; all before have ended.
     pub(super) fn reuse(&mut self, log: usize) {
         if !self.handover.is(Mutant::ImprintKeepsMarks) {
