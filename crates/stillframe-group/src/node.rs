@@ -1,6 +1,7 @@
 //! The threads of a member: openraft, its log and network, and the channels to the loop.
 
 mod change;
+mod elections;
 mod messages;
 mod purge;
 mod questions;
@@ -26,6 +27,7 @@ use stillframe_server::consensus::{
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, mpsc as channel, oneshot, watch};
 
+use self::elections::Elections;
 use self::messages::Messages;
 use crate::error::Error;
 use crate::events::Events;
@@ -249,10 +251,14 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         raft = made => raft.map_err(|error| error.to_string())?,
         _ = &mut stop => return Ok(()),
     };
-    let serving = questions::serve(listener, &raft, events.clone());
+    let elections = Elections::new(&raft);
+    let serving = questions::serve(listener, &elections, events.clone());
     let changes = Arc::default();
-    let node = Running { id: settings.id, raft: raft.clone(), network, events, newest, changes };
+    let stands_back = tokio::spawn(elections.clone().stand_back(network.clone()));
+    let id = settings.id;
+    let node = Running { id, raft: raft.clone(), network, events, newest, elections, changes };
     let mut tasks = vec![
+        stands_back,
         tokio::spawn(node.clone().begin_group(settings.clone())),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(confirm)),
@@ -283,6 +289,7 @@ struct Running {
     network: Network,
     events: Events,
     newest: Arc<Newest>,
+    elections: Elections,
     /// Held while the group is being changed: one change at a time.
     changes: Arc<Mutex<()>>,
 }

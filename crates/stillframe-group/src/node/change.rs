@@ -13,7 +13,7 @@ use openraft::ChangeMembers;
 use stillframe_raft_net::Member;
 use stillframe_server::consensus::Change;
 
-use super::questions::{QUESTION, Question, hear_of_end};
+use super::questions::{QUESTION, Question};
 use super::{Metrics, Running, matched, member};
 
 /// How often a member that joins is asked whether it is still there.
@@ -126,7 +126,7 @@ impl Running {
             self.change_voters(ChangeMembers::RemoveVoters(BTreeSet::from([id]))).await?;
         }
         if id == self.id {
-            hear_of_end(&self.raft, id);
+            self.elections.end(id);
             let node = self.clone();
             tokio::spawn(async move { node.leave_lead(&metrics).await });
         } else {

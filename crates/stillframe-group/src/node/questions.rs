@@ -3,14 +3,12 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use openraft::Raft;
 use serde::{Deserialize, Serialize};
 use stillframe_raft_net::{Listener, Member, Serving};
 use stillframe_server::consensus::{Event, Message};
 
-use super::Running;
+use super::{Elections, Running};
 use crate::events::Events;
-use crate::types::Types;
 
 /// Time for a question to another member.
 pub(super) const QUESTION: Duration = Duration::from_secs(2);
@@ -57,10 +55,11 @@ impl From<Said> for Message {
 }
 
 /// Answers the other members.
-pub(super) fn serve(listener: Listener, raft: &Raft<Types>, events: Events) -> Serving {
-    let ours = raft.clone();
-    listener.serve(raft.clone(), move |sender, question| {
-        let (raft, events) = (ours.clone(), events.clone());
+pub(super) fn serve(listener: Listener, elections: &Elections, events: Events) -> Serving {
+    let ours = elections.clone();
+    listener.serve(elections.raft.clone(), move |sender, question| {
+        let (elections, events) = (ours.clone(), events.clone());
+        let raft = elections.raft.clone();
         async move {
             let text = |error: &dyn Debug| format!("{error:?}");
             match postcard::from_bytes(&question).map_err(|error| text(&error))? {
@@ -78,21 +77,12 @@ pub(super) fn serve(listener: Listener, raft: &Raft<Types>, events: Events) -> S
                     Ok(Vec::new())
                 }
                 Question::LetGo => {
-                    hear_of_end(&raft, sender);
+                    elections.end(sender);
                     Ok(Vec::new())
                 }
             }
         }
     })
-}
-
-/// This member was let go: it does not ask for votes any more.
-pub(super) fn hear_of_end(raft: &Raft<Types>, leader: u64) {
-    raft.runtime_config().elect(false);
-    tracing::warn!(
-        "this member was removed from its group by member {leader}: it serves nobody any more, \
-         and can be stopped"
-    );
 }
 
 impl Running {
