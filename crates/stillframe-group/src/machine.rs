@@ -134,7 +134,7 @@ impl Machine {
                 return Ok(());
             }
             self.load_anew().await?;
-            let from = self.label.index() + 1;
+            let from = self.label.next();
             entries = self.read(from, from + rest).await?;
         }
     }
@@ -169,7 +169,8 @@ impl Machine {
 
     /// An image has all that is applied now.
     fn name(&self, label: mpsc::Sender<Vec<u8>>, known: oneshot::Sender<Label>) {
-        match self.label.encode() {
+        let text = self.label.check().and_then(|()| self.label.encode());
+        match text {
             // If nobody waits any more, the image has failed.
             Ok(text) => {
                 let _ = (label.send(text), known.send(self.label.clone()));
@@ -185,12 +186,12 @@ impl Machine {
              behind it"
         );
         self.waiting = None; // an image with such effects counts for nobody
-        let to = self.label.index();
+        let to = self.label.next();
         let loaded = self.events.ask(|done| Event::Reload { install: None, done }).await??;
         self.label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
-        while self.label.index() < to {
-            let from = self.label.index() + 1;
-            let entries = self.read(from, (from + ENTRIES_AT_ONCE).min(to + 1)).await?;
+        while self.label.next() < to {
+            let from = self.label.next();
+            let entries = self.read(from, (from + ENTRIES_AT_ONCE).min(to)).await?;
             if self.offer(entries).await? > 0 {
                 return Err(format!("loaded anew, entry {from} and on were not applied"));
             }
@@ -233,6 +234,7 @@ impl Machine {
         data: Box<SnapshotData>,
     ) -> Result<(), String> {
         let said = Label { applied: meta.last_log_id, membership: meta.last_membership.clone() };
+        said.check()?;
         let id = meta.snapshot_id.clone();
         let files = Arc::clone(&self.files);
         let copy = self.next_incoming();

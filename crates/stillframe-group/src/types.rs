@@ -82,6 +82,20 @@ impl Label {
         self.applied.map_or(0, |id| id.index)
     }
 
+    /// The index of the entry to be applied next. That of the first entry of a group, which names
+    /// its members, is 0.
+    pub(crate) fn next(&self) -> u64 {
+        self.applied.map_or(0, |id| id.index + 1)
+    }
+
+    /// That of an image names the members: else a group that starts from it would have none.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.membership.membership().voter_ids().next() {
+            Some(_) => Ok(()),
+            None => Err("its label names no members".into()),
+        }
+    }
+
     /// As text, which `stillframe inspect` shows: hexadecimal.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, String> {
         let bytes = postcard::to_allocvec(self).map_err(|error| error.to_string())?;

@@ -351,6 +351,11 @@ impl Group {
             everywhere(&["DEBUG", "DIGEST-VALUE", "marker"])
                 .filter(|all| all.iter().all(|it| *it == expected))
         })?;
+        let members = format!("raft_members:{MEMBERS}\r\n");
+        self.wait_for("all members know the members", |_| {
+            everywhere(&["INFO", "raft"])
+                .filter(|all| all.iter().all(|it| it.text().contains(&members)))
+        })?;
         let digests = self.wait_for("all members answer", |_| everywhere(&["DEBUG", "DIGEST"]))?;
         self.wait_for("all members answer", |_| everywhere(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]))?;
         if digests.iter().any(|it| *it != digests[0]) {

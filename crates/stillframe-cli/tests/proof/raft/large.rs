@@ -75,3 +75,29 @@ fn what_is_too_large_for_an_entry_is_refused_and_leaves_nothing() {
         counter.check(&mut client);
     }
 }
+
+/// Memory that is loaded anew before there was an image begins with the first entry of the log,
+/// which names the members: the next image has them.
+#[test]
+fn memory_loaded_anew_without_an_image_has_the_members() {
+    let mut flags = vec!["--raft-entry-max-size", "1mb", "--raft-election-timeout", "5000"];
+    flags.extend(["--raft-log-keep-entries", "0"]);
+    let group = Group::of(3, 3, &flags);
+    let mut servers = group.start_founders();
+    let leads = leader(&servers);
+    let mut client = servers[leads].client();
+    assert_eq!(client.info_int("raft_snapshot_index"), 0);
+    let refused = client.try_call(&[b"SET", b"large", &vec![b'v'; 1 << 21]]);
+    assert!(matches!(refused, None | Some(Reply::Error(_))), "{refused:?}");
+    let mut client = again(&servers);
+    assert_eq!(client.info_int("raft_reloads"), 1);
+    client.ok("SET k v");
+    wait_until_equal(&servers);
+    assert_eq!(client.save_in_background(), "ok");
+    wait_until("the log is cut", || client.info_int("raft_purged_index") > 0);
+    servers[leads].kill();
+    servers[leads] = group.start(leads);
+    let mut client = servers[leads].client();
+    wait_until("it knows the members", || client.info_int("raft_members") == 3);
+    assert_eq!(again(&servers).ask("GET k").text(), "v");
+}
