@@ -7,7 +7,8 @@
 
 Parts:
   throughput  SET, GET, HSET (one hash), LPUSH (one list), ZADD (one set) by `stillframe load`, one
-              query at a time and 16 pipelined, 50 connections, as fast as replies come
+              query at a time and 16 pipelined (--depths), 50 connections, as fast as replies come;
+              processor time of the server for a query; beside SET, a null server
   saving      SET at a fixed rate by `stillframe load` (open loop, latency from the intended time)
               without and with a background save; the same while one more client changes one large
               hash; beside each round the same load on a null server: what this machine and the
@@ -36,7 +37,7 @@ import shutil
 import sys
 
 from benches import group, load, store, threads
-from benches.servers import CONTENDERS, ROOT, machine, say
+from benches.servers import CONTENDERS, RIVALS, ROOT, machine, say
 
 PARTS = {
     "throughput": (load.measure_throughput, load.report_throughput),
@@ -49,7 +50,7 @@ PARTS = {
     "join": (group.measure_joins, group.report_joins),
 }
 # What a flag stands for where it is not given: of every part, and of those that differ.
-USUAL = {"contenders": ["redis", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
+USUAL = {"contenders": ["redis", "valkey", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
          "throughput_ms": 4000, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
 OWN = {"store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
        "join": {"dir": "/var/tmp", "megabytes": 2000, "idle_seconds": 50}}
@@ -67,7 +68,7 @@ def parse_arguments():
     parser.add_argument("parts", nargs="*", metavar="PART", help="see above, or all")
     parser.add_argument("--stillframe", default=str(target / "release/stillframe"))
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS,
-                        help="[redis imprint]")
+                        help="[redis valkey imprint, of those that are here]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keys", type=int, help="[2,000,000]")
     parser.add_argument("--value-size", type=int, default=1024)
@@ -79,6 +80,10 @@ def parse_arguments():
     parser.add_argument("--sync-seconds", type=float, default=120, help="longest full sync")
     parser.add_argument("--throughput-keys", type=int, default=100_000)
     parser.add_argument("--throughput-ms", type=int, help="[4000]")
+    parser.add_argument("--depths", type=int, nargs="+", default=[1, 16],
+                        help="throughput: queries at once")
+    parser.add_argument("--value-sizes", type=int, nargs="+", default=[64], help="throughput: bytes")
+    parser.add_argument("--unix", action="store_true", help="throughput: by unix sockets as well")
     parser.add_argument("--io-threads", type=int, nargs="+", default=[2, 3],
                         help="threads: beside 1")
     parser.add_argument("--nice", type=int, default=0,
@@ -116,7 +121,13 @@ def options_of(part, options):
     """The options of a part: what is given, else its own, else the usual."""
     given = {name: value for name, value in vars(options).items() if value is not None}
     tiny = TINY if options.tiny else {}
-    return argparse.Namespace(**{**vars(options), **USUAL, **OWN.get(part, {}), **given, **tiny})
+    own = argparse.Namespace(**{**vars(options), **USUAL, **OWN.get(part, {}), **given, **tiny})
+    here = [name for name in own.contenders
+            if name not in RIVALS or shutil.which(RIVALS[name]) is not None]
+    if lacking := [name for name in own.contenders if name not in here]:
+        say(f"WARNING: no {', '.join(lacking)} here: run scripts/install-peers.sh")
+    own.contenders = here
+    return own
 
 
 def check(options):

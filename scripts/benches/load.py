@@ -11,22 +11,22 @@ import subprocess
 import threading
 import time
 
-from benches.servers import Server, encode, in_turns, key_name, say, spread
+from benches.servers import RIVALS, Server, encode, in_turns, key_name, say, spread, title
 
 OPERATIONS = {
     "SET": ("string", "1:0"), "GET": ("string", "0:1"), "HSET": ("hash", "1:0"),
     "LPUSH": ("list", "1:0"), "ZADD": ("zset", "1:0"),
 }
-DEPTHS = (1, 16)
 
 
 class NotOffered(Exception):
     """The server lacks a command."""
 
 
-def start_load(server, options, *words):
+def start_load(server, options, *words, unix=False):
     line = ["nice", "-n", str(options.nice)] if options.nice else []
-    line += [options.stillframe, "load", "--target", f"127.0.0.1:{server.port}", "--json", "-"]
+    target = f"unix:{server.socket}" if unix else f"127.0.0.1:{server.port}"
+    line += [options.stillframe, "load", "--target", target, "--json", "-"]
     return subprocess.Popen(line + [str(word) for word in words], text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -43,26 +43,42 @@ def finish_load(process):
     return json.loads(out)
 
 
-def load(server, options, *words):
-    return finish_load(start_load(server, options, *words))
+def load(server, options, *words, unix=False):
+    return finish_load(start_load(server, options, *words, unix=unix))
+
+
+def cases(options):
+    """What is measured of an operation: bytes of a value, queries at once, by a unix socket."""
+    return [(size, depth, unix) for unix in ([False, True] if options.unix else [False])
+            for size in options.value_sizes for depth in options.depths]
 
 
 def measure_operation(server, operation, turn, options, results):
-    """One operation at every depth, added to the results."""
+    """One operation in every case, added to the results: queries a second, and microseconds of the
+    server's processor time for each."""
     workload, ratio = OPERATIONS[operation]
-    for depth in DEPTHS:
-        figures = results.setdefault(f"{operation}, depth {depth}", {})
-        words = ["--rate", "max", "--clients", 50, "--pipeline", depth,
-                 "--keys", options.throughput_keys, "--value-size", 64,
-                 "--workload", workload, "--ratio", ratio, "--seed", turn + 1,
-                 "--duration", f"{options.throughput_ms}ms"]
-        if operation == "GET":
-            words += ["--fill", "--protocol-check"]
+    for size, depth, unix in cases(options):
+        by = ", unix socket" if unix else ""
+        figures = results.setdefault(f"{operation}, {size} B, depth {depth}{by}", {})
+        words = ["--clients", 50, "--pipeline", depth,
+                 "--keys", options.throughput_keys, "--value-size", size,
+                 "--workload", workload, "--ratio", ratio, "--seed", turn + 1]
         try:
-            report = load(server, options, *words)
+            if operation == "GET":
+                words += ["--protocol-check"]
+                load(server, options, *words, "--fill", "--rate", 100, "--duration", "10ms")
+            words += ["--rate", "max", "--duration", f"{options.throughput_ms}ms"]
+            # Beside one contender of each round, so that it takes turns, too.
+            if server.name == options.contenders[0] and operation == "SET":
+                words += ["--null-server"]
+            before = server.processor_us()
+            report = load(server, options, *words, unix=unix)
+            each = (server.processor_us() - before) / report["answered"]
             # The length of the run, since a last batch may end after it.
             rate = report["answered"] / report["elapsed_s"]
-            figures.setdefault(server.name, []).append(rate)
+            figures.setdefault(server.name, []).append((rate, each))
+            if report["floor"]:
+                figures.setdefault("null", []).append((report["floor"]["rate"], None))
         except NotOffered as lacking:
             say(f"{server.name}: {operation}: {lacking}")
             figures[server.name] = None
@@ -248,7 +264,8 @@ def wait_for(what, seconds, condition):
 
 def measure_sync(server, options, turn):
     """One round: a new replica gets everything in the middle of a load."""
-    replica = Server("redis", options)
+    # A replica speaks the dialect of its primary.
+    replica = Server("valkey" if server.name == "valkey" else "redis", options)
     try:
         replica.client.call("CONFIG", "SET", "repl-diskless-load", "disabled")
         seconds = 2 * options.idle_seconds
@@ -294,7 +311,7 @@ def measure_syncs(options):
                 continue
             server = Server(name, options)
             try:
-                if name == "redis":
+                if name in RIVALS:
                     server.client.call("CONFIG", "SET", "repl-diskless-sync-delay", 0)
                 # What is written while the replica loads must fit: else redis-server cuts it
                 # off again and again, and ours lets writers wait.
@@ -356,26 +373,43 @@ def measure_elements(options):
     return results
 
 
-def report_elements(results, _options):
+def ratios(figures, names):
+    """Ours to each rival's, of medians."""
+    middle = {name: statistics.median(values) for name, values in figures.items() if values}
+    mine = middle.get("imprint")
+    return [f"{mine / middle[name]:.2f}" if mine and name in middle else "-" for name in names]
+
+
+def report_elements(results, options):
+    names, rivals = options.contenders, [it for it in options.contenders if it in RIVALS]
+    heads = [title(name) for name in names] + [f"to {it}" for it in rivals]
     print("\n## Memory, bytes an element (proportional set size, less that of an empty server)\n")
-    print("| shape | redis-server | stillframe (imprint) | ratio |\n|---|---|---|---|")
+    print(f"| shape | {' | '.join(heads)} |\n{'|---' * (len(heads) + 1)}|")
     for shape, figures in results.items():
-        ours, theirs = figures.get("imprint"), figures.get("redis")
-        shown = [f"{figure:.1f}" if figure else "-" for figure in (theirs, ours)]
-        ratio = f"{ours / theirs:.2f}" if ours and theirs else "-"
-        print(f"| {shape} | {shown[0]} | {shown[1]} | {ratio} |")
+        shown = [f"{figures[name]:.1f}" if name in figures else "-" for name in names]
+        by_name = {name: [figure] for name, figure in figures.items()}
+        print(f"| {shape} | {' | '.join(shown + ratios(by_name, rivals))} |")
 
 
-def report_throughput(results, _options):
-    print("\n## Throughput, queries a second (`stillframe load --rate max`, 50 connections)\n")
-    print("| operation | redis-server | stillframe (imprint) | ratio |\n|---|---|---|---|")
+def report_throughput(results, options):
+    names, rivals = options.contenders, [it for it in options.contenders if it in RIVALS]
+    heads = [title(name) for name in names] + ["null server"] + [f"to {it}" for it in rivals]
+    lines = "|---" * (len(heads) + 1) + "|"
+    print("\n## Throughput, thousand queries a second (`stillframe load --rate max`, 50 connections)\n")
+    print(f"| operation | {' | '.join(heads)} |\n{lines}")
     for test, figures in results.items():
-        shown = {name: spread(values) if values else "not offered"
-                 for name, values in figures.items()}
-        ours, theirs = figures.get("imprint"), figures.get("redis")
-        ratio = f"{statistics.median(ours) / statistics.median(theirs):.2f}" \
-            if ours and theirs else "-"
-        print(f"| {test} | {shown.get('redis', '-')} | {shown.get('imprint', '-')} | {ratio} |")
+        rates = {name: [rate / 1000 for rate, _ in values] for name, values in figures.items() if values}
+        shown = [spread(rates[name], "{:,.1f}") if name in rates else "-" for name in [*names, "null"]]
+        print(f"| {test} | {' | '.join(shown + ratios(rates, rivals))} |")
+    heads = [title(name) for name in names] + [f"to {it}" for it in rivals]
+    lines = "|---" * (len(heads) + 1) + "|"
+    print("\n## Processor time of the server for a query, microseconds\n")
+    print(f"| operation | {' | '.join(heads)} |\n{lines}")
+    for test, figures in results.items():
+        times = {name: [each for _, each in values] for name, values in figures.items()
+                 if values and name != "null"}
+        shown = [spread(times[name], "{:.2f}") if name in times else "-" for name in names]
+        print(f"| {test} | {' | '.join(shown + ratios(times, rivals))} |")
 
 
 def report_latency(title, busy, results):

@@ -11,7 +11,14 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-CONTENDERS = ("imprint", "fork", "naive", "redis")
+# Rivals by their programs; scripts/install-peers.sh puts them there.
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+RIVALS = {"redis": "redis-server", "valkey": str(CACHE / "stillframe/valkey-server")}
+CONTENDERS = ("imprint", "fork", "naive", *RIVALS)
+
+
+def title(name):
+    return f"{name}-server" if name in RIVALS else f"stillframe ({name})"
 
 
 def say(text):
@@ -74,8 +81,9 @@ class Server:
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=options.dir))
         self.port = port or free_port()
         common = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
-        common += ["--save", "", *flags]
-        line = ["redis-server"] if name == "redis" else [
+        self.socket = self.folder / "socket"
+        common += ["--save", "", "--unixsocket", str(self.socket), *flags]
+        line = [RIVALS[name]] if name in RIVALS else [
             options.stillframe, "serve", "--snapshot", name]
         self.log = open(self.folder / "log", "ab")
         self.process = subprocess.Popen(line + common, stdout=self.log, stderr=self.log)
@@ -106,8 +114,13 @@ class Server:
             raise SystemExit(f"{self.name}: a save failed, see {self.folder}/log")
 
     def begin_usec(self):
-        field = "latest_fork_usec" if self.name == "redis" else "latest_begin_usec"
+        field = "latest_fork_usec" if self.name in RIVALS else "latest_begin_usec"
         return int(self.client.info(field)[0])
+
+    def processor_us(self):
+        """Processor time of all its threads so far."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
 
     def memory(self):
         """Proportional set size in bytes of the process and all its descendants."""
@@ -140,8 +153,15 @@ def spread(values, form="{:,.0f}"):
 def machine():
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo")
                   if line.startswith("model name")), "an unknown processor")
-    redis = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout
-    return f"{os.cpu_count()} x {model}, Linux {os.uname().release}, {' '.join(redis.split()[:3])}"
+    versions = []
+    for rival in RIVALS.values():
+        if shutil.which(rival):
+            said = subprocess.run([rival, "--version"], capture_output=True, text=True).stdout.split()
+            # "Redis server v=7.0.15 sha=... malloc=jemalloc-5.2.1 ..."
+            versions.append(" ".join(it for it in said if it[:2] == "v=" or it[:6] == "malloc"
+                                     or it in ("Redis", "Valkey")))
+    system = f"Linux {os.uname().release}"
+    return f"{os.cpu_count()} x {model}, {system}, {', '.join(versions)}"
 
 
 def in_turns(names, turn):

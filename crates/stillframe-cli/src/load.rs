@@ -40,7 +40,7 @@ Exit status: 0 done, 1 no connection, a lost one, errors or wrong replies, 2 wro
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Server to put load on
+    /// Server to put load on, or unix:PATH
     #[arg(long, value_name = "HOST:PORT")]
     target: String,
     /// Queries a second, fixed (open loop), or max: each connection sends again after its replies

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stillframe_measure::scale::number;
-use stillframe_measure::target;
+use stillframe_measure::target::Place;
 
 /// Bounds beyond which the value of a flag is taken for a slip.
 const RATE_MAX: u64 = 50_000_000;
@@ -20,7 +20,7 @@ const DURATION_MAX: Duration = Duration::from_secs(3600);
 /// One measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
-    /// Host and port.
+    /// Host and port, or `unix:` and the path of a socket.
     pub target: String,
     /// Name of an ACL user.
     #[serde(skip)]
@@ -91,7 +91,7 @@ impl Plan {
     /// # Errors
     /// One sentence that names the flag, what is wrong with it, and what to do.
     pub fn check(&self) -> Result<(), String> {
-        target::host(&self.target)?;
+        Place::check(&self.target)?;
         let Self { clients, threads, pipeline, value_size, .. } = *self;
         within("clients", clients as u64, 1, CLIENTS_MAX as u64)?;
         within("threads", threads as u64, 1, THREADS_MAX as u64)?;
@@ -381,6 +381,7 @@ mod tests {
         let bad = [
             ("--target", Plan { target: "localhost".into(), ..plan.clone() }),
             ("--target", Plan { target: "a:0".into(), ..plan.clone() }),
+            ("--target", Plan { target: "unix:".into(), ..plan.clone() }),
             ("--clients", Plan { clients: 0, ..plan.clone() }),
             ("--threads", Plan { threads: 3, clients: 2, ..plan.clone() }),
             ("--value-size", Plan { value_size: 1 << 30, ..plan.clone() }),

@@ -1,13 +1,13 @@
 //! A measurement from the first connection to the report.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use stillframe_measure::target::Place;
 
 use crate::clock::{Clock, SECOND, nanos};
 use crate::connection::Connection;
@@ -43,8 +43,8 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, LoadError> {
     plan.check().map_err(LoadError::Plan)?;
-    let addresses = resolve(plan)?;
-    let mut side = Side::open(plan, &addresses)?;
+    let place = resolve(plan)?;
+    let mut side = Side::open(plan, &place)?;
     let server = describe(&mut side, stop);
     if plan.fill {
         fill_and_report(plan, &mut side, stop, progress)?;
@@ -53,7 +53,7 @@ pub fn run(
         true => Check::Value { filled: plan.fill },
         false => Check::Kind,
     };
-    let measured = measure(plan, &addresses, check, Some(&mut side), stop, progress)?;
+    let measured = measure(plan, &place, check, Some(&mut side), stop, progress)?;
     Ok(Report::new(plan.clone(), server, measured))
 }
 
@@ -78,7 +78,8 @@ pub fn floor(
         duration: plan.duration.min(FLOOR),
         ..plan.clone()
     };
-    let measured = measure(&plan, &[server.address()], Check::Nothing, None, stop, progress)?;
+    let measured =
+        measure(&plan, &Place::Net(vec![server.address()]), Check::Nothing, None, stop, progress)?;
     Ok(Floor::new(&plan, &measured))
 }
 
@@ -119,13 +120,13 @@ fn describe(side: &mut Side, stop: &AtomicBool) -> String {
 /// The load itself.
 fn measure(
     plan: &Plan,
-    addresses: &[SocketAddr],
+    place: &Place,
     check: Check,
     side: Option<&mut Side>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Measured, LoadError> {
-    let groups = connect_all(plan, addresses)?;
+    let groups = connect_all(plan, place)?;
     let (phases, ended) = (Phases::default(), AtomicBool::new(false));
     let requests: Vec<Requests> =
         (0..plan.threads).map(|index| Requests::new(plan, index, check)).collect();
@@ -170,10 +171,10 @@ fn measure(
 }
 
 /// Every connection, in as many groups as there are threads.
-fn connect_all(plan: &Plan, addresses: &[SocketAddr]) -> Result<Vec<Vec<Connection>>, LoadError> {
+fn connect_all(plan: &Plan, place: &Place) -> Result<Vec<Vec<Connection>>, LoadError> {
     let mut groups: Vec<Vec<Connection>> = (0..plan.threads).map(|_| Vec::new()).collect();
     for number in 0..plan.clients {
-        let stream = Side::open(plan, addresses)?.into_stream();
+        let stream = Side::open(plan, place)?.into_stream();
         let failed = |error| LoadError::System { doing: "preparing a connection", error };
         groups[number % plan.threads].push(Connection::new(stream).map_err(failed)?);
     }

@@ -1,11 +1,11 @@
 //! The side connection: requests beside the load (AUTH, INFO, BGSAVE), one at a time.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use stillframe_measure::target;
+use stillframe_measure::target::Place;
 use stillframe_resp::{Reply, decode_reply};
 
 use crate::LoadError;
@@ -27,18 +27,18 @@ pub(crate) struct Side {
 /// The text of a reply, or of its error.
 pub(crate) type Answer = Result<String, String>;
 
-/// Every address of a plan's target.
-pub(crate) fn resolve(plan: &Plan) -> Result<Vec<SocketAddr>, LoadError> {
+/// The place of a plan's target.
+pub(crate) fn resolve(plan: &Plan) -> Result<Place, LoadError> {
     let wrong = |error| LoadError::Connect { target: plan.target.clone(), error };
-    Ok(plan.target.to_socket_addrs().map_err(wrong)?.collect())
+    Place::of(&plan.target).map_err(wrong)
 }
 
 impl Side {
     /// Connects, authenticates as the plan says, and checks whether the server is ready.
-    pub(crate) fn open(plan: &Plan, addresses: &[SocketAddr]) -> Result<Self, LoadError> {
+    pub(crate) fn open(plan: &Plan, place: &Place) -> Result<Self, LoadError> {
         let target = || plan.target.clone();
         let wrong = |error| LoadError::Connect { target: target(), error };
-        let stream = target::connect(addresses.iter().copied()).map_err(wrong)?;
+        let stream = place.connect().map_err(wrong)?;
         stream.set_read_timeout(Some(LOOK)).map_err(wrong)?;
         let mut side = Self { stream, input: Vec::new() };
         let mut ask = |what: &'static str, words: &[&str]| {

@@ -1,11 +1,16 @@
-//! The server that a tool is pointed at: `--target HOST:PORT`.
+//! The server that a tool is pointed at: `--target HOST:PORT`, for some also `--target unix:PATH`.
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long to wait for a connection to one address.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What the target of a unix socket begins with.
+const UNIX: &str = "unix:";
 
 /// The host of `HOST:PORT`.
 ///
@@ -18,6 +23,51 @@ pub fn host(target: &str) -> Result<&str, String> {
     parts
         .map(|(host, _)| host)
         .ok_or_else(|| format!("--target {target}: give HOST:PORT, such as 127.0.0.1:6379"))
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// One of these addresses.
+    Net(Vec<SocketAddr>),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// Whether a target is a place, as far as one sees.
+    ///
+    /// # Errors
+    /// One sentence that names the flag and what to give.
+    pub fn check(target: &str) -> Result<(), String> {
+        match target.strip_prefix(UNIX) {
+            Some("") => Err(format!("--target {target}: give the path of a unix socket behind it")),
+            Some(_) => Ok(()),
+            None => host(target).map(drop),
+        }
+    }
+
+    /// The place of a target.
+    ///
+    /// # Errors
+    /// Names are not resolved.
+    pub fn of(target: &str) -> io::Result<Self> {
+        match target.strip_prefix(UNIX) {
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => Ok(Self::Net(target.to_socket_addrs()?.collect())),
+        }
+    }
+
+    /// Connects to it. What works on any stream works on a unix socket under this type, too.
+    ///
+    /// # Errors
+    /// What the last of the addresses said.
+    pub fn connect(&self) -> io::Result<TcpStream> {
+        match self {
+            Self::Net(addresses) => connect(addresses.iter().copied()),
+            Self::Unix(path) => Ok(OwnedFd::from(UnixStream::connect(path)?).into()),
+        }
+    }
 }
 
 /// Connects to the first of the addresses that accepts.
@@ -41,6 +91,7 @@ pub fn connect(addresses: impl IntoIterator<Item = SocketAddr>) -> io::Result<Tc
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     #[test]
@@ -62,5 +113,25 @@ mod tests {
         let stream = connect([closed.expect("a free port"), here]).expect("one accepts");
         assert_eq!(stream.peer_addr().expect("connected"), here);
         assert_eq!(connect([]).expect_err("none").kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_place_may_be_a_unix_socket() {
+        let path = std::env::temp_dir().join(format!("stillframe-place-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("it is free");
+        let target = format!("unix:{}", path.display());
+        assert_eq!(Place::check(&target), Ok(()));
+        let mut here = Place::of(&target).and_then(|place| place.connect()).expect("it listens");
+        let (mut there, _) = listener.accept().expect("somebody came");
+        let mut byte = [0];
+        there.write_all(b"x").expect("it is open");
+        here.read_exact(&mut byte).expect("it is open");
+        assert_eq!(&byte, b"x");
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(Place::of(&target).and_then(|place| place.connect()).is_err());
+        for wrong in ["unix:", "unix", "db"] {
+            Place::check(wrong).expect_err(wrong);
+        }
     }
 }
