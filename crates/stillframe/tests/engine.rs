@@ -33,6 +33,9 @@ impl Sink for Expect {
 }
 
 fn images_equal_the_state_at_begin<A: Algorithm>() {
+    if let Err(why) = A::available() {
+        return stillframe_peers::skipped(A::INFO.name, &why.to_string());
+    }
     let len = 5000;
     let mut engine = Engine::new(A::create(&Options::words(len)).unwrap()).unwrap();
     let mut oracle = vec![0; len];
