@@ -14,12 +14,16 @@ use super::Keyspace;
 use crate::collection::form::Form;
 use crate::collection::tree::{self, Order};
 use crate::collection::warm::Named;
+use stillframe::os::prefetch;
+
 use crate::memory::index::Seat;
 
 /// Keys whose loads are under way together.
 pub const WARM_BATCH: usize = tree::BATCH;
 /// A database with fewer keys stays in the caches by itself.
 const KEYS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 2048 };
+/// Lines of an entry that are asked for.
+const LINES: usize = 3;
 /// A collection with fewer elements stays there, too.
 const ELEMENTS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 8192 };
 
@@ -44,6 +48,11 @@ impl<A: Algorithm> Keyspace<A> {
         let found = || seats.iter().flatten();
         // A read needs the entry alone, a write its slot as well.
         black_box(found().filter(|seat| self.slots.is_used(seat.slot)).count());
+        // The beginning of a value is in the next lines; a long one the processor follows by itself.
+        for &seat in found() {
+            let entry = std::ptr::from_ref(self.slots.entry_of(seat)).cast::<u8>();
+            (1..LINES).for_each(|line| prefetch(entry.wrapping_add(64 * line)));
+        }
         black_box(found().fold(0, |sum, &seat| sum ^ self.slots.entry_of(seat).key().len()));
         self.known.warmed(hashes, &seats);
     }
