@@ -16,6 +16,7 @@ Parts:
               and at full speed
   sync        the same load while a real redis-server becomes a replica and gets everything
   threads     processor time of the command thread for a request, without and with I/O threads
+  connections latency of 10,000 connections beside 50 at the same rate
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
   group       writes of a group of three beside one server and beside redis-server with WAIT; the
               time without a leader after kill -9
@@ -36,7 +37,7 @@ import pathlib
 import shutil
 import sys
 
-from benches import group, load, store, threads
+from benches import connections, group, load, store, threads
 from benches.servers import CONTENDERS, RIVALS, ROOT, machine, say
 
 PARTS = {
@@ -44,6 +45,7 @@ PARTS = {
     "saving": (load.measure_saving, load.report_saving),
     "sync": (load.measure_syncs, load.report_syncs),
     "threads": (threads.measure, threads.report),
+    "connections": (connections.measure, connections.report),
     "memory": (load.measure_elements, load.report_elements),
     "store": (store.measure, store.report),
     "group": (group.measure, group.report),
@@ -51,8 +53,9 @@ PARTS = {
 }
 # What a flag stands for where it is not given: of every part, and of those that differ.
 USUAL = {"contenders": ["redis", "valkey", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
-         "throughput_ms": 4000, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
-OWN = {"store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
+         "throughput_ms": 4000, "value_size": 1024, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
+OWN = {"connections": {"keys": 100_000, "rate": 20_000, "idle_seconds": 5, "value_size": 100},
+       "store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
        "join": {"dir": "/var/tmp", "megabytes": 2000, "idle_seconds": 50}}
 # Sizes that try the script out.
 TINY = {"rounds": 1, "keys": 20_000, "fields": 2_000, "rate": 1_000, "hash_rate": 200,
@@ -71,7 +74,7 @@ def parse_arguments():
                         help="[redis valkey imprint, of those that are here]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keys", type=int, help="[2,000,000]")
-    parser.add_argument("--value-size", type=int, default=1024)
+    parser.add_argument("--value-size", type=int, help="[1024; connections: 100]")
     parser.add_argument("--rate", type=int, help="SETs a second [30,000]")
     parser.add_argument("--fields", type=int, default=1_000_000, help="of the large hash")
     parser.add_argument("--hash-rate", type=int, default=5_000, help="HSETs a second")
