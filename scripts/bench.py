@@ -17,6 +17,7 @@ Parts:
   sync        the same load while a real redis-server becomes a replica and gets everything
   threads     processor time of the command thread for a request, without and with I/O threads
   connections latency of 10,000 connections beside 50 at the same rate
+  growth      bytes a key of 10,000,000 small ones, and commands over 1 ms while they come
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
   group       writes of a group of three beside one server and beside redis-server with WAIT; the
               time without a leader after kill -9
@@ -46,6 +47,7 @@ PARTS = {
     "sync": (load.measure_syncs, load.report_syncs),
     "threads": (threads.measure, threads.report),
     "connections": (connections.measure, connections.report),
+    "growth": (load.measure_growth, load.report_growth),
     "memory": (load.measure_elements, load.report_elements),
     "store": (store.measure, store.report),
     "group": (group.measure, group.report),
@@ -55,6 +57,7 @@ PARTS = {
 USUAL = {"contenders": ["redis", "valkey", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
          "throughput_ms": 4000, "value_size": 1024, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
 OWN = {"connections": {"keys": 100_000, "rate": 20_000, "idle_seconds": 5, "value_size": 100},
+       "growth": {"keys": 10_000_000, "value_size": 16},
        "store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
        "join": {"dir": "/var/tmp", "megabytes": 2000, "idle_seconds": 50}}
 # Sizes that try the script out.
@@ -74,7 +77,7 @@ def parse_arguments():
                         help="[redis valkey imprint, of those that are here]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keys", type=int, help="[2,000,000]")
-    parser.add_argument("--value-size", type=int, help="[1024; connections: 100]")
+    parser.add_argument("--value-size", type=int, help="[1024; connections: 100; growth: 16]")
     parser.add_argument("--rate", type=int, help="SETs a second [30,000]")
     parser.add_argument("--fields", type=int, default=1_000_000, help="of the large hash")
     parser.add_argument("--hash-rate", type=int, default=5_000, help="HSETs a second")

@@ -376,6 +376,35 @@ def measure_elements(options):
     return results
 
 
+def measure_growth(options):
+    """By contender: bytes a key, seconds of the fill, and the milliseconds of each command that took
+    over one, while a server grows key by key."""
+    results = {}
+    for name in options.contenders:
+        server = Server(name, options)
+        try:
+            for words in (("slowlog-log-slower-than", 1000), ("slowlog-max-len", 100_000)):
+                server.client.call("CONFIG", "SET", *words)
+            before, began = server.memory(), time.monotonic()
+            fill_strings(server, options)
+            took = time.monotonic() - began
+            each = (server.memory() - before) / options.keys
+            slow = [entry[2] / 1000 for entry in server.client.call("SLOWLOG", "GET", 100_000)]
+            results[name] = {"bytes": each, "seconds": took, "slow_ms": slow}
+        finally:
+            server.stop()
+    return results
+
+
+def report_growth(results, options):
+    print(f"\n## Growing to {options.keys:,} keys, values of {options.value_size} bytes\n")
+    print("| server | bytes a key | seconds | commands over 1 ms | longest, ms |\n|---|---|---|---|---|")
+    for name, one in results.items():
+        longest = f"{max(one['slow_ms']):.1f}" if one["slow_ms"] else "-"
+        print(f"| {title(name)} | {one['bytes']:.1f} | {one['seconds']:.1f} "
+              f"| {len(one['slow_ms'])} | {longest} |")
+
+
 def ratios(figures, names):
     """Ours to each rival's, of medians."""
     middle = {name: statistics.median(values) for name, values in figures.items() if values}
