@@ -427,11 +427,14 @@ def report_throughput(results, options):
     names, rivals = options.contenders, [it for it in options.contenders if it in RIVALS]
     heads = [title(name) for name in names] + ["null server"] + [f"to {it}" for it in rivals]
     lines = "|---" * (len(heads) + 1) + "|"
-    print("\n## Throughput, thousand queries a second (`stillframe load --rate max`, 50 connections)\n")
+    print("\n## Throughput, thousand queries a second "
+          "(`stillframe load --rate max`, 50 connections)\n")
     print(f"| operation | {' | '.join(heads)} |\n{lines}")
     for test, figures in results.items():
-        rates = {name: [rate / 1000 for rate, _ in values] for name, values in figures.items() if values}
-        shown = [spread(rates[name], "{:,.1f}") if name in rates else "-" for name in [*names, "null"]]
+        rates = {name: [rate / 1000 for rate, _ in values]
+                 for name, values in figures.items() if values}
+        shown = [spread(rates[name], "{:,.1f}") if name in rates else "-"
+                 for name in [*names, "null"]]
         print(f"| {test} | {' | '.join(shown + ratios(rates, rivals))} |")
     heads = [title(name) for name in names] + [f"to {it}" for it in rivals]
     lines = "|---" * (len(heads) + 1) + "|"

@@ -81,10 +81,10 @@ impl Network {
 
     /// Counts how often this node was refused a vote by one that has a longer log.
     ///
-    /// openraft 0.9 has a node that was refused so wait before its next election, for another one to
-    /// be elected first. It forgets that only at that election, and so waits before it however long
-    /// ago the refusal was, also when nobody else can be elected. Whoever calls this takes the wait
-    /// upon himself: openraft learns of no longer log from then on.
+    /// openraft 0.9 has a node that was refused so wait before its next election, for another one
+    /// to be elected first. It forgets that only at that election, and so waits before it however
+    /// long ago the refusal was, also when nobody else can be elected. Whoever calls this takes the
+    /// wait upon himself: openraft learns of no longer log from then on.
     #[must_use]
     pub fn refusals(&self) -> watch::Receiver<u64> {
         self.refusals.subscribe()

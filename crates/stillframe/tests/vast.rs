@@ -1,5 +1,5 @@
-//! States of more than 2^32 words, in address space of which little is memory. Begin takes as long as
-//! for a small one: `cargo test --release -p stillframe --test vast -- --nocapture` shows it.
+//! States of more than 2^32 words, in address space of which little is memory. Begin takes as long
+//! as for a small one: `cargo test --release -p stillframe --test vast -- --nocapture` shows it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

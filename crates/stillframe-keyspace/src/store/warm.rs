@@ -48,7 +48,7 @@ impl<A: Algorithm> Keyspace<A> {
         let found = || seats.iter().flatten();
         // A read needs the entry alone, a write its slot as well.
         black_box(found().filter(|seat| self.slots.is_used(seat.slot)).count());
-        // The beginning of a value is in the next lines; a long one the processor follows by itself.
+        // The beginning of a value is in the next lines; a long one the processor follows.
         for &seat in found() {
             let entry = std::ptr::from_ref(self.slots.entry_of(seat)).cast::<u8>();
             (1..LINES).for_each(|line| prefetch(entry.wrapping_add(64 * line)));

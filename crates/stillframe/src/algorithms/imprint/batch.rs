@@ -1,9 +1,9 @@
 //! Writes of a batch: the records of its words are appended together and published once, behind one
 //! fence, and then the words are stored.
 //!
-//! What a batch gains is that all its loads come before all its stores. The processor then waits for
-//! many words at once, as it does for stores alone; a load and a store in turns wait for each other
-//! (`docs/imprint.md`).
+//! What a batch gains is that all its loads come before all its stores. The processor then waits
+//! for many words at once, as it does for stores alone; a load and a store in turns wait for each
+//! other (`docs/imprint.md`).
 //!
 //! A word that comes twice in a batch gets two records of the same value, or none: the oldest is
 //! the image's, as ever (I3). A frame among them holds its block before any store of the batch.
