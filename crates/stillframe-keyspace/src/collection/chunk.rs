@@ -152,7 +152,7 @@ impl Chunk {
         let at = self.index.with_tag(tag(key), self.count).next().unwrap_or(0);
         let start = usize::from(self.index.starts[at]);
         let byte = |at: usize| self.bytes.get(at).copied().unwrap_or(0);
-        byte(start) ^ byte(start + LINE)
+        byte(start) ^ byte(start + LINE) ^ byte(start + 2 * LINE)
     }
 
     /// Reads every line of it.
