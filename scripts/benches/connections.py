@@ -9,7 +9,7 @@ CLIENTS = (50, 10_000)
 
 
 def measure(options):
-    """By contender and clients: the percentiles of each round, and how much was sent late."""
+    """By contender and clients: the percentiles of each round."""
     results = {}
     for turn in range(options.rounds):
         for name in in_turns(options.contenders, turn):

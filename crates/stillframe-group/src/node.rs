@@ -254,11 +254,10 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let elections = Elections::new(&raft);
     let serving = questions::serve(listener, &elections, events.clone());
     let changes = Arc::default();
-    let stands_back = tokio::spawn(elections.clone().stand_back(network.clone()));
     let id = settings.id;
     let node = Running { id, raft: raft.clone(), network, events, newest, elections, changes };
     let mut tasks = vec![
-        stands_back,
+        tokio::spawn(node.elections.clone().stand_back(node.network.clone())),
         tokio::spawn(node.clone().begin_group(settings.clone())),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(confirm)),

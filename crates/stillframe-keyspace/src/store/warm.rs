@@ -9,13 +9,12 @@
 use std::hint::black_box;
 
 use stillframe::Algorithm;
+use stillframe::os::prefetch;
 
 use super::Keyspace;
 use crate::collection::form::Form;
 use crate::collection::tree::{self, Order};
 use crate::collection::warm::Named;
-use stillframe::os::prefetch;
-
 use crate::memory::index::Seat;
 
 /// Keys whose loads are under way together.

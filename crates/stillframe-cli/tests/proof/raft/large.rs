@@ -80,9 +80,8 @@ fn what_is_too_large_for_an_entry_is_refused_and_leaves_nothing() {
 /// which names the members: the next image has them.
 #[test]
 fn memory_loaded_anew_without_an_image_has_the_members() {
-    let mut flags = vec!["--raft-entry-max-size", "1mb", "--raft-election-timeout", "5000"];
-    flags.extend(["--raft-log-keep-entries", "0"]);
-    let group = Group::of(3, 3, &flags);
+    let cut = ["--raft-entry-max-size", "1mb", "--raft-log-keep-entries", "0"];
+    let group = Group::of(3, 3, &[&cut[..], &["--raft-election-timeout", "5000"]].concat());
     let mut servers = group.start_founders();
     let leads = leader(&servers);
     let mut client = servers[leads].client();
