@@ -20,6 +20,7 @@ pub(crate) mod edit;
 pub(crate) mod evict;
 mod expiries;
 mod expiry;
+mod layers;
 mod lookup;
 pub(crate) mod options;
 #[cfg(test)]
@@ -45,7 +46,7 @@ use crate::libraries::Libraries;
 use crate::memory::access::{Access, Counting};
 use crate::memory::chunks::Sparse;
 use crate::memory::entry::{Entry, KEY_BYTES, NEVER};
-use crate::memory::index::{Index, Seat};
+use crate::memory::index::{Index, Seat, below};
 use crate::memory::slots::{CreateError, Slots};
 use crate::memory::spaces::Spaces;
 use crate::memory::word_sink::{AtBegin, Cleared, EntrySink};
@@ -163,14 +164,14 @@ impl<A: Algorithm> Keyspace<A> {
     /// follow each other, so this looks first at the key that was looked up last.
     pub fn get_to_edit(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let lookup = self.lookup_again(db, key);
-        let seat = self.use_key(lookup, now)?;
+        let seat = self.use_key(db, lookup, now)?;
         Some(self.slots.entry_of(seat))
     }
 
     /// As [`get`](Self::get), but it does not count as a use of the key.
     pub fn peek(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let lookup = self.lookup(db, key);
-        let seat = self.unexpired(lookup, now)?;
+        let seat = self.unexpired(db, lookup, now)?;
         Some(self.slots.entry_of(seat))
     }
 
@@ -190,29 +191,34 @@ impl<A: Algorithm> Keyspace<A> {
     /// [`Counting::Recency`].
     #[must_use]
     pub fn idle_ms(&self, db: usize, key: &[u8]) -> Option<u64> {
-        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
-        Some(self.access.idle_ms(seat.slot))
+        Some(self.access.idle_ms(self.seek(db, key)?))
     }
 
     /// How often a key is used, from 0 to 255; 0 without [`Counting::Frequency`].
     #[must_use]
     pub fn frequency(&self, db: usize, key: &[u8]) -> Option<u8> {
-        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
-        Some(self.access.frequency(seat.slot))
+        Some(self.access.frequency(self.seek(db, key)?))
     }
 
     /// Makes a key look unused for so long, with [`Counting::Recency`].
     pub fn set_idle_ms(&mut self, db: usize, key: &[u8], idle_ms: u64) {
-        if let Some(seat) = self.slots.find(&self.dbs[db].index, self.hash(key), key) {
-            self.access.set_idle_ms(seat.slot, idle_ms);
+        if let Some(slot) = self.seek(db, key) {
+            self.access.set_idle_ms(slot, idle_ms);
         }
     }
 
     /// Makes a key look used so often, with [`Counting::Frequency`].
     pub fn set_frequency(&mut self, db: usize, key: &[u8], frequency: u8) {
-        if let Some(seat) = self.slots.find(&self.dbs[db].index, self.hash(key), key) {
-            self.access.set_frequency(seat.slot, frequency);
+        if let Some(slot) = self.seek(db, key) {
+            self.access.set_frequency(slot, frequency);
         }
+    }
+
+    /// The slot of a key.
+    fn seek(&self, db: usize, key: &[u8]) -> Option<u32> {
+        let hash = self.hash(key);
+        let own = self.slots.find(&self.dbs[db].index, hash, key);
+        Some(own.or_else(|| self.find_shown(db, hash, key))?.slot)
     }
 
     /// How uses of keys are counted from now on.
@@ -230,7 +236,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// Keys of a database, including expired ones that nothing has met yet.
     #[must_use]
     pub fn len(&self, db: usize) -> usize {
-        self.dbs[db].index.len()
+        self.dbs[db].index.len() + self.shown_keys(db)
     }
 
     /// Whether a database has no keys.
@@ -242,13 +248,13 @@ impl<A: Algorithm> Keyspace<A> {
     /// Keys of a database that have a time to live.
     #[must_use]
     pub fn expires(&self, db: usize) -> usize {
-        self.dbs[db].expiries.len()
+        self.dbs[db].expiries.len() + self.slots.shown().mortal(self.spaces.of_db(db))
     }
 
     /// Calls `f` for the next `budget` keys of `db` from `cursor` on (0 to begin), and returns the
     /// next cursor, 0 at the end. Empty slots and those of other databases count for nothing. A
     /// scan meets a key that exists from the first call to the last exactly once, whatever else
-    /// changes.
+    /// changes; in a branch, twice if it is changed meanwhile.
     pub fn scan(
         &mut self,
         db: usize,
@@ -258,9 +264,15 @@ impl<A: Algorithm> Keyspace<A> {
         mut f: impl FnMut(&Entry),
     ) -> u64 {
         let used = self.slots.used();
-        let mut cursor = Cursor::read(cursor, used);
-        let end = cursor.end().min(used);
+        let mut cursor = Cursor::read(cursor, used, self.shown_keys(db) > 0);
         let mut left = budget.max(1);
+        if cursor.is_beneath {
+            if let Some(next) = self.scan_beneath(db, cursor, &mut left, now, &mut f) {
+                return next.write();
+            }
+            cursor = cursor.second_part(used);
+        }
+        let end = cursor.end().min(used);
         while let Some(slot) = self.dbs[db].index.slots().next(cursor.next)
             && (slot as usize) < end
         {
@@ -288,7 +300,12 @@ impl<A: Algorithm> Keyspace<A> {
         const TRIES_MAX: usize = 100;
         let mut tries = 0;
         loop {
-            let slot = self.dbs[db].index.random(random)?;
+            let (own, shown) = (self.dbs[db].index.len(), self.shown_keys(db));
+            let slot = if shown > 0 && below(random(), own + shown) >= own {
+                self.random_beneath(db, random)?
+            } else {
+                self.dbs[db].index.random(random)?
+            };
             tries += usize::from(self.spares_expired);
             if !self.delete_if_expired(slot, now) || tries == TRIES_MAX {
                 return self.slots.entry(slot);
@@ -298,17 +315,20 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Calls `f` for every key of `db`, in no order.
     pub fn for_each(&mut self, db: usize, now: i64, f: impl FnMut(&Entry)) {
-        let entries = self.dbs[db].index.slots().iter().map(|slot| self.at(slot));
+        let own = self.dbs[db].index.slots().iter().map(|slot| self.at(slot));
+        let entries = own.chain(self.entries_beneath(db));
         entries.filter(|entry| !entry.is_expired(now)).for_each(f);
     }
 
-    /// Deletes every key of a database, in O(1). Images and views stay whole. Memory comes back
-    /// as [`tend`](Self::tend) is called.
+    /// Deletes every key of a database, in O(1), unless it has branches, which keep what they show
+    /// of it. Images and views stay whole. Memory comes back as [`tend`](Self::tend) is called.
     pub fn clear(&mut self, db: usize) {
         if self.is_empty(db) {
             return;
         }
         let space = self.spaces.of_db(db);
+        self.slots.shown_mut().end(space);
+        self.part_all(db);
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         self.known.forget_all(); // K5
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
@@ -326,6 +346,8 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Deletes every key, like [`clear`](Self::clear).
     pub fn clear_all(&mut self) {
+        // No branch needs to keep what another database has.
+        (0..DATABASES).for_each(|space| self.slots.shown_mut().end(space));
         (0..DATABASES).for_each(|db| self.clear(db));
     }
 
@@ -377,7 +399,8 @@ impl<A: Algorithm> Keyspace<A> {
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
         let (cleared, spaces, seen) = (self.cleared, self.spaces.clone(), self.access.seen());
-        self.slots.snapshot(point, sink, AtBegin { cleared, spaces, seen }, publish)
+        let shown = self.slots.shown().clone();
+        self.slots.snapshot(point, sink, AtBegin { cleared, spaces, shown, seen }, publish)
     }
 
     /// Frees what images and closed views no longer hold, and sweeps cleared databases: bounded
@@ -433,8 +456,8 @@ impl<A: Algorithm> Keyspace<A> {
             [true, false].map(|for_images| self.slots.history().totals(for_images));
         let condemned: usize = self.condemned.iter().map(|condemned| condemned.bytes).sum();
         KeyspaceStats {
-            keys: self.dbs.iter().map(|db| db.index.len()).sum(),
-            expires: self.dbs.iter().map(|db| db.expiries.len()).sum(),
+            keys: (0..DATABASES).map(|db| self.len(db)).sum(),
+            expires: (0..DATABASES).map(|db| self.expires(db)).sum(),
             expired_total: self.expired_total,
             slots: self.slots.used(),
             entry_bytes: self.dbs.iter().map(|db| db.bytes).sum(),
@@ -457,23 +480,23 @@ impl<A: Algorithm> Keyspace<A> {
     #[inline]
     fn find(&mut self, db: usize, key: &[u8], now: i64) -> Option<Seat> {
         let lookup = self.lookup(db, key);
-        self.use_key(lookup, now)
+        self.use_key(db, lookup, now)
     }
 
     /// As [`unexpired`](Self::unexpired); it counts as a use of the key.
     #[inline]
-    fn use_key(&mut self, lookup: Lookup, now: i64) -> Option<Seat> {
-        let seat = self.unexpired(lookup, now)?;
+    fn use_key(&mut self, db: usize, lookup: Lookup, now: i64) -> Option<Seat> {
+        let seat = self.unexpired(db, lookup, now)?;
         self.access.touch(seat.slot);
         Some(seat)
     }
 
     /// The seat of a key just looked up, if it is there and its time has not come.
     #[inline]
-    fn unexpired(&mut self, lookup: Lookup, now: i64) -> Option<Seat> {
+    fn unexpired(&mut self, db: usize, lookup: Lookup, now: i64) -> Option<Seat> {
         let seat = lookup.seat?;
         if self.slots.entry_of(seat).is_expired(now) {
-            self.expire(seat.slot, lookup.hash);
+            self.expire_in(db, seat, lookup.hash);
             return None;
         }
         Some(seat)
@@ -481,6 +504,7 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Deletes the live entry in `slot`, whose key has this hash.
     pub(crate) fn delete(&mut self, slot: u32, hash: u64) {
+        self.part(slot, hash);
         self.unlist(slot, hash);
         self.slots.remove(slot);
     }

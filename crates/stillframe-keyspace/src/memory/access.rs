@@ -183,6 +183,11 @@ impl Access {
         }
     }
 
+    /// A slot has received a copy of the key of another one: it counts as used as that one was.
+    pub(crate) fn follow(&mut self, slot: u32, other: u32) {
+        self.put(slot, self.get(other));
+    }
+
     /// Makes the counter `frequency`, if uses are counted.
     pub(crate) fn set_frequency(&mut self, slot: u32, frequency: u8) {
         if !self.recency {

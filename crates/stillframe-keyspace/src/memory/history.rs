@@ -25,6 +25,7 @@ use crate::hash::Hasher;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::kept::{Item, Kept};
 use crate::memory::reclaim::Reclaimer;
+use crate::memory::shown::Shown;
 use crate::memory::spaces::Spaces;
 use crate::memory::word_sink::Cleared;
 use mutants::{Mutant, is_made};
@@ -58,6 +59,7 @@ pub(crate) struct Instant {
 pub(crate) struct AtOpen {
     pub(crate) cleared: Cleared,
     pub(crate) spaces: Spaces,
+    pub(crate) shown: Shown,
     /// Slots handed out.
     pub(crate) used: usize,
     /// Keys of each database.

@@ -56,6 +56,7 @@ use crate::memory::index::{Index, Seat};
 use crate::memory::limbo::{Limbo, Loan};
 use crate::memory::mutants::{Mutant, is_made};
 use crate::memory::reclaim::Reclaimer;
+use crate::memory::shown::Shown;
 use crate::memory::word_sink::{AtBegin, EntrySink, WordSink};
 
 /// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.
@@ -85,6 +86,7 @@ pub(crate) struct Slots<A: Algorithm> {
     captured: usize,
     limbo: Limbo,
     history: History,
+    shown: Shown,
     reclaimer: Reclaimer,
 }
 
@@ -110,6 +112,7 @@ impl<A: Algorithm> Slots<A> {
             captured: 0,
             limbo: Limbo::default(),
             history: History::new(hasher),
+            shown: Shown::default(),
             reclaimer: Reclaimer::default(),
         })
     }
@@ -145,6 +148,16 @@ impl<A: Algorithm> Slots<A> {
 
     pub(crate) fn history_mut(&mut self) -> &mut History {
         &mut self.history
+    }
+
+    /// Which entries databases show of others.
+    #[inline]
+    pub(crate) fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    pub(crate) fn shown_mut(&mut self) -> &mut Shown {
+        &mut self.shown
     }
 
     pub(crate) fn reclaimer(&mut self) -> &mut Reclaimer {
@@ -194,13 +207,14 @@ impl<A: Algorithm> Slots<A> {
         unsafe { Entry::from_word(seat.word) }
     }
 
-    /// The entry of a seat, to be changed in place, if no image can see it (M2).
+    /// The entry of a seat, to be changed in place, if no image can see it (M2), and no other
+    /// database shows it.
     #[inline]
     pub(crate) fn entry_mut(&mut self, seat: Seat) -> Option<&mut Entry> {
         assert!(self.engine.read(seat.slot as usize) == seat.word, "a seat is stale (M7)");
         let entry = self.entry_of(seat);
         let is_imaged = self.is_imaged(seat.slot, entry) && !is_made(Mutant::ChangesInPlace);
-        if is_imaged || self.history.freezes(seat.slot, entry) {
+        if is_imaged || self.history.freezes(seat.slot, entry) || self.shown.freezes(entry) {
             return None;
         }
         // SAFETY: M1 by M7, and M2: the image under way never gives this handle to the
@@ -212,6 +226,16 @@ impl<A: Algorithm> Slots<A> {
     fn is_imaged(&self, slot: u32, entry: &Entry) -> bool {
         let captured = self.captured + usize::from(is_made(Mutant::SeesOneSlotLess));
         entry.era() <= self.frozen && slot as usize >= captured
+    }
+
+    /// Whether so many slots can still be had.
+    ///
+    /// # Errors
+    /// [`MemoryError::Reserved`].
+    pub(crate) fn check_room(&self, slots: usize) -> Result<(), MemoryError> {
+        let words = (self.used - self.free.len()).saturating_add(slots);
+        let reserved = self.slots_max;
+        if words > reserved { Err(MemoryError::Reserved { words, reserved }) } else { Ok(()) }
     }
 
     /// Puts an entry into a free slot.

@@ -5,15 +5,19 @@ use stillframe::{Sink, SinkError};
 use crate::DATABASES;
 use crate::memory::access::{Seen, Usage};
 use crate::memory::entry::Entry;
+use crate::memory::shown::Shown;
+use crate::memory::shown::mutants::{Mutant, is_made};
 use crate::memory::spaces::Spaces;
 
 /// The eras at which each space was last cleared: entries of those eras and before are dead.
 pub(crate) type Cleared = [u64; DATABASES];
 
-/// Receives the entries of one image, each exactly once, in no particular order. Runs on the
+/// Receives the entries of one image, each exactly once in each database that has it, in no
+/// particular order. Runs on the
 /// snapshotter thread, or (fork) in a child process, where it must not allocate, lock or log.
 pub trait EntrySink: Send {
-    /// Takes one entry of database `db` as it was at begin.
+    /// Takes one entry of database `db` as it was at begin. A database that is a branch has entries
+    /// of another one.
     ///
     /// # Errors
     /// Any error ends the image.
@@ -42,6 +46,7 @@ pub trait EntrySink: Send {
 pub(crate) struct AtBegin {
     pub(crate) cleared: Cleared,
     pub(crate) spaces: Spaces,
+    pub(crate) shown: Shown,
     pub(crate) seen: Seen,
 }
 
@@ -58,9 +63,14 @@ impl<E: EntrySink> Sink for WordSink<E> {
             // changes or frees it until this call has returned and `captured` has passed it.
             let entry = unsafe { Entry::from_word(word) };
             if entry.era() > self.at_begin.cleared[entry.space()] {
-                let AtBegin { spaces, seen, .. } = &self.at_begin;
+                let AtBegin { spaces, shown, seen, .. } = &self.at_begin;
                 let (db, usage) = (spaces.db_of(entry), seen.usage(slot));
                 self.sink.used_entry(db, entry, usage)?;
+                if shown.is_shown(entry) && !is_made(Mutant::ImagesLackBranches) {
+                    for space in shown.showing(entry) {
+                        self.sink.used_entry(spaces.db_in(space), entry, usage)?;
+                    }
+                }
             }
         }
         Ok(())

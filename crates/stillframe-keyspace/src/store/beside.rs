@@ -244,7 +244,7 @@ impl<A: Algorithm> Keyspace<A> {
         while *next < used && *left > 0 && entries.len() < PIECE && bytes < PIECE_BYTES {
             if let Some(entry) = seen.at(*next as u32) {
                 bytes += size_of_val(entry);
-                entries.push((*next, seen.db_of(entry), entry.copy()));
+                entries.extend(seen.dbs_of(entry).map(|db| (*next, db, entry.copy())));
             }
             (*next, *left) = (*next + 1, *left - 1);
         }

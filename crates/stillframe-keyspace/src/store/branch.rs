@@ -370,7 +370,7 @@ impl Branch {
             if in_view != 0 || is_made(Mutant::MeetsNoCreated) {
                 return in_view;
             }
-            next = Cursor::read(0, layer.used as usize).write();
+            next = Cursor::read(0, layer.used as usize, false).write();
         }
         if left.get() == 0 || next == 0 {
             return next;
@@ -497,7 +497,7 @@ impl Branch {
 impl Layer {
     /// Calls `f` for the next of what is kept, `budget` times at most.
     fn walk(&self, cursor: u64, budget: usize, mut f: impl FnMut(&Entry) -> bool) -> u64 {
-        let mut cursor = Cursor::read(cursor, self.used as usize);
+        let mut cursor = Cursor::read(cursor, self.used as usize, false);
         let mut left = budget.max(1);
         while let Some(number) = self.kept.numbers().next(cursor.next)
             && (number as usize) < cursor.end()

@@ -85,7 +85,7 @@ impl<A: Algorithm> Keyspace<A> {
         kind: Type,
         f: impl for<'d> FnOnce(Draft<'d>) -> (Draft<'d>, R),
     ) -> Result<R, EditError> {
-        let lookup = self.lookup_again(db, key);
+        let lookup = self.lookup_to_change(db, key);
         let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
         let mut booked = NOTHING;
         if let Some(seat) = lookup.seat {

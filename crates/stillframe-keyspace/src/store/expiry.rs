@@ -4,6 +4,7 @@ use stillframe::Algorithm;
 
 use super::Keyspace;
 use crate::DATABASES;
+use crate::memory::index::Seat;
 
 impl<A: Algorithm> Keyspace<A> {
     /// Visits the next `budget` keys with a time to live, in turn, and deletes the expired ones;
@@ -62,6 +63,19 @@ impl<A: Algorithm> Keyspace<A> {
             self.expire(slot, self.hash_in(slot));
         }
         expired
+    }
+
+    /// Deletes the expired key of a database that a lookup has found, as [`expire`](Self::expire).
+    #[cold]
+    pub(crate) fn expire_in(&mut self, db: usize, seat: Seat, hash: u64) {
+        let is_own = self.slots.entry_of(seat).space() == self.spaces.of_db(db);
+        if is_own || self.spares_expired {
+            return self.expire(seat.slot, hash);
+        }
+        // Where it lies, it expires by itself.
+        if let Some(own) = self.take_over(db, hash, seat).seat {
+            self.expire(own.slot, hash);
+        }
     }
 
     /// Deletes the expired key in `slot` with this hash, unless expired keys are spared.

@@ -67,6 +67,11 @@ impl Known {
         }
     }
 
+    /// The key looked up last has this seat now.
+    pub(crate) fn learn(&mut self, hash: u64, seat: Option<Seat>) {
+        self.last = Some(Memo { hash, slot: seat.map(|seat| seat.slot) });
+    }
+
     /// The key in a slot is deleted.
     pub(crate) fn forget(&mut self, slot: u32) {
         for memo in self.last.iter_mut().chain(&mut self.warmed[self.met..self.count]) {
@@ -91,9 +96,10 @@ impl<A: Algorithm> Keyspace<A> {
             return found;
         }
         let hash = self.hash(key);
-        let seat = self.slots.find(&self.dbs[db].index, hash, key);
+        let own = self.slots.find(&self.dbs[db].index, hash, key);
+        let seat = own.or_else(|| self.find_shown(db, hash, key));
         self.known.meet(hash);
-        self.known.last = Some(Memo { hash, slot: seat.map(|seat| seat.slot) });
+        self.known.learn(hash, seat);
         Lookup { hash, seat }
     }
 
@@ -109,8 +115,7 @@ impl<A: Algorithm> Keyspace<A> {
     fn confirm(&self, memo: Memo, db: usize, key: &[u8]) -> Option<Lookup> {
         let seat = self.slots.seat(memo.slot?)?;
         let entry = self.slots.entry_of(seat);
-        let is_it =
-            entry.key() == key && entry.space() == self.spaces.of_db(db) && self.is_live(entry);
+        let is_it = entry.key() == key && self.is_in(db, entry) && self.is_live(entry);
         debug_assert!(!is_it || self.hasher.sip(key) as u32 == memo.hash as u32, "K5");
         is_it.then_some(Lookup { hash: memo.hash, seat: Some(seat) })
     }

@@ -14,6 +14,7 @@ use crate::memory::history::mutants::{Mutant, is_made};
 use crate::memory::history::{AtOpen, Instant};
 use crate::memory::index::{Index, below};
 use crate::memory::kept::Kept;
+use crate::memory::shown::mutants as shown;
 use crate::memory::slots::CreateError;
 use crate::{DATABASES, KeyspaceOptions};
 
@@ -41,12 +42,13 @@ impl<A: Algorithm> Keyspace<A> {
     pub(crate) fn open_instant(&mut self, id: u64, now: i64, is_image: bool) {
         let keys = std::array::from_fn(|db| self.len(db));
         let (cleared, spaces, used) = (self.cleared, self.spaces.clone(), self.slots.used());
+        let shown = self.slots.shown().clone();
         let era = self.slots.end_era();
         self.slots.history_mut().open(
             id,
             era,
             is_image,
-            AtOpen { cleared, spaces, used, keys, now },
+            AtOpen { cleared, spaces, shown, used, keys, now },
         );
     }
 
@@ -117,10 +119,23 @@ impl<'a, A: Algorithm> View<'a, A> {
     pub(crate) fn held(&self, db: usize, hash: u64, key: &[u8]) -> Option<&'a Entry> {
         let Self { keyspace, position, instant } = *self;
         let space = instant.at.spaces.of_db(db);
-        let kept = keyspace.slots.history().kept_under(position, hash, (space, key));
-        let in_slots = self.indexes(space).filter_map(|it| keyspace.slots.find(it, hash, key));
-        let mut found = kept.chain(in_slots.map(|seat| keyspace.slots.entry_of(seat)));
-        found.find(|entry| instant.sees(entry))
+        self.spaces_of(space).find_map(|its| {
+            let kept = keyspace.slots.history().kept_under(position, hash, (its, key));
+            let in_slots = self.indexes(its).filter_map(|it| keyspace.slots.find(it, hash, key));
+            let mut found = kept.chain(in_slots.map(|seat| keyspace.slots.entry_of(seat)));
+            found.find(|entry| instant.sees(entry) && self.is_in(space, entry))
+        })
+    }
+
+    /// The spaces that have entries of a space: its own, and those of which it shows some.
+    fn spaces_of(&self, space: usize) -> impl Iterator<Item = usize> {
+        let most = if shown::is_made(shown::Mutant::LooksInOwnSpace) { 0 } else { DATABASES };
+        std::iter::once(space).chain(self.instant.at.shown.beneath(space).take(most))
+    }
+
+    /// Whether a space has, or shows, an entry.
+    fn is_in(&self, space: usize, entry: &Entry) -> bool {
+        entry.space() == space || self.instant.at.shown.shows(space, entry)
     }
 
     /// What is there now under the key of a database of the view: no answer about the view.
@@ -147,18 +162,19 @@ impl<'a, A: Algorithm> View<'a, A> {
         let Self { keyspace, position, instant } = *self;
         let space = instant.at.spaces.of_db(db);
         let kept = || keyspace.slots.history().kept_from(position);
-        let indexed: usize = self.indexes(space).map(Index::len).sum();
+        let indexes = || self.spaces_of(space).flat_map(|space| self.indexes(space));
+        let indexed: usize = indexes().map(Index::len).sum();
         let mut at = below(random(), indexed + kept().map(Kept::len).sum::<usize>());
         let mut holds = |len: usize| {
             let is_here = at < len;
             at = at.wrapping_sub(len);
             is_here
         };
-        let found = match self.indexes(space).find(|index| holds(index.len())) {
+        let found = match indexes().find(|index| holds(index.len())) {
             Some(index) => keyspace.slots.entry(index.random(random)?),
             None => kept().find(|kept| holds(kept.len()))?.random(random),
         };
-        found.filter(|entry| entry.space() == space && instant.sees(entry))
+        found.filter(|entry| self.is_in(space, entry) && instant.sees(entry))
     }
 
     /// Slots that it may see anything in.
@@ -166,9 +182,11 @@ impl<'a, A: Algorithm> View<'a, A> {
         self.instant.at.used
     }
 
-    /// The database of an entry that it sees.
-    pub(crate) fn db_of(&self, entry: &Entry) -> usize {
-        self.instant.at.spaces.db_of(entry)
+    /// The databases of an entry that it sees.
+    pub(crate) fn dbs_of(&self, entry: &Entry) -> impl Iterator<Item = usize> {
+        let AtOpen { spaces, shown, .. } = &self.instant.at;
+        let showing = shown.showing(entry).map(|space| spaces.db_in(space));
+        std::iter::once(spaces.db_of(entry)).chain(showing)
     }
 
     /// What the view sees in a slot.
@@ -209,7 +227,7 @@ impl<'a, A: Algorithm> View<'a, A> {
             if left == 0 {
                 return slot;
             }
-            let entry = self.at(slot as u32).filter(|entry| entry.space() == space);
+            let entry = self.at(slot as u32).filter(|entry| self.is_in(space, entry));
             left -= usize::from(entry.is_some_and(&mut f));
         }
         if end < used { end } else { 0 }

@@ -80,7 +80,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// # Errors
     /// [`MemoryError`] when no slot can be had; nothing changes.
     pub fn append(&mut self, db: usize, key: &[u8], more: &[u8]) -> Result<usize, MemoryError> {
-        let lookup = self.lookup_again(db, key);
+        let lookup = self.lookup_to_change(db, key);
         let Some(seat) = lookup.seat else {
             let entry = Owned::new(self.birth(db), key, encode(more), NEVER, 0);
             self.put_entry(db, lookup, entry)?;
@@ -120,7 +120,7 @@ impl<A: Algorithm> Keyspace<A> {
         offset: usize,
         patch: &[u8],
     ) -> Result<usize, MemoryError> {
-        let lookup = self.lookup_again(db, key);
+        let lookup = self.lookup_to_change(db, key);
         if patch.is_empty() {
             return Ok(lookup.seat.map_or(0, |seat| self.slots.entry_of(seat).value().len()));
         }
@@ -149,7 +149,9 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Sets or clears a key's time to live; false if there is no such key.
     pub fn set_expire(&mut self, db: usize, key: &[u8], at: Option<i64>) -> bool {
-        let Lookup { hash, seat: Some(seat) } = self.lookup_again(db, key) else { return false };
+        let Lookup { hash, seat: Some(seat) } = self.lookup_to_change(db, key) else {
+            return false;
+        };
         let booked = self.booked(seat);
         let deadline = at.unwrap_or(NEVER);
         if let Some(entry) = self.slots.entry_mut(seat) {
@@ -167,7 +169,9 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Deletes a key; false if there is no such key.
     pub fn remove(&mut self, db: usize, key: &[u8]) -> bool {
-        let Lookup { hash, seat: Some(seat) } = self.lookup_again(db, key) else { return false };
+        let Lookup { hash, seat: Some(seat) } = self.lookup_to_change(db, key) else {
+            return false;
+        };
         self.delete(seat.slot, hash);
         true
     }
@@ -183,7 +187,7 @@ impl<A: Algorithm> Keyspace<A> {
         to_db: usize,
         to: &[u8],
     ) -> Result<bool, MemoryError> {
-        let Lookup { hash, seat: Some(seat) } = self.lookup_again(db, from) else {
+        let Lookup { hash, seat: Some(seat) } = self.lookup_to_change(db, from) else {
             return Ok(false);
         };
         if (db, from) != (to_db, to) {
@@ -219,7 +223,7 @@ impl<A: Algorithm> Keyspace<A> {
     fn copy_entry(&mut self, seat: Seat, db: usize, key: &[u8]) -> Result<u32, MemoryError> {
         let from = self.slots.entry_of(seat);
         let entry = Owned::new(self.birth(db), key, from.share(), from.deadline(), 0);
-        let lookup = self.lookup(db, key);
+        let lookup = self.lookup_to_change(db, key);
         self.put_entry(db, lookup, entry)
     }
 
@@ -230,7 +234,7 @@ impl<A: Algorithm> Keyspace<A> {
         value: New<'_>,
         expire: Expire,
     ) -> Result<(), MemoryError> {
-        let lookup = self.lookup_again(db, key);
+        let lookup = self.lookup_to_change(db, key);
         let mut value = value;
         let mut deadline = expire.deadline(NEVER);
         if let Some(seat) = lookup.seat {
@@ -262,18 +266,46 @@ impl<A: Algorithm> Keyspace<A> {
             self.replace(db, seat, lookup.hash, entry, 0);
             return Ok(seat.slot);
         }
+        let owed = self.slots.shown().total();
+        if owed > 0 && self.slots.check_room(owed + 1).is_err() {
+            self.sweep(SWEEP_FOR_SLOT);
+            self.slots.check_room(owed + 1)?; // K6
+        }
+        Ok(self.place(db, lookup.hash, entry)?.slot)
+    }
+
+    /// Puts the entry of a key that a database does not have into a free slot.
+    pub(crate) fn place(
+        &mut self,
+        db: usize,
+        hash: u64,
+        entry: Owned,
+    ) -> Result<Seat, MemoryError> {
         if !self.slots.has_free() {
             self.sweep(SWEEP_FOR_SLOT);
         }
         let seat = self.slots.insert(entry)?;
-        self.dbs[db].index.insert(lookup.hash, seat);
+        self.dbs[db].index.insert(hash, seat);
         self.access.begin(seat.slot);
         self.book(db, seat, NOTHING);
-        Ok(seat.slot)
+        Ok(seat)
     }
 
     /// Replaces an entry of the same key, with this hash, by one that shares bytes with it.
     pub(crate) fn replace(
+        &mut self,
+        db: usize,
+        old: Seat,
+        hash: u64,
+        entry: Owned,
+        shared_bytes: usize,
+    ) {
+        self.part(old.slot, hash);
+        self.exchange(db, old, hash, entry, shared_bytes);
+    }
+
+    /// Puts another entry where one is that no other database shows.
+    pub(crate) fn exchange(
         &mut self,
         db: usize,
         old: Seat,
