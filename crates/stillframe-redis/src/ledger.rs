@@ -38,6 +38,9 @@ pub struct Ledger {
     /// Members of a group run the same requests: what they store must not depend on where elements
     /// lie in memory.
     pub agrees: bool,
+    /// A database was made a branch of another since this was last looked at, which only servers
+    /// of this kind understand.
+    pub branched: bool,
     /// A test has RESTORE take damaged payloads.
     pub skips_checksums: bool,
     /// The workspace of DUMP, from its first use on.
@@ -88,6 +91,7 @@ impl Ledger {
             in_exec: false,
             in_script: false,
             agrees: false,
+            branched: false,
             skips_checksums: false,
             dump_workspace: None,
             random,

@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use stillframe_resp::parse_integer;
+
 use crate::context::Context;
 use crate::errors::Refusal;
 use crate::facts::{self, Facts, Keys, flags};
@@ -44,6 +46,8 @@ pub struct Command<S> {
     pub handler: Handler<S>,
     /// Indices of sub-commands; empty unless a container.
     pub subcommands: Vec<usize>,
+    /// The sub-command that runs its requests if their next argument is a number.
+    pub numbered: Option<usize>,
 }
 
 impl<S> Command<S> {
@@ -200,8 +204,9 @@ impl<S> Table<S> {
         assert!(self.commands.len() < BUCKETS / 2, "the command table is full; raise BUCKETS");
         let &Facts { name, arity, flags, keys, .. } = facts;
         let index = self.commands.len();
-        let subcommands = Vec::new();
-        self.commands.push(Command { facts, name, arity, flags, keys, handler, subcommands });
+        let (subcommands, numbered) = (Vec::new(), None);
+        let command = Command { facts, name, arity, flags, keys, handler, subcommands, numbered };
+        self.commands.push(command);
         if let Some((container, _)) = name.split_once('|') {
             let owner = self.commands.iter_mut().rev().find(|command| command.name == container);
             owner.expect("the container is added before its sub-commands").subcommands.push(index);
@@ -216,6 +221,18 @@ impl<S> Table<S> {
             bucket = (bucket + 1) % BUCKETS;
         }
         self.buckets[bucket] = self.commands.len() as u16;
+    }
+
+    /// Has requests for a sub-command whose next argument is a number run by another sub-command.
+    ///
+    /// # Panics
+    /// One of the two was not added.
+    pub fn add_numbered(&mut self, name: &str, numbered: &str) {
+        let [at, numbered] = [name, numbered].map(|name| {
+            let at = self.commands.iter().position(|command| command.name == name);
+            at.expect("both sub-commands were added")
+        });
+        self.commands[at].numbered = Some(numbered);
     }
 
     /// The command at an index that a lookup gave.
@@ -261,7 +278,12 @@ impl<S> Table<S> {
         let command = &self.commands[index];
         match args.get(1) {
             Some(name) if !command.subcommands.is_empty() => {
-                self.find_sub(command, name).map_or(Lookup::UnknownSubcommand, Lookup::Found)
+                let found = self.find_sub(command, name).map(|index| {
+                    let numbered = self.commands[index].numbered;
+                    let has_number = || args.get(2).is_some_and(|arg| parse_integer(arg).is_some());
+                    numbered.filter(|_| has_number()).unwrap_or(index)
+                });
+                found.map_or(Lookup::UnknownSubcommand, Lookup::Found)
             }
             _ => Lookup::Found(index),
         }

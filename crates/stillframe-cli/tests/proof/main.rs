@@ -12,6 +12,7 @@ mod support;
 mod archived;
 mod beside;
 mod blocking;
+mod branched;
 mod branches;
 mod busy;
 mod clients;

@@ -132,7 +132,7 @@ fn show_history(history: &[Words]) {
 /// Compares all that both hold, and shows the last commands if it differs.
 pub(crate) fn same_digests(pair: &mut Pair, history: &[Words]) {
     // What has expired is digested until somebody meets it.
-    for db in ["0", "1"] {
+    for db in ["2", "0", "1"] {
         for client in &mut *pair {
             client.ok(&format!("SELECT {db}"));
             client.call(&[&b"EXISTS"[..]].into_iter().chain(KEYS).collect::<Vec<_>>());

@@ -36,19 +36,27 @@ impl<A: Algorithm> Keyspace<A> {
     /// is taken for keys that either of the two changes, and by large ones in pieces.
     ///
     /// # Errors
-    /// [`MemoryError`] if there would not be slots enough, were all keys changed; nothing changes.
+    /// As for [`check_branch`](Self::check_branch); nothing changes.
     pub fn branch(&mut self, from: usize, to: usize) -> Result<(), MemoryError> {
         if from == to {
             return Ok(());
         }
-        let owed = self.slots.shown().total() - self.shown_keys(to);
-        self.slots.check_room(owed + self.len(from))?; // K6
+        self.check_branch(from, to)?;
         self.clear(to);
         let [space, of] = [to, from].map(|db| self.spaces.of_db(db));
         let counts = [self.len(from), self.expires(from)];
         let era = self.slots.end_era();
         self.slots.shown_mut().begin(space, of, era, counts);
         Ok(())
+    }
+
+    /// Whether there are slots enough for a branch, were all keys of it changed.
+    ///
+    /// # Errors
+    /// [`MemoryError`]: there are not.
+    pub fn check_branch(&self, from: usize, to: usize) -> Result<(), MemoryError> {
+        let owed = self.slots.shown().total() - self.shown_keys(to);
+        self.slots.check_room(owed + self.len(from)) // K6
     }
 
     /// How many keys of a database it shows of another one, and holds no copies of.

@@ -2,6 +2,7 @@
 
 mod bits;
 mod blocking;
+mod branch;
 mod collection;
 pub mod digest;
 mod geo;
@@ -33,6 +34,7 @@ pub fn register<S>(table: &mut Table<S>) {
     bits::register(table);
     hyperloglog::register(table);
     keys::register(table);
+    branch::register(table);
     list::register(table);
     hashes::register(table);
     set::register(table);

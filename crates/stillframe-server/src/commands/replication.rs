@@ -237,6 +237,7 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             b"capa" => {
                 replica.eof |= value.eq_ignore_ascii_case(b"eof");
                 replica.psync2 |= value.eq_ignore_ascii_case(b"psync2");
+                replica.branches |= value.eq_ignore_ascii_case(b"branches");
             }
             b"rdb-only" => match parse_integer(value) {
                 Some(only @ (0 | 1)) => replica.image_only = only == 1,
@@ -343,7 +344,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     replica.old = args.len() == 1;
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {
-        if replication.continues(id, has, behind_max) {
+        if replication.continues(id, has, behind_max, replica.branches) {
             ctx.server.meter.asked_to_resume(true);
             replica.go_online(now, false);
             (replica.cursor, replica.acked) = (has, has);

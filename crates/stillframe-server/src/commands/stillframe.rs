@@ -16,18 +16,20 @@ const NO_MEMBER: Refusal = Refusal::new("ERR This server belongs to no group; se
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    table.add_server("stillframe", help);
     table.add_server("stillframe|branch", branch);
     table.add_server("stillframe|forwarded", forwarded);
     table.add_server("stillframe|help", help);
     table.add_server("stillframe|raft", raft);
     table.add_server("stillframe|view", view);
+    table.add_numbered("stillframe|branch", "stillframe|branchdb");
 }
 
 /// `STILLFRAME HELP`
 fn help(ctx: &mut Context<'_>, _: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "STILLFRAME <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "BRANCH <db> <newdb> [REPLACE]",
+        "    Make a database a copy of another, which shares with it what neither of them changes.",
         "BRANCH OPEN [FROM <id>]",
         "    Open a writable copy of the data set as it is now, or as a view or another branch has it.",
         "BRANCH USE (<id> | OFF)",

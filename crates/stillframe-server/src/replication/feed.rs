@@ -49,6 +49,9 @@ pub(crate) fn feed(state: &mut ServerState) {
         return;
     }
     replication.end_turn(&mut ledger.effects);
+    if std::mem::take(&mut ledger.branched) {
+        replication.stream.note_branch();
+    }
     let stream = &replication.stream;
     let (mut needed, mut more, mut hold) = (u64::MAX, false, false);
     let backpressure = config.replication.backpressure;
@@ -58,6 +61,14 @@ pub(crate) fn feed(state: &mut ServerState) {
             continue;
         };
         let (before, syncing) = (replica.cursor, replica.is_syncing());
+        if !stream.suits(before, replica.branches) && !replica.image_only {
+            tracing::info!(
+                "the replica at {} knows no branches, and one was made: it needs an image",
+                client.session.caller.peer
+            );
+            clients.doom(place);
+            continue;
+        }
         let alive = client.feed(stream);
         let active = client.session.active;
         let Some(replica) = client.replica_mut() else { continue };

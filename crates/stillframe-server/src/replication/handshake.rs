@@ -27,7 +27,9 @@ impl Question {
             Self::Address => {
                 vec![b"REPLCONF", b"ip-address", settings.announce_ip.as_bytes()]
             }
-            Self::Abilities => vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"],
+            Self::Abilities => {
+                vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2", b"capa", b"branches"]
+            }
             Self::Psync => {
                 let lost = state.replication.following.as_ref().is_none_or(|it| it.lost);
                 if lost || !state.replication.is_active() {

@@ -328,11 +328,18 @@ impl Replication {
 
     /// Whether a replica with `offset` bytes of the stream `id` can resume there, with at most
     /// `behind_max` bytes to catch up.
-    pub(crate) fn continues(&self, id: &[u8], offset: u64, behind_max: u64) -> bool {
+    pub(crate) fn continues(
+        &self,
+        id: &[u8],
+        offset: u64,
+        behind_max: u64,
+        knows_branches: bool,
+    ) -> bool {
         let older = |(name, end): &(String, u64)| name.as_bytes() == id && offset <= *end;
         let named = self.id.as_bytes() == id || self.older.as_ref().is_some_and(older);
         let near = self.stream.end().saturating_sub(offset) <= behind_max;
-        self.active && named && near && self.stream.reaches(offset)
+        let suits = self.stream.suits(offset, knows_branches);
+        self.active && named && near && self.stream.reaches(offset) && suits
     }
 
     /// Gives the stream a new name here; the old one stays valid up to here.

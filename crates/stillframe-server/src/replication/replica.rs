@@ -35,6 +35,8 @@ pub(crate) struct Replica {
     pub(crate) eof: bool,
     /// Whether it supports a change of the stream's name.
     pub(crate) psync2: bool,
+    /// Whether it knows STILLFRAME BRANCHDB: it is a server of this kind.
+    pub(crate) branches: bool,
     /// Whether it asked with SYNC: it then knows no names of streams, and never reports its offset.
     pub(crate) old: bool,
     /// Whether it wants an image and no stream: its connection then ends with the image.
@@ -63,6 +65,7 @@ impl Replica {
             ip: String::new(),
             eof: false,
             psync2: false,
+            branches: false,
             old: false,
             image_only: false,
             no_data: false,

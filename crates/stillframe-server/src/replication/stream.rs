@@ -15,6 +15,8 @@ const BLOCK_BYTES: usize = 16 << 10;
 pub(crate) struct Stream {
     blocks: VecDeque<Block>,
     end: u64,
+    /// See [`note_branch`](Self::note_branch).
+    branched: u64,
 }
 
 struct Block {
@@ -35,7 +37,18 @@ impl Stream {
 
     /// Drops the kept bytes; the stream continues at `end`.
     pub(crate) fn restart(&mut self, end: u64) {
-        *self = Self { blocks: VecDeque::new(), end };
+        *self = Self { blocks: VecDeque::new(), end, branched: 0 };
+    }
+
+    /// A database was made a branch by a request in what was added last: replicas that know no
+    /// branches cannot go on from before its end.
+    pub(crate) fn note_branch(&mut self) {
+        self.branched = self.end;
+    }
+
+    /// Whether a replica can go on from an offset, by what it knows.
+    pub(crate) fn suits(&self, offset: u64, knows_branches: bool) -> bool {
+        knows_branches || offset >= self.branched
     }
 
     /// Adds bytes.

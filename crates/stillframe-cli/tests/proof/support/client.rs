@@ -134,7 +134,7 @@ impl Client {
     pub(crate) fn try_info(&mut self, field: &str) -> Option<String> {
         let text = self.try_call(&[b"INFO", b"everything"])?.text();
         let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        Some(value.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned())
+        Some(value.unwrap_or_else(|| panic!("INFO has no field {field}: {text}")).to_owned())
     }
 
     pub(crate) fn info(&mut self, field: &str) -> String {

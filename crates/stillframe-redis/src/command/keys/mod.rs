@@ -293,7 +293,7 @@ pub fn check_flush_option(options: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// Counts the keys of `db` as changed and marks clients that watch or need one that exists.
-fn before_flush(ctx: &mut Context<'_>, db: usize) {
+pub(super) fn before_flush(ctx: &mut Context<'_>, db: usize) {
     let Context { keyspace, ledger, now, .. } = ctx;
     ledger.dirty += keyspace.len(db) as u64;
     ledger.watches.touch_all(db, |key| keyspace.contains(db, key, *now));

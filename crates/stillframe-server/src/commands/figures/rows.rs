@@ -27,8 +27,12 @@ struct Row {
 }
 
 impl Row {
-    fn new<const N: usize>(name: String, labels: Labels, fields: [(&str, Value); N]) -> Self {
-        let fields = fields.map(|(field, value)| (field.to_owned(), value)).into();
+    fn new<'f>(
+        name: String,
+        labels: Labels,
+        fields: impl IntoIterator<Item = (&'f str, Value)>,
+    ) -> Self {
+        let fields = fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect();
         Self { name, labels, fields }
     }
 }
@@ -140,11 +144,13 @@ pub(super) static DATABASES: Rows = Rows {
     read: |seen| {
         let keyspace = seen.keyspace;
         let row = |db| {
-            let fields = [
+            let mut fields = vec![
                 ("keys", keyspace.len(db).into()),
                 ("expires", keyspace.expires(db).into()),
                 ("avg_ttl", 0u8.into()),
             ];
+            let shared = keyspace.shown_keys(db);
+            fields.extend((shared > 0).then(|| ("shared", shared.into())));
             Row::new(format!("db{db}"), vec![("db", format!("db{db}"))], fields)
         };
         let used = (0..stillframe_keyspace::DATABASES).filter(|&db| !keyspace.is_empty(db));

@@ -147,7 +147,7 @@ impl Program {
                 };
                 // Of all keys and of libraries a replica has only what its primary has.
                 let is_shared = |word: &&[u8]| {
-                    let names = ["SWAPDB", "FLUSHDB", "FLUSHALL", "FUNCTION"];
+                    let names = ["STILLFRAME", "SWAPDB", "FLUSHDB", "FLUSHALL", "FUNCTION"];
                     names
                         .iter()
                         .any(|name| word.windows(name.len()).any(|part| part == name.as_bytes()))

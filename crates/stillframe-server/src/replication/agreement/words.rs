@@ -5,7 +5,7 @@ use stillframe_redis::Random;
 
 /// `k` stands for a key, `v` for a small number, `t` for a short time in milliseconds, `@` for a
 /// unix time near now, `d` for a database, `!` for a payload of DUMP.
-const REQUESTS: [&str; 143] = [
+const REQUESTS: [&str; 147] = [
     "SET k v",
     "SET k v PX t",
     "SET k v PXAT @ NX",
@@ -99,6 +99,10 @@ const REQUESTS: [&str; 143] = [
     "SWAPDB d d",
     "SWAPDB d d",
     "SWAPDB 0 1",
+    "STILLFRAME BRANCH d d",
+    "STILLFRAME BRANCH d d REPLACE",
+    "STILLFRAME BRANCH 0 1 REPLACE",
+    "STILLFRAME BRANCHDB 1 0 REPLACE",
     "FLUSHDB",
     "FLUSHALL",
     "SELECT d",
@@ -169,12 +173,14 @@ const WAITING: [&str; 13] = [
 ];
 
 /// Scripts of several effects, some of which end by an error behind them: what was done remains.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 8] = [
     "EVAL redis.call('SET',KEYS[1],ARGV[1])return(redis.call('LPUSH',KEYS[2],ARGV[1])) 2 k k v",
     "EVAL redis.call('DEL',KEYS[1])redis.call('XADD',KEYS[1],'*','f','1')error('x') 1 k",
     "EVAL redis.call('SELECT',ARGV[1])redis.call('INCR',KEYS[1])redis.call('SELECT',ARGV[2])\
      redis.call('INCR',KEYS[1])return(redis.call('NOPE')) 1 k d d",
     "EVAL redis.call('SWAPDB',0,1)redis.call('PEXPIRE',KEYS[1],ARGV[1])\
+     return(redis.call('RENAME',KEYS[1],KEYS[2])) 2 k k t",
+    "EVAL redis.call('STILLFRAME','BRANCH',0,1,'REPLACE')redis.call('PEXPIRE',KEYS[1],ARGV[1])\
      return(redis.call('RENAME',KEYS[1],KEYS[2])) 2 k k t",
     "EVAL redis.call('XADD',KEYS[1],'*','f',redis.call('TIME')[1])\
      redis.call('XREADGROUP','GROUP','g','c','STREAMS',KEYS[1],'>') 1 k",
@@ -190,8 +196,16 @@ const LIBRARY: &[u8] = b"#!lua name=lib\n\
     redis.call('SET', keys[1], args[1]) return redis.call('RPUSH', keys[2], args[1]) end)";
 
 /// Requests that move databases or keys, which meet all others.
-const MOVING: [&str; 6] =
-    ["SWAPDB 0 1", "SWAPDB 1 0", "MOVE k d", "RENAME k k", "COPY k k DB d REPLACE", "SELECT d"];
+const MOVING: [&str; 8] = [
+    "STILLFRAME BRANCH 0 1",
+    "STILLFRAME BRANCH 1 0 REPLACE",
+    "SWAPDB 0 1",
+    "SWAPDB 1 0",
+    "MOVE k d",
+    "RENAME k k",
+    "COPY k k DB d REPLACE",
+    "SELECT d",
+];
 
 /// A string as DUMP gives it, without a checksum.
 const PAYLOAD: &[u8] = b"\x00\x01v\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00";
