@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Fills database 0 with so many texts of 100 bytes (1,000,000), then makes database 1 a branch of
-//! it and database 2 a copy, in turns. In each a tenth of the keys is then changed, and in database 0
-//! as many others; at the end every key of the three is compared with what it must be.
+//! it and database 2 a copy, in turns. In each a tenth of the keys is then changed, and in database
+//! 0 as many others; then every key of both is compared with what it must be.
 
 #[allow(dead_code, reason = "other examples use the rest")]
 #[path = "common/mod.rs"]

@@ -3,9 +3,10 @@
 //! Reading order: `slots` (the memory model), `entry` (one entry in memory) and `value` (what it
 //! holds), `limbo`, `history`, `kept` and `reclaim` (where entries go that leave), `word_sink` (the
 //! snapshotter's side), `index` (from the hash of a key to slot and entry) and `slot_set` (its
-//! slots, in order). `shown` knows which entries branches show, `spaces` knows the database of an entry, `access` when a slot was used. All
-//! unsafe code of this crate is here: in `entry` (layout and handles), and in `slots` and
-//! `word_sink` where words become entries, for the writer and for the snapshotter.
+//! slots, in order). `shown` knows which entries branches show, `spaces` knows the database of an
+//! entry, `access` when a slot was used. All unsafe code of this crate is here: in `entry` (layout
+//! and handles), and in `slots` and `word_sink` where words become entries, for the writer and for
+//! the snapshotter.
 
 pub(crate) mod access;
 pub(crate) mod chunks;

@@ -10,8 +10,8 @@
 //! Invariants, beside those of `memory::shown`
 //! - K6: as many slots can still be had as copies may be needed. So what parts a key cannot fail,
 //!   and a deletion needs no memory that a full keyspace has not.
-//! - K7: what a lookup finds may lie in the slot of another database. Who changes keys takes it over
-//!   first ([`Keyspace::lookup_to_change`]).
+//! - K7: what a lookup finds may lie in the slot of another database. Who changes keys takes it
+//!   over first ([`Keyspace::lookup_to_change`]).
 
 use std::alloc::{Layout, handle_alloc_error};
 
@@ -32,8 +32,8 @@ const TRIES: usize = 100;
 
 impl<A: Algorithm> Keyspace<A> {
     /// Makes database `to` a branch of `from`: it has the same keys, and each of the two is changed
-    /// by itself from then on. What it had is deleted. O(1), unless `to` has branches itself; memory
-    /// is taken for keys that either of the two changes, and by large ones in pieces.
+    /// by itself from then on. What it had is deleted. O(1), unless `to` has branches itself;
+    /// memory is taken for keys that either of the two changes, and by large ones in pieces.
     ///
     /// # Errors
     /// As for [`check_branch`](Self::check_branch); nothing changes.

@@ -1,4 +1,5 @@
-//! STILLFRAME BRANCHDB: a database as a branch of another. Clients say `STILLFRAME BRANCH db newdb`.
+//! STILLFRAME BRANCHDB: a database as a branch of another. Clients say `STILLFRAME BRANCH db
+//! newdb`.
 
 use stillframe_keyspace::DATABASES;
 use stillframe_resp::parse_integer;

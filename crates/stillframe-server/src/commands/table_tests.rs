@@ -3,7 +3,8 @@
 
 use stillframe_redis::facts;
 
-use super::{Lookup, Table, table};
+use super::on_branch::Way;
+use super::{Lookup, Table, flags, table};
 
 fn commands() -> Table {
     table()
@@ -42,5 +43,15 @@ fn every_command_of_the_list_has_a_handler_and_a_document() {
         let is_documented = facts.summary.ends_with('.') && !facts.since.is_empty();
         let is_absent = facts.flags & super::flags::ABSENT != 0;
         assert!(is_documented != is_absent, "{}: {}", facts.name, facts.summary);
+    }
+}
+
+/// On a branch of a connection, commands on data run on the keys that they name.
+#[test]
+fn commands_on_data_that_name_no_keys_have_a_form_on_branches() {
+    for command in commands().all().iter().filter(|it| it.keys == facts::Keys::default()) {
+        let is_on_data = command.has(flags::READONLY | flags::WRITE);
+        let is_forgotten = is_on_data && matches!(Way::of(command), Way::Keys);
+        assert!(!is_forgotten, "{} would run on a bare bench", command.name);
     }
 }

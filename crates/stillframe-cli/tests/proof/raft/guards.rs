@@ -15,7 +15,7 @@ const NOT_FOR_MEMBERS: &str = "is not for a member of a group, whose members hol
 
 /// A request, and what the leader and a member that follows answer. `PORT` is that of a server
 /// that belongs to no group.
-const REQUESTS: [(&str, Expected, Expected); 62] = [
+const REQUESTS: [(&str, Expected, Expected); 64] = [
     ("DEBUG RELOAD", Err(NOT_FOR_MEMBERS), Err(NOT_FOR_MEMBERS)),
     ("DEBUG RELOAD NOSAVE", Err(NOT_FOR_MEMBERS), Err(NOT_FOR_MEMBERS)),
     ("DEBUG RELOAD NOFLUSH NOSAVE MERGE", Err(NOT_FOR_MEMBERS), Err(NOT_FOR_MEMBERS)),
@@ -38,6 +38,8 @@ const REQUESTS: [(&str, Expected, Expected); 62] = [
     ("SWAPDB 3 0", DONE, ELSEWHERE),
     ("MOVE some:1 7", DONE, MOVED),
     ("COPY some:2 some:2 DB 7", DONE, MOVED),
+    ("STILLFRAME BRANCH 0 5", DONE, ELSEWHERE),
+    ("STILLFRAME BRANCHDB 5 6 REPLACE", DONE, ELSEWHERE),
     ("FLUSHDB", DONE, ELSEWHERE),
     ("SET k v", DONE, MOVED),
     ("FLUSHALL ASYNC", DONE, ELSEWHERE),

@@ -403,7 +403,7 @@ mod tests {
     /// Every key is changed in the midst of the scan, and lies in a new slot then.
     fn a_scan_is_right() {
         let mut keyspace = Run::new().keyspace;
-        let keys: BTreeSet<Vec<u8>> = (b'a'..b'z').map(|key| vec![key]).collect();
+        let keys: BTreeSet<Vec<u8>> = (b'a'..=b'z').map(|key| vec![key]).collect();
         keys.iter().for_each(|key| keyspace.set(0, key, b"1", Expire::Never).unwrap());
         keyspace.branch(0, 1).unwrap();
         let (mut met, mut cursor) = (BTreeSet::new(), 0);

@@ -80,7 +80,10 @@ impl Way {
             "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro" => Self::Requests,
             "memory|usage" => Self::Keys,
             "lolwut" | "stillframe|branch" | "stillframe|view" => Self::Beside,
-            "cluster|countkeysinslot" | "cluster|getkeysinslot" | "debug" => Self::Refused,
+            "cluster|countkeysinslot"
+            | "cluster|getkeysinslot"
+            | "debug"
+            | "stillframe|branchdb" => Self::Refused,
             _ => match command.handler {
                 Handler::Exec => Self::Requests,
                 Handler::Data(_) => Self::Keys,
