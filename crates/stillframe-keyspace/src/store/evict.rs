@@ -41,6 +41,8 @@ pub struct Choice {
 #[derive(Default)]
 pub(crate) struct Pool {
     candidates: Vec<Candidate>,
+    /// What branches had of a victim: its memory is free when that goes, too.
+    copies: Vec<Candidate>,
     choice: Option<Choice>,
     turn: usize,
 }
@@ -60,17 +62,39 @@ impl<A: Algorithm> Keyspace<A> {
         choice: Choice,
         random: &mut impl FnMut() -> u64,
     ) -> Option<(usize, Box<[u8]>)> {
-        let (slot, hash) = match choice.merit {
-            Merit::Chance => {
+        let (slot, hash) = match (self.copied_victim(), choice.merit) {
+            (Some(copy), _) => copy,
+            (None, Merit::Chance) => {
                 let slot = self.any_victim(choice, random)?;
                 (slot, self.hash_in(slot))
             }
-            _ => self.best_victim(choice, random)?,
+            (None, _) => self.best_victim(choice, random)?,
         };
         let entry = self.at(slot);
-        let gone = (self.spaces.db_of(entry), entry.key().into());
+        let gone = (self.spaces.db_of(entry), Box::from(entry.key()));
+        let showing: Vec<usize> = self.slots.shown().showing(entry).collect();
         self.delete(slot, hash);
+        for space in showing {
+            let index = &self.dbs[self.spaces.db_in(space)].index;
+            let copy = self.slots.find(index, hash, &gone.1);
+            self.pool.copies.extend(copy.map(|seat| Candidate {
+                score: 0,
+                slot: seat.slot,
+                space,
+                hash,
+            }));
+        }
         Some(gone)
+    }
+
+    /// The copy of the last victim in a branch that showed it.
+    fn copied_victim(&mut self) -> Option<(u32, u64)> {
+        while let Some(copy) = self.pool.copies.pop() {
+            if self.is_there(&copy) {
+                return Some((copy.slot, copy.hash));
+            }
+        }
+        None
     }
 
     /// A random key; databases take turns.
@@ -149,12 +173,16 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Whether the key that was sampled is still there and as good a victim.
     fn still(&self, candidate: &Candidate, choice: Choice) -> bool {
+        self.is_there(candidate)
+            && (!choice.mortal_only || self.at(candidate.slot).deadline() != NEVER)
+            && self.score(candidate.slot, self.at(candidate.slot), choice) >= candidate.score
+    }
+
+    fn is_there(&self, candidate: &Candidate) -> bool {
         let Some(entry) = self.slots.entry(candidate.slot) else { return false };
         entry.space() == candidate.space
             && self.is_live(entry)
             && self.hash(entry.key()) == candidate.hash
-            && (!choice.mortal_only || entry.deadline() != NEVER)
-            && self.score(candidate.slot, entry, choice) >= candidate.score
     }
 }
 
@@ -223,5 +251,25 @@ mod tests {
         let choice = Choice { merit: Merit::Chance, mortal_only: false, samples: 5 };
         while keyspace.evict(choice, &mut random).is_some() {}
         assert_eq!(keyspace.stats().keys, 0);
+    }
+
+    #[test]
+    fn what_branches_show_of_a_victim_goes_with_it() {
+        for merit in [Merit::Idle, Merit::Chance] {
+            let (mut keyspace, mut random) = (keyspace(), random());
+            for number in 0..30 {
+                let key = format!("{number}");
+                keyspace.set(0, key.as_bytes(), &[b'x'; 500], Expire::Never).expect("room");
+            }
+            keyspace.branch(0, 1).expect("room");
+            keyspace.branch(1, 2).expect("room");
+            let before = keyspace.data_bytes();
+            let choice = Choice { merit, mortal_only: false, samples: 5 };
+            for _ in 0..30 {
+                keyspace.evict(choice, &mut random).expect("keys are left");
+            }
+            assert_eq!([0, 1, 2].map(|db| keyspace.len(db)), [20; 3], "{merit:?}");
+            assert_eq!(keyspace.data_bytes(), before / 3 * 2, "{merit:?}");
+        }
     }
 }
