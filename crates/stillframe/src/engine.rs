@@ -99,6 +99,11 @@ impl<A: Algorithm> Engine<A> {
     pub fn read(&self, index: usize) -> u64 {
         self.algorithm.read(index)
     }
+    /// See [`Algorithm::window`].
+    #[inline]
+    pub fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        self.algorithm.window(start, len)
+    }
     /// See [`Algorithm::write`].
     #[inline]
     pub fn write(&mut self, index: usize, value: u64) {

@@ -114,6 +114,13 @@ impl Words {
         self.word(index).load(Ordering::Relaxed)
     }
 
+    /// Loads of the `len` words from `start` on, by their number there; `None` out of bounds.
+    #[inline]
+    pub(crate) fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        let words = self.find(start, len)?;
+        Some(move |index: usize| words[index].load(Ordering::Relaxed))
+    }
+
     /// Replaces a word. Panics if `index` is out of bounds.
     #[inline]
     pub fn store(&self, index: usize, value: u64) {
@@ -277,13 +284,20 @@ impl Words {
 
     #[inline]
     fn range(&self, start: usize, len: usize) -> &[AtomicU64] {
-        if start > self.len || len > self.len - start {
-            self.out_of_bounds(start, len);
+        self.find(start, len).unwrap_or_else(|| self.out_of_bounds(start, len))
+    }
+
+    /// Some words; `None` out of bounds. Where `len` is a constant, a loop has but one comparison
+    /// left.
+    #[inline(always)]
+    fn find(&self, start: usize, len: usize) -> Option<&[AtomicU64]> {
+        if len > self.len || start > self.len - len {
+            return None;
         }
-        // SAFETY: `start <= len`, so the address is within the region or one past its end.
+        // SAFETY: `start <= self.len`, so the address is within the region or one past its end.
         let base = unsafe { self.base.add(start) };
         // SAFETY: the range was checked against `len`; see `word`.
-        unsafe { NonNull::slice_from_raw_parts(base, len).as_ref() }
+        Some(unsafe { NonNull::slice_from_raw_parts(base, len).as_ref() })
     }
 
     /// Takes its numbers by value, so that nothing on the hot path has an address.

@@ -239,6 +239,10 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
     misused(&mut rig.state)?;
     let taken = rig.image_stopped_at_blocks(|rig, _| misused(&mut rig.state))?;
     complete(taken, WORDS)?;
+    for (start, len) in [(WORDS, 1), (WORDS - 1, 2), (usize::MAX, 2), (1, usize::MAX)] {
+        ensure!(rig.state.window(start, len).is_none(), "{len} words from {start} on are there");
+    }
+    ensure!(rig.state.window(WORDS, 0).is_some(), "no words are not there");
     rig.state.write_run(WORDS, &[]);
     rig.state.write_many(&[]);
     rig.check_reads()?;

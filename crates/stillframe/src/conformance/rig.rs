@@ -171,9 +171,15 @@ impl<A: Algorithm> Rig<A> {
     /// Whether every word reads as it was last written.
     pub(super) fn check_reads(&self) -> Verdict {
         ensure!(self.state.words() == self.oracle.len(), "{} words", self.state.words());
+        let start = self.oracle.len() / 2;
+        let Some(window) = self.state.window(start, self.oracle.len() - start) else {
+            return Err("there is no window on the words".into());
+        };
         for (index, &expected) in self.oracle.iter().enumerate() {
             let found = self.state.read(index);
             ensure!(found == expected, "word {index} reads {found:#x}, not {expected:#x}");
+            let found = index.checked_sub(start).map_or(expected, &window);
+            ensure!(found == expected, "word {index} is {found:#x} in a window, not {expected:#x}");
         }
         Ok(())
     }

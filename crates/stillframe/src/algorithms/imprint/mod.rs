@@ -146,6 +146,11 @@ impl Algorithm for Imprint {
         self.words.load(index)
     }
 
+    #[inline]
+    fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        self.words.window(start, len)
+    }
+
     write_by_replace!();
 
     fn write_run(&mut self, start: usize, values: &[u64]) {
