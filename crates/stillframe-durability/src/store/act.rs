@@ -62,6 +62,12 @@ impl<A: Algorithm> Act<'_, A> {
         self.store.read(index)
     }
 
+    /// Reads of the `len` words from `start` on; see [`Store::window`].
+    #[inline]
+    pub fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        self.store.window(start, len)
+    }
+
     /// The latest values of a run of words. Panics if the run is out of bounds.
     pub fn read_run(&self, start: usize, into: &mut [u64]) {
         self.store.read_run(start, into);

@@ -183,6 +183,13 @@ impl<A: Algorithm> Store<A> {
         self.engine.read(index)
     }
 
+    /// Reads of the `len` words from `start` on, by their number there; `None` if not all of them
+    /// are in bounds. Some algorithms, [`Imprint`] among them, check that once for all.
+    #[inline]
+    pub fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        self.engine.window(start, len)
+    }
+
     /// Replaces a word. Panics if `index` is out of bounds.
     #[inline]
     pub fn write(&mut self, index: usize, value: u64) {

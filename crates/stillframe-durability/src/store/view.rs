@@ -182,6 +182,13 @@ impl<A: Algorithm> Branch<A> {
         self.read_base(index)
     }
 
+    /// Reads of the `len` words from `start` on; see [`Store::window`].
+    #[inline]
+    pub fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        let is_whole = len <= self.words() && start <= self.words() - len;
+        is_whole.then_some(move |index| self.read(start + index))
+    }
+
     fn read_base(&self, index: usize) -> u64 {
         assert!(index < self.words, "word {index} of {}", self.words);
         if index >= self.base.words() {
