@@ -44,14 +44,15 @@ impl<T: Record, const N: usize> Record for [T; N] {
 /// The record in the words from `at` on.
 #[inline]
 pub(crate) fn load<T: Record>(source: &(impl Source + ?Sized), at: usize) -> T {
+    join(source.window(at, T::WORDS).expect("a record lies within the words"))
+}
+
+/// The record of these words.
+#[inline]
+pub(crate) fn join<T: Record>(word: impl Fn(usize) -> u64) -> T {
     let mut value = T::new_zeroed();
-    let (whole, rest) = value.as_mut_bytes().as_chunks_mut::<8>();
-    let last = at + whole.len();
-    for (index, bytes) in whole.iter_mut().enumerate() {
-        *bytes = source.read(at + index).to_le_bytes();
-    }
-    if !rest.is_empty() {
-        rest.copy_from_slice(&source.read(last).to_le_bytes()[..rest.len()]);
+    for (index, bytes) in value.as_mut_bytes().chunks_mut(8).enumerate() {
+        bytes.copy_from_slice(&word(index).to_le_bytes()[..bytes.len()]);
     }
     value
 }

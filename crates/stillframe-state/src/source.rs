@@ -11,6 +11,13 @@ pub trait Source {
     fn words(&self) -> usize;
     /// One word. Panics if `index` is out of bounds.
     fn read(&self, index: usize) -> u64;
+    /// Reads of the `len` words from `start` on, by their number there; `None` if not all of them
+    /// are in bounds. In memory that is checked once for all.
+    #[inline]
+    fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        let is_whole = len <= self.words() && start <= self.words() - len;
+        is_whole.then_some(move |index| self.read(start + index))
+    }
 }
 
 /// Words to write, all of them zero at first.
@@ -36,6 +43,10 @@ macro_rules! both {
                 #[inline]
                 fn read(&self, index: usize) -> u64 {
                     Self::read(self, index)
+                }
+                #[inline]
+                fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+                    Self::window(self, start, len)
                 }
             }
 
@@ -70,6 +81,11 @@ impl Source for [u64] {
     fn read(&self, index: usize) -> u64 {
         self[index]
     }
+    #[inline]
+    fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        let words = self.get(start..)?.get(..len)?;
+        Some(move |index: usize| words[index])
+    }
 }
 
 /// Words that a sink collected, or a state in plain memory, for tests.
@@ -81,6 +97,10 @@ impl Source for Vec<u64> {
     #[inline]
     fn read(&self, index: usize) -> u64 {
         self[index]
+    }
+    #[inline]
+    fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        self.as_slice().window(start, len)
     }
 }
 
