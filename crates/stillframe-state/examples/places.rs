@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Each case runs beside its rival in turns, `ROUNDS` times (7), on `LENGTH` records (2^20): a
-//! column, table, list and map in a store beside `Vec`, `SlotMap` and `HashMap`. Medians, and the
-//! ratio of them. The sums of what was read must agree, or the program fails.
+//! column, table, list and map in a store beside `Vec`, `SlotMap` and `HashMap`. Medians of the
+//! times, and of the ratio within a round, with its quartiles. What was read must agree, or the
+//! program fails.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -66,7 +67,7 @@ fn key(index: usize) -> u64 {
     (index as u64 + 1).wrapping_mul(0x2545_F491_4F6C_DD1D)
 }
 
-/// Accesses records of these indices, and sums up what it has read.
+/// Accesses records of these indices, and folds what it has read.
 type Access<S> = Box<dyn FnMut(&mut S, &[usize]) -> u64>;
 
 /// A case: what one access does, in the store or in plain memory.
@@ -81,10 +82,10 @@ macro_rules! case {
         Case {
             name: $name,
             store: Box::new(move |$store, indices| {
-                indices.iter().fold(0, |sum: u64, &$i| sum.wrapping_add($there))
+                indices.iter().fold(0, |all: u64, &$i| all ^ $there)
             }),
             plain: Box::new(move |$plain, indices| {
-                indices.iter().fold(0, |sum: u64, &$j| sum.wrapping_add($here))
+                indices.iter().fold(0, |all: u64, &$j| all ^ $here)
             }),
         }
     };
@@ -145,9 +146,10 @@ fn cases(root: Root, slots: Vec<Slot<Order>>) -> Vec<Case> {
     ]
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+/// The lower quartile, the median and the upper quartile.
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[quarter * (values.len() - 1) / 4])
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -174,7 +176,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let indices = indices(length);
     println!("{length} records of 16 bytes, {} random accesses, ns each", indices.len());
     for mut case in cases(root, slots) {
-        let mut times = [Vec::new(), Vec::new()];
+        let mut columns = [const { Vec::new() }; 3];
         for _ in 0..rounds {
             // What updates return differs, since those of plain memory are fewer.
             let is_read = case.name.ends_with("read");
@@ -183,12 +185,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             let between = Instant::now();
             let here = black_box((case.plain)(&mut plain, &indices));
             let ns = 1e9 / indices.len() as f64;
-            times[0].push((between - started).as_secs_f64() * ns);
-            times[1].push(between.elapsed().as_secs_f64() * ns);
+            let times = [between - started, between.elapsed()].map(|time| time.as_secs_f64() * ns);
+            let row = [times[0], times[1], times[0] / times[1]];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
             assert!(!is_read || there == here, "{}: {there} is not {here}", case.name);
         }
-        let [there, here] = times.map(median);
-        println!("{:<22} {there:6.1}, plain {here:6.1}, ratio {:.2}", case.name, there / here);
+        let [[_, there, _], [_, here, _], [low, ratio, high]] = columns.map(quartiles);
+        println!(
+            "{:<22} {there:6.1}, plain {here:6.1}, ratio {ratio:.2} ({low:.2} to {high:.2})",
+            case.name
+        );
     }
     Ok(())
 }
