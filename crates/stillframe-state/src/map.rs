@@ -88,7 +88,7 @@ impl Entries {
     /// Where a key with this mark should lie.
     #[inline]
     fn home(self, mark: u64) -> usize {
-        ((mark << 1) >> (64 - self.log)) as usize
+        ((mark & !THERE) >> (63 - self.log)) as usize // 0 for the length 1 of an image that is lost
     }
     /// The first empty entry from the home of `mark` on.
     fn vacant(self, source: &impl Source, mark: u64) -> usize {

@@ -1,5 +1,7 @@
 //! Places in images, read at random and captured, while acts go on.
 
+use std::cell::Cell;
+
 use stillframe::algorithms::cou::Cou;
 use stillframe::algorithms::fork::Fork;
 use stillframe::algorithms::hourglass::Hourglass;
@@ -10,7 +12,7 @@ use stillframe::{Algorithm, Engine, Image, Options, Point, Publication};
 use stillframe_peers::{Random, Watchdog, rounds};
 
 use super::model::{Model, World};
-use crate::{Lost, State, read_image};
+use crate::{Lost, Source, State, read_image};
 
 fn options(words_max: usize) -> Options {
     Options::words(World::layout().words()).max_words(words_max)
@@ -79,6 +81,42 @@ fn an_image_that_is_given_up_is_told_after_the_reading() {
     engine.progress().cancel();
     // Whatever is read, it ends.
     assert_eq!(read_image(&image, |words| drop(world.check(words, &model))), Err(Lost));
+}
+
+/// Words of which so many are read before they are lost.
+struct Fading<'a> {
+    words: &'a [u64],
+    left: Cell<usize>,
+}
+
+impl Source for Fading<'_> {
+    fn words(&self) -> usize {
+        self.words.len()
+    }
+    fn read(&self, index: usize) -> u64 {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        if left == 0 { 0 } else { self.words[index] }
+    }
+}
+
+#[test]
+fn an_image_may_be_lost_at_any_word() {
+    let mut words = vec![0; World::layout().words()];
+    let world = World::attach(&mut words).expect("it is new");
+    let mut model = Model::default();
+    let mut random = Random::new("images that fade");
+    for _ in 0..150 {
+        world.act(&mut words, &mut model, &mut random, 20).expect("it is as in collections");
+    }
+    for left in (0..).step_by(rounds(5, 1)) {
+        let fading = Fading { words: &words, left: Cell::new(left) };
+        // Whatever is read, it ends without a panic.
+        let checked = world.check(&fading, &model);
+        if fading.left.get() > 0 {
+            return checked.expect("it was whole");
+        }
+    }
 }
 
 #[test]
