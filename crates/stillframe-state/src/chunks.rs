@@ -2,8 +2,13 @@
 //!
 //! - A directory of chunks, each twice as long as the one before it. Growth takes a chunk and moves
 //!   nothing, so an item stays where it is.
-//! - Item `i` lies in chunk `log2(i + F) - log2(F)`, where `F` items are in the first chunk: two
-//!   shifts, and a load from the directory, which the caches hold.
+//! - Item `i` has the count `c = i + F`, where `F` items, a power of two, are in the first chunk. A
+//!   chunk holds the items whose counts have as many leading zeros, `z` of 32 bits.
+//! - For each `z` the directory says from which word on the items of that chunk are counted: item
+//!   `i` begins `c` items behind that word. It may lie before the first one, so sums wrap.
+//! - What the directory says has its highest bit flipped. Of a chunk that was never taken it says
+//!   0, which puts the items at `2^63` and beyond: so the check of the bounds of an access shows
+//!   that as well.
 
 use stillframe::MemoryError;
 
@@ -15,6 +20,9 @@ const FIRST_WORDS: usize = 256;
 /// The most items: an index plus the items of the first chunk fits 32 bits.
 pub(crate) const ITEMS_MAX: usize = u32::MAX as usize - FIRST_WORDS;
 
+/// The bit of an entry that is flipped.
+const TAKEN: usize = 1 << 63;
+
 /// Where items of `STRIDE` words lie: at the directory of their chunks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunks {
@@ -25,8 +33,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Words of the directory.
-    pub(crate) const WORDS: usize = 34;
+    /// Words of the directory: one for each number of zeros.
+    pub(crate) const WORDS: usize = 33;
 
     /// Items of `stride` words, at least one.
     #[inline]
@@ -41,36 +49,27 @@ impl Chunks {
         Self { directory, ..self }
     }
 
-    /// The chunk of item `index`, and its place there. A chunk beyond the directory is one of an
-    /// index that is too large.
+    /// The count of item `index`, and its leading zeros, by which the directory has the chunk. The
+    /// count of an index that is too large is below `F`: no chunk holds such.
     ///
-    /// In 32 bits the sum may be 0, as far as the compiler knows. The logarithm of what cannot be 0
-    /// it would take by an instruction (`bsr`) that waits for what was last in the register it
-    /// writes: each access would wait for the memory of the one before.
+    /// It may be 0, as far as the compiler knows, which would else take the logarithm by an
+    /// instruction (`bsr`) that waits for what was last in the register it writes: each access
+    /// would wait for the memory of the one before.
     #[inline]
-    fn chunk(self, index: usize) -> (usize, usize) {
-        let index = (index as u32).wrapping_add(1 << self.first);
-        let log = 31u32.wrapping_sub(index.leading_zeros());
-        let place = index as usize & !(usize::MAX << (log & 31));
-        (log.wrapping_sub(self.first) as usize, place)
+    fn count(self, index: usize) -> (usize, usize) {
+        let count = (index as u32).wrapping_add(1 << self.first);
+        (count as usize, count.leading_zeros() as usize)
     }
 
-    /// The first word of item `index`, for which there is [room](Self::make_room).
+    /// The first word of item `index`, below 2^32; out of all bounds if there was never
+    /// [room](Self::make_room) for it.
     #[inline]
     pub(crate) fn at(self, source: &(impl Source + ?Sized), index: usize) -> usize {
-        let (chunk, place) = self.chunk(index);
-        source.read(self.directory + chunk) as usize + place * self.stride
-    }
-
-    /// As [`at`](Self::at), of any index below 2^32; `None` if its chunk was never taken.
-    #[inline]
-    pub(crate) fn find(self, source: &(impl Source + ?Sized), index: usize) -> Option<usize> {
-        let (chunk, place) = self.chunk(index);
-        if chunk >= Self::WORDS {
-            return None;
-        }
-        let start = source.read(self.directory + chunk) as usize;
-        (start != 0).then(|| start + place * self.stride)
+        let (count, entry) = self.count(index);
+        // One check, which is the same for all items.
+        let directory = source.window(self.directory, Self::WORDS).expect("a place is whole");
+        let start = directory(entry) as usize ^ TAKEN;
+        start.wrapping_add(count * self.stride)
     }
 
     /// Makes room for item `index`, which follows the last one there is room for or comes before.
@@ -82,11 +81,12 @@ impl Chunks {
         if index >= ITEMS_MAX {
             return Err(MemoryError::TooLarge { words: index.saturating_mul(self.stride) });
         }
-        let (chunk, _) = self.chunk(index);
-        if target.read(self.directory + chunk) == 0 {
-            let items = 1usize << (self.first as usize + chunk);
-            let at = blocks::take(target, items.saturating_mul(self.stride))?;
-            target.write(self.directory + chunk, at as u64);
+        let (_, entry) = self.count(index);
+        if target.read(self.directory + entry) == 0 {
+            // So many items, and so high is the count of the first of them.
+            let words = self.stride.saturating_mul(1 << (31 - entry));
+            let start = blocks::take(target, words)?.wrapping_sub(words);
+            target.write(self.directory + entry, (start ^ TAKEN) as u64);
         }
         Ok(())
     }
@@ -106,15 +106,34 @@ mod tests {
             for index in 0..3000 {
                 chunks.make_room(&mut words, index).expect("memory");
                 let at = chunks.at(&words, index);
+                assert!(chunks.at(&words, 2 * index + 256) > 1 << 62, "it was never taken");
                 assert!(at >= ends, "{stride}, {index}: chunks rise, and items do not overlap");
                 ends = at + stride;
                 assert!(ends <= blocks::end(&words));
             }
         }
         for index in [ITEMS_MAX, u32::MAX as usize - 255, u32::MAX as usize] {
-            assert_eq!(Chunks::new(0, 1).find(&vec![0; 100], index), None, "{index}");
+            assert!(Chunks::new(0, 1).at(&vec![0; 100], index) > 1 << 62, "{index}");
         }
         let full = Chunks::new(0, 2).make_room(&mut vec![0; 100], ITEMS_MAX);
         assert!(matches!(full, Err(MemoryError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_chunk_may_lie_below_those_before_it() {
+        let (directory, mut words) = (blocks::HEADER, vec![0; blocks::HEADER + Chunks::WORDS]);
+        blocks::begin_at(&mut words, blocks::HEADER + Chunks::WORDS);
+        let low = blocks::take(&mut words, 1024).expect("memory");
+        let chunks = Chunks::new(directory, 1);
+        let make_room = |words: &mut Vec<u64>, index| {
+            chunks.make_room(words, index).expect("memory");
+            chunks.at(words, index)
+        };
+        let before = [0, 256].map(|index| make_room(&mut words, index));
+        blocks::give_back(&mut words, low, 1024);
+        assert_eq!(make_room(&mut words, 768), low);
+        assert!(low < 1024, "its counts begin below the first word");
+        assert_eq!([0, 256].map(|index| chunks.at(&words, index)), before);
+        assert_eq!(chunks.at(&words, 1791), low + 1023);
     }
 }

@@ -30,7 +30,7 @@ impl<T: Record> Value<T> {
     /// Changes the record; only words that differ are written.
     #[inline]
     pub fn update<R>(&self, target: &mut impl Target, change: impl FnOnce(&mut T) -> R) -> R {
-        update(target, self.at, change)
+        update(target, self.at, self.get(target), change)
     }
 }
 
@@ -50,7 +50,9 @@ impl<T: Record, const N: usize> Column<T, N> {
 
     #[inline]
     fn at(&self, index: usize) -> usize {
-        assert!(index < N, "record {index} of {N}");
+        if index >= N {
+            out_of_bounds(index, N);
+        }
         self.at + index * T::WORDS
     }
 
@@ -75,7 +77,7 @@ impl<T: Record, const N: usize> Column<T, N> {
         index: usize,
         change: impl FnOnce(&mut T) -> R,
     ) -> R {
-        update(target, self.at(index), change)
+        update(target, self.at(index), self.get(target, index), change)
     }
 
     /// All records, in order.
@@ -88,14 +90,21 @@ impl<T: Record, const N: usize> Column<T, N> {
     }
 }
 
-/// Changes the record in the words from `at` on.
+/// Takes its numbers by value, so that nothing on the hot path has an address.
+#[cold]
+#[inline(never)]
+fn out_of_bounds(index: usize, len: usize) -> ! {
+    panic!("record {index} of {len}");
+}
+
+/// Changes the record `old`, which lies in the words from `at` on.
 #[inline]
 pub(crate) fn update<T: Record, R>(
     target: &mut impl Target,
     at: usize,
+    old: T,
     change: impl FnOnce(&mut T) -> R,
 ) -> R {
-    let old: T = load(target, at);
     let mut value = old;
     let result = change(&mut value);
     save_changes(target, at, &old, &value);

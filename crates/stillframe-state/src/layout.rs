@@ -20,7 +20,7 @@ use crate::source::{Source, Target};
 
 /// The kind of layout that this version makes: another one gets another name here, and so other
 /// fingerprints.
-const KIND: &str = "stillframe-state 2";
+const KIND: &str = "stillframe-state 3";
 
 /// The word of the fingerprint.
 const FINGERPRINT: usize = 0;

@@ -7,7 +7,7 @@ use stillframe::MemoryError;
 use crate::chunks::Chunks;
 use crate::column::update;
 use crate::layout::{Layout, State, places};
-use crate::record::{Record, load, save};
+use crate::record::{Record, join, save};
 use crate::source::{Source, Target};
 
 /// Records in a row that grows and shrinks at its end, numbered from 0.
@@ -65,22 +65,32 @@ impl<T: Record> List<T> {
         value
     }
 
+    /// The first word of record `index`, and reads of its words, if there is one.
     #[inline]
-    fn find(&self, source: &(impl Source + ?Sized), index: usize) -> Option<usize> {
-        (index < self.len(source)).then(|| self.chunks().at(source, index))
+    fn find<S: Source + ?Sized>(
+        &self,
+        source: &S,
+        index: usize,
+    ) -> Option<(usize, impl Fn(usize) -> u64)> {
+        if index >= self.len(source) {
+            return None;
+        }
+        let at = self.chunks().at(source, index);
+        Some((at, source.window(at, T::WORDS)?))
     }
 
     /// Record `index`.
     #[inline]
     #[must_use]
     pub fn get(&self, source: &(impl Source + ?Sized), index: usize) -> Option<T> {
-        Some(load(source, self.find(source, index)?))
+        let (_, words) = self.find(source, index)?;
+        Some(join(words))
     }
 
     /// Replaces record `index`. Returns `None`, and does nothing, if there is none.
     #[inline]
     pub fn set(&self, target: &mut impl Target, index: usize, value: T) -> Option<()> {
-        let at = self.find(target, index)?;
+        let (at, _) = self.find(target, index)?;
         save(target, at, &value);
         Some(())
     }
@@ -93,8 +103,9 @@ impl<T: Record> List<T> {
         index: usize,
         change: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let at = self.find(target, index)?;
-        Some(update(target, at, change))
+        let (at, words) = self.find(target, index)?;
+        let old = join(words);
+        Some(update(target, at, old, change))
     }
 
     /// Removes record `index`, and puts the last one in its place.
@@ -118,7 +129,11 @@ impl<T: Record> List<T> {
         source: &'a (impl Source + ?Sized),
     ) -> impl DoubleEndedIterator<Item = T> + ExactSizeIterator + 'a {
         let chunks = self.chunks();
-        (0..self.len(source)).map(move |index| load(source, chunks.at(source, index)))
+        (0..self.len(source)).map(move |index| {
+            // An image that was lost after its length was read is zero from there on.
+            let words = source.window(chunks.at(source, index), T::WORDS);
+            words.map_or_else(T::new_zeroed, join)
+        })
     }
 }
 

@@ -258,7 +258,7 @@ impl<K: Record, V: Record> Map<K, V> {
         change: impl FnOnce(&mut V) -> R,
     ) -> Option<R> {
         let at = self.value_at(target, key)?;
-        Some(update(target, at, change))
+        Some(update(target, at, load(target, at), change))
     }
 
     /// Gives `key` a value, and returns the one that it had.

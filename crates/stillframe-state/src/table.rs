@@ -1,4 +1,14 @@
 //! Slots that are used, freed and used again.
+//!
+//! ```text
+//! slot     head, words of the record
+//! head     generation << 32 | its own index if it is in use: the word of the handle that names it
+//!          next generation << 32 | index of the next free slot, 2^32 - 1 for none, if it is free
+//!          0 if it was never used
+//! ```
+//!
+//! One comparison shows that a handle names a record. No handle is the head of another slot, or of
+//! a free one: that is no link to itself.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,12 +21,11 @@ use crate::chunks::Chunks;
 use crate::column::update;
 use crate::layout::{Layout, State, places};
 use crate::mutant::{Mutant, Mutation};
-use crate::record::{Record, load, save};
+use crate::record::{Record, join, save};
 use crate::source::{Source, Target};
 
-/// In the low half of the first word of a slot: it is in use. Else that is the next free slot plus
-/// one.
-const IN_USE: u64 = u32::MAX as u64;
+/// The half of a word that holds an index.
+const INDEX: u64 = u32::MAX as u64;
 
 /// Records in slots. A record keeps its slot until it is removed; a free slot is used again.
 ///
@@ -55,7 +64,7 @@ impl<T> Slot<T> {
     #[inline]
     #[must_use]
     pub fn index(self) -> usize {
-        (self.word & u64::from(u32::MAX)) as usize
+        (self.word & INDEX) as usize
     }
     #[inline]
     fn generation(self) -> u64 {
@@ -94,37 +103,41 @@ impl<T: Record> Table<T> {
     /// # Errors
     /// [`MemoryError`] if the state cannot grow; nothing changes.
     pub fn insert(&self, target: &mut impl Target, value: T) -> Result<Slot<T>, MemoryError> {
-        let free = target.read(self.at + FREE) as usize;
-        let (index, generation) = if free != 0 {
-            let head = target.read(self.chunks().at(target, free - 1));
-            target.write(self.at + FREE, head & IN_USE);
-            (free - 1, head >> 32)
-        } else {
-            let slots = target.read(self.at + SLOTS) as usize;
-            self.chunks().make_room(target, slots)?;
-            target.write(self.at + SLOTS, slots as u64 + 1);
-            (slots, 1)
-        };
+        let slots = target.read(self.at + SLOTS);
+        let free = (target.read(self.at + FREE) as usize).checked_sub(1);
+        let index = free.unwrap_or(slots as usize);
+        self.chunks().make_room(target, index)?;
         let at = self.chunks().at(target, index);
-        target.write(at, generation << 32 | IN_USE);
+        let head = target.read(at);
+        match free {
+            Some(_) => target.write(self.at + FREE, (head + 1) & INDEX),
+            None => target.write(self.at + SLOTS, slots + 1),
+        }
+        let slot = Slot::new(index, (head >> 32).max(1));
+        target.write(at, slot.word);
         save(target, at + 1, &value);
         target.write(self.at + LEN, target.read(self.at + LEN) + 1);
-        Ok(Slot::new(index, generation))
+        Ok(slot)
     }
 
-    /// The word before the record, if `slot` names one.
+    /// The first word of the record in `slot`, and reads of its words, if there is one.
     #[inline]
-    fn find(&self, source: &(impl Source + ?Sized), slot: Slot<T>) -> Option<usize> {
-        // A slot that was never used is zero, which no handle names.
-        let at = self.chunks().find(source, slot.index())?;
-        (source.read(at) == (slot.generation() << 32 | IN_USE)).then_some(at)
+    fn find<S: Source + ?Sized>(
+        &self,
+        source: &S,
+        slot: Slot<T>,
+    ) -> Option<(usize, impl Fn(usize) -> u64)> {
+        let at = self.chunks().at(source, slot.index());
+        let word = source.window(at, 1 + T::WORDS)?;
+        (word(0) == slot.word).then_some((at + 1, move |index| word(1 + index)))
     }
 
     /// The record in `slot`.
     #[inline]
     #[must_use]
     pub fn get(&self, source: &(impl Source + ?Sized), slot: Slot<T>) -> Option<T> {
-        Some(load(source, self.find(source, slot)? + 1))
+        let (_, words) = self.find(source, slot)?;
+        Some(join(words))
     }
 
     /// Whether `slot` names a record.
@@ -136,8 +149,8 @@ impl<T: Record> Table<T> {
     /// Replaces the record in `slot`. Returns `None`, and does nothing, if there is none.
     #[inline]
     pub fn set(&self, target: &mut impl Target, slot: Slot<T>, value: T) -> Option<()> {
-        let at = self.find(target, slot)?;
-        save(target, at + 1, &value);
+        let (at, _) = self.find(target, slot)?;
+        save(target, at, &value);
         Some(())
     }
 
@@ -149,20 +162,21 @@ impl<T: Record> Table<T> {
         slot: Slot<T>,
         change: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        let at = self.find(target, slot)?;
-        Some(update(target, at + 1, change))
+        let (at, words) = self.find(target, slot)?;
+        let old = join(words);
+        Some(update(target, at, old, change))
     }
 
     /// Removes the record in `slot`, and returns it if there was one.
     pub fn remove(&self, target: &mut impl Target, slot: Slot<T>) -> Option<T> {
-        let at = self.find(target, slot)?;
-        let value = load(target, at + 1);
-        let mut generation = (slot.generation() + 1) & u64::from(u32::MAX);
+        let (at, words) = self.find(target, slot)?;
+        let value = join(words);
+        let mut generation = (slot.generation() + 1) & INDEX;
         if Mutation::current().is(Mutant::SlotKeepsGeneration) {
             generation = slot.generation();
         }
         let next = target.read(self.at + FREE);
-        target.write(at, generation.max(1) << 32 | next);
+        target.write(at - 1, generation.max(1) << 32 | next.wrapping_sub(1) & INDEX);
         target.write(self.at + FREE, slot.index() as u64 + 1);
         target.write(self.at + LEN, target.read(self.at + LEN) - 1);
         Some(value)
@@ -175,9 +189,9 @@ impl<T: Record> Table<T> {
     ) -> impl Iterator<Item = (Slot<T>, T)> + 'a {
         let chunks = self.chunks();
         (0..source.read(self.at + SLOTS) as usize).filter_map(move |index| {
-            let at = chunks.at(source, index);
-            let head = source.read(at);
-            (head & IN_USE == IN_USE).then(|| (Slot::new(index, head >> 32), load(source, at + 1)))
+            let word = source.window(chunks.at(source, index), 1 + T::WORDS)?;
+            let slot = Slot { word: word(0), of: PhantomData };
+            (slot.index() == index).then(|| (slot, join(|index| word(1 + index))))
         })
     }
 }
@@ -217,5 +231,40 @@ impl<T> fmt::Debug for Slot<T> {
             true => f.write_str("Slot(none)"),
             false => write!(f, "Slot({}, generation {})", self.index(), self.generation()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, crate::State)]
+    struct Root {
+        table: Table<u64>,
+    }
+
+    #[test]
+    fn nothing_names_a_record_but_its_handle() {
+        let mut words = vec![0; Root::layout().words()];
+        let Root { table } = Root::attach(&mut words).expect("it is new");
+        let mut slots: Vec<_> =
+            (0..600).map(|value| table.insert(&mut words, value).expect("memory")).collect();
+        for number in [0, 599, 300, 301, 0] {
+            table.remove(&mut words, slots[number]).expect("it is there");
+            slots[number] = table.insert(&mut words, number as u64).expect("memory");
+        }
+        let free = [5, 4, 6, 127, 128].map(|number| {
+            table.remove(&mut words, slots[number]).expect("it is there");
+            number
+        });
+        let last = u32::MAX as usize;
+        for index in (0..2000).chain([1 << 31, last - 128, last - 127, last]) {
+            for generation in 0..5 {
+                let slot = Slot::new(index, generation);
+                let is = !free.contains(&index) && slots.contains(&slot);
+                assert_eq!(table.get(&words, slot), is.then_some(index as u64), "{slot:?}");
+            }
+        }
+        assert_eq!(table.iter(&words).count(), 595);
     }
 }

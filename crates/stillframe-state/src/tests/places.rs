@@ -123,7 +123,7 @@ fn every_difference_between_roots_shows_in_the_fingerprint() {
         }
     }
     let shape = layouts[14].description().to_owned();
-    assert_eq!(shape, "stillframe-state 2 {a:map<u64,{b:u32,a:u32,}>;}");
+    assert_eq!(shape, "stillframe-state 3 {a:map<u64,{b:u32,a:u32,}>;}");
 }
 
 #[test]
