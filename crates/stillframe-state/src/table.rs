@@ -175,7 +175,10 @@ impl<T: Record> Table<T> {
         if Mutation::current().is(Mutant::SlotKeepsGeneration) {
             generation = slot.generation();
         }
-        let next = target.read(self.at + FREE);
+        let mut next = target.read(self.at + FREE);
+        if next == 0 && Mutation::current().is(Mutant::SlotEndsInItself) {
+            next = slot.index() as u64 + 1;
+        }
         target.write(at - 1, generation.max(1) << 32 | next.wrapping_sub(1) & INDEX);
         target.write(self.at + FREE, slot.index() as u64 + 1);
         target.write(self.at + LEN, target.read(self.at + LEN) - 1);
