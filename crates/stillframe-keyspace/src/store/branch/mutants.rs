@@ -383,6 +383,10 @@ mod tests {
                     it.tend();
                 }),
                 86 => assert!(contents(&mut live, now) == contents(&mut alone, now), "it leaks"),
+                87 => {
+                    let (a, b) = (random.below(DBS), random.below(DBS));
+                    [&mut live, &mut alone].into_iter().for_each(|it| it.branch(a, b).unwrap());
+                }
                 _ => {
                     let request = Request::random(&mut random);
                     [&mut live, &mut alone].into_iter().for_each(|it| request.run(it, now));
