@@ -132,7 +132,10 @@ fn every_command_on_data_is_redirected_or_refused() {
             it.flags & (flags::ABSENT | flags::PUBSUB) == 0 && it.name != "exec"
         };
         for facts in all().iter().filter(is_data) {
-            let words = request(facts);
+            let mut words = request(facts);
+            if facts.name == "stillframe|branch" {
+                words[2] = b"LIST".to_vec(); // with a number it is another command
+            }
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             if let Some(key) = facts.keys.of(&words).first() {
                 let expected = match leader {

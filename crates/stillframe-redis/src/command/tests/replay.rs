@@ -11,7 +11,8 @@ use super::slices;
 use crate::harness::Harness;
 
 /// Forms of requests that [`command`] does not know; what waits for nothing is there.
-const MORE: [&str; 23] = [
+const MORE: [&str; 24] = [
+    "STILLFRAME BRANCHDB 0|1|2 0|1|2 ?REPLACE",
     "FLUSHDB",
     "FLUSHALL ASYNC|SYNC",
     "DBSIZE",

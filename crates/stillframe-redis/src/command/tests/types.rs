@@ -194,7 +194,7 @@ const FORMS: [(&str, &str); 171] = [
 ];
 
 /// Commands that take keys of any type, or none.
-const OF_ANY: [&str; 50] = [
+const OF_ANY: [&str; 52] = [
     "copy",
     "dbsize",
     "del",
@@ -234,6 +234,8 @@ const OF_ANY: [&str; 50] = [
     "select",
     "setex",
     "setnx",
+    "stillframe",
+    "stillframe|branchdb",
     "swapdb",
     "touch",
     "ttl",
