@@ -510,6 +510,70 @@ static void parent_reaped(const struct test *test)
 	snprintf(shared->note, sizeof(shared->note), tries < 50 ? " (reaped)" : " (NEVER REAPED)");
 }
 
+/* 0, or an errno. */
+static int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY), error = 0;
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+/* How many page tables does fork() leave to the child, which must see what was there before? */
+static long marks(struct scene *s)
+{
+	long before = vmstat("async_fork_mark");
+	pid_t child;
+
+	memcpy(shared->copy, s->at, s->size);
+	knob("hold", 1);
+	child = fork();
+	if (!child) {
+		witness(s->at, s->size, "the child");
+		_exit(0);
+	}
+	write_some(s);
+	each_table(s, p)
+		++*(volatile uint64_t *)p;
+	knob("hold", 0);
+	CHECK(!status_of(child), "the child");
+	return vmstat("async_fork_mark") - before;
+}
+
+#define CGROUPS	"/sys/fs/cgroup"
+#define ABOVE	CGROUPS "/proof"
+#define BELOW	ABOVE "/below"
+#define FILE_OF(cgroup)	cgroup "/memory.async_fork"
+
+/* The switch of the memory cgroup. The process itself has not chosen. */
+static void by_cgroup(const struct test *test)
+{
+	const long tables = 16;
+	struct scene s = { .size = tables * TABLE };
+
+	CHECK(!write_file(CGROUPS "/cgroup.subtree_control", "+memory"), "no cgroups");
+	mkdir(ABOVE, 0755);
+	CHECK(!write_file(ABOVE "/cgroup.subtree_control", "+memory"), "no memory cgroup");
+	mkdir(BELOW, 0755);
+	CHECK(!write_file(BELOW "/cgroup.procs", "0"), "not in the cgroup: %s", strerror(errno));
+	s.at = region(s.size, 0);
+	CHECK(!marks(&s), "nobody has chosen");
+	CHECK(!write_file(FILE_OF(ABOVE), "2"), "memory.async_fork");
+	CHECK(marks(&s) >= tables, "the cgroup above has chosen");
+	CHECK(write_file(FILE_OF(ABOVE), "65") == EINVAL && write_file(FILE_OF(ABOVE), "-1") &&
+	      write_file(FILE_OF(ABOVE), "many"), "a wrong number was accepted");
+	CHECK(marks(&s) >= tables, "a wrong number changed the choice");
+	CHECK(!write_file(FILE_OF(ABOVE), "0") && !write_file(FILE_OF(BELOW), "1"),
+	      "memory.async_fork");
+	CHECK(marks(&s) >= tables, "the cgroup itself has chosen");
+	CHECK(!write_file(FILE_OF(BELOW), "0"), "memory.async_fork");
+	CHECK(!marks(&s), "nobody chooses any more");
+	CHECK(!prctl(PR_SET_ASYNC_FORK, 1, 0, 0, 0), "prctl: %s", strerror(errno));
+	CHECK(marks(&s) >= tables, "the process has chosen");
+}
+
 const struct test tests[] = {
 	{ "write", write_some },
 	{ "write-all", write_all },
@@ -557,6 +621,7 @@ const struct test tests[] = {
 	{ "parent-execs", .whole = parent_execs },
 	{ "parent-killed", .whole = parent_killed },
 	{ "parent-reaped", .whole = parent_reaped },
+	{ "cgroup", .whole = by_cgroup, .only = "async" },
 	{ }
 };
 

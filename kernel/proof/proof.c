@@ -254,7 +254,7 @@ static int cases(const char *only)
 		for (int reversed = 0; reversed < (test->whole ? 1 : 2); reversed++) {
 			if (only && strcmp(only, test->name))
 				continue;
-			if (test->only && strcmp(test->only, on_demand ? "odf" : "async"))
+			if (test->only && strcmp(test->only, on_demand ? "odf" : threads ? "async" : "plain"))
 				continue;
 			int failed = run_case(test, reversed);
 
