@@ -265,7 +265,7 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
                 text: "with fork it is far above that of normal queries (held: 3x at each size)",
                 judge: |data| within(data, 0, &BUSY_P99_RATIO, |it| it.least(&[REDIS], 3.0)),
             },
-            Claim { text: "On-Demand-Fork lowers it", judge: kernel },
+            Claim { text: "On-Demand-Fork lowers it", judge: |_| kernel(Some("4")) },
             Claim { text: "Imprint's is below fork's (not in the paper)", judge: below_p99 },
         ],
         ..ON_SETS
@@ -281,7 +281,7 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
                 text: "with fork the longest snapshot query grows with size",
                 judge: |data| within(data, 0, &BUSY_MAX, |it| it.grows(&[REDIS], GROWS)),
             },
-            Claim { text: "On-Demand-Fork lowers it", judge: kernel },
+            Claim { text: "On-Demand-Fork lowers it", judge: |_| kernel(Some("4")) },
             Claim { text: "Imprint's is below fork's (not in the paper)", judge: below_max },
         ],
         ..ON_SETS
@@ -294,7 +294,10 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         facets: |size| mixes(size, &[Plot::Lines(&BUSY_P99), Plot::Lines(&BUSY_MAX)]),
         columns: &[&BUSY_P99, &BUSY_MAX],
         claims: &[
-            Claim { text: "Async-fork lowers both, more so with more writes", judge: kernel },
+            Claim {
+                text: "Async-fork lowers both, more so with more writes",
+                judge: |_| kernel(Some("12")),
+            },
             Claim {
                 text: "Imprint's are below fork's (not in the paper)",
                 judge: |data| {
@@ -314,7 +317,10 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         facets: |size| vec![clients(size, &[Plot::Lines(&BUSY_P99), Plot::Lines(&BUSY_MAX)])],
         columns: &[&BUSY_P99, &BUSY_MAX],
         claims: &[
-            Claim { text: "Async-fork lowers both, more so with more clients", judge: kernel },
+            Claim {
+                text: "Async-fork lowers both, more so with more clients",
+                judge: |_| kernel(Some("13")),
+            },
             Claim {
                 text: "Imprint's are below fork's (not in the paper)",
                 judge: |data| within(data, 0, &BUSY_MAX, |it| under_redis(it, At::Each)),
@@ -333,7 +339,7 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
                 text: "with fork it drops when the image begins (held: to half or less for 50 ms)",
                 judge: |data| within(data, 0, &LEAST_SHARE, |it| it.most(&[REDIS], 0.5)),
             },
-            Claim { text: "with Async-fork it drops less", judge: kernel },
+            Claim { text: "with Async-fork it drops less", judge: |_| kernel(None) },
             Claim {
                 text: "with Imprint it drops less (not in the paper)",
                 judge: |data| {
@@ -358,7 +364,7 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
                     within(data, 0, &LEAST, |it| it.grows(&[REDIS], f64::NEG_INFINITY..=-0.1))
                 },
             },
-            Claim { text: "with Async-fork it is higher", judge: kernel },
+            Claim { text: "with Async-fork it is higher", judge: |_| kernel(None) },
             Claim {
                 text: "with Imprint it is higher (not in the paper)",
                 judge: |data| {
@@ -379,32 +385,34 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
                 text: "with fork their 99th percentile grows with size",
                 judge: |data| within(data, 0, &BUSY_P99, |it| it.grows(&[REDIS], GROWS)),
             },
-            Claim { text: "Async-fork lowers it", judge: kernel },
+            Claim { text: "Async-fork lowers it", judge: |_| kernel(None) },
             Claim { text: "Imprint's is below fork's (not in the paper)", judge: below_p99 },
         ],
         ..ON_SETS
     },
 ];
 
-/// What only a guest with the patches of `kernel/` can show: says how to run it, or how to build
-/// it.
-fn kernel(_: &Data<'_>) -> Judgement {
+/// What only a guest with the patches of `kernel/` can show: says how to run it there, by the name
+/// that `kernel/figures` has for it, or how to build it.
+fn kernel(figure: Option<&str>) -> Judgement {
     let folder = std::env::var_os("STILLFRAME_KERNEL")
         .map_or_else(|| PathBuf::from("target/kernel"), PathBuf::from);
     let missing: Vec<&str> = ["async-fork", "on-demand-fork"]
         .into_iter()
         .filter(|series| !folder.join(format!("{series}-plain.bzImage")).exists())
         .collect();
-    Judgement::untested(if missing.is_empty() {
-        "On-Demand-Fork and Async-fork are patches of the kernel; their guests are built: \
-         kernel/figures measure FILE 4, then kernel/figures show FILE"
-            .to_owned()
-    } else {
-        format!(
-            "On-Demand-Fork and Async-fork are patches of the kernel (kernel/README.md), which this \
-             one does not have; a guest does: STILLFRAME=target/release/stillframe kernel/build {}",
+    let patches = "On-Demand-Fork and Async-fork are patches of the kernel";
+    Judgement::untested(match figure {
+        None => format!("{patches} (kernel/README.md); kernel/figures does not measure this yet"),
+        Some(figure) if missing.is_empty() => format!(
+            "{patches}; their guests are built: kernel/figures measure FILE {figure}, then \
+             kernel/figures show FILE"
+        ),
+        Some(_) => format!(
+            "{patches} (kernel/README.md), which this one does not have; a guest does: \
+             STILLFRAME=target/release/stillframe kernel/build {}",
             missing.join(", and again with ")
-        )
+        ),
     })
 }
 
