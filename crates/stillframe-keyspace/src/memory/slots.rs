@@ -56,7 +56,7 @@ use crate::memory::index::{Index, Seat};
 use crate::memory::limbo::{Limbo, Loan};
 use crate::memory::mutants::{Mutant, is_made};
 use crate::memory::reclaim::Reclaimer;
-use crate::memory::shown::Shown;
+use crate::memory::shown::{Shown, mutants as shown};
 use crate::memory::word_sink::{AtBegin, EntrySink, WordSink};
 
 /// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.
@@ -406,6 +406,9 @@ impl<A: Algorithm> Slots<A> {
     ) -> Result<Begun, BeginError> {
         if is_made(Mutant::ShowsCleared) {
             at_begin.cleared = [0; DATABASES];
+        }
+        if shown::is_made(shown::Mutant::ImagesLackBranches) {
+            at_begin.shown = Shown::default();
         }
         let words = WordSink { sink, at_begin };
         let begun = self.engine.snapshot(point, words, |words, captured| {

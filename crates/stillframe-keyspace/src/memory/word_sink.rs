@@ -6,7 +6,6 @@ use crate::DATABASES;
 use crate::memory::access::{Seen, Usage};
 use crate::memory::entry::Entry;
 use crate::memory::shown::Shown;
-use crate::memory::shown::mutants::{Mutant, is_made};
 use crate::memory::spaces::Spaces;
 
 /// The eras at which each space was last cleared: entries of those eras and before are dead.
@@ -66,10 +65,8 @@ impl<E: EntrySink> Sink for WordSink<E> {
                 let AtBegin { spaces, shown, seen, .. } = &self.at_begin;
                 let (db, usage) = (spaces.db_of(entry), seen.usage(slot));
                 self.sink.used_entry(db, entry, usage)?;
-                if shown.is_shown(entry) && !is_made(Mutant::ImagesLackBranches) {
-                    for space in shown.showing(entry) {
-                        self.sink.used_entry(spaces.db_in(space), entry, usage)?;
-                    }
+                for space in shown.showing(entry) {
+                    self.sink.used_entry(spaces.db_in(space), entry, usage)?;
                 }
             }
         }
