@@ -7,15 +7,44 @@ mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stillframe::SinkError;
 use stillframe::algorithms::naive::Naive;
 
 use crate::collection::packed::score_bytes;
 use crate::memory::value::Value;
-use crate::{EditError, Expire, Keyspace, KeyspaceOptions};
+use crate::{EditError, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions};
 
 pub(crate) use random::{Random, sized};
 
 const KEY: &[u8] = b"collection";
+
+/// A text as it is, or the fields and values of a hash.
+pub(crate) fn flat(entry: &Entry) -> Vec<u8> {
+    match entry.value() {
+        Value::Hash(hash) => {
+            let fields: BTreeMap<&[u8], &[u8]> = hash.iter().collect();
+            fields.into_iter().flat_map(|(field, value)| [field, value].concat()).collect()
+        }
+        text => text.to_bytes(&mut IntText::default()).to_vec(),
+    }
+}
+
+/// Collects an image, slowly now and then; `show` makes of an entry what is compared.
+pub(crate) struct Collect<T> {
+    pub(crate) taken: BTreeMap<(usize, Vec<u8>), T>,
+    pub(crate) show: fn(&Entry) -> T,
+}
+
+impl<T: Send> EntrySink for Collect<T> {
+    fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
+        let twice = self.taken.insert((db, entry.key().to_vec()), (self.show)(entry));
+        assert!(twice.is_none(), "a key came twice in one image");
+        if self.taken.len().is_multiple_of(16) {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        Ok(())
+    }
+}
 
 impl Random {
     /// Mostly short, now and then larger than a leaf.

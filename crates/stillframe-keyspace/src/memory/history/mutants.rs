@@ -37,10 +37,9 @@ mod tests {
     use stillframe::{CaptureError, Point, SinkError};
 
     use super::{Mutant, with_mutant};
-    use crate::model::{Random, sized};
+    use crate::model::{Collect, Random, flat as shown, sized};
     use crate::{
-        Choice, Entry, EntrySink, Expire, HeldImage, IntText, Keyspace, KeyspaceOptions, Merit,
-        Value, View,
+        Choice, Entry, EntrySink, Expire, HeldImage, Keyspace, KeyspaceOptions, Merit, Value, View,
     };
 
     const DBS: usize = 3;
@@ -51,37 +50,12 @@ mod tests {
 
     type Contents = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
-    /// A text as it is, or the fields and values of a hash.
-    fn shown(entry: &Entry) -> Vec<u8> {
-        match entry.value() {
-            Value::Hash(hash) => {
-                let fields: BTreeMap<&[u8], &[u8]> = hash.iter().collect();
-                fields.into_iter().flat_map(|(field, value)| [field, value].concat()).collect()
-            }
-            text => text.to_bytes(&mut IntText::default()).to_vec(),
-        }
-    }
-
     /// Takes entries when the gate is gone.
     struct Hold(Receiver<()>);
 
     impl EntrySink for Hold {
         fn entry(&mut self, _: usize, _: &Entry) -> Result<(), SinkError> {
             let _ = self.0.recv();
-            Ok(())
-        }
-    }
-
-    /// Collects an image, slowly now and then.
-    struct Collect(Contents);
-
-    impl EntrySink for Collect {
-        fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
-            let twice = self.0.insert((db, entry.key().to_vec()), shown(entry));
-            assert!(twice.is_none(), "a key came twice in one image");
-            if self.0.len().is_multiple_of(16) {
-                std::thread::sleep(std::time::Duration::from_micros(100));
-            }
             Ok(())
         }
     }
@@ -212,10 +186,11 @@ mod tests {
             } else if self.image.is_some() {
                 let contents = self.contents(i64::MIN);
                 let (sender, taken) = channel();
-                let publish = move |sink: &mut Collect, captured: Result<(), _>| {
-                    let _ = sender.send(captured.map(|()| std::mem::take(&mut sink.0)));
+                let publish = move |sink: &mut Collect<_>, captured: Result<(), _>| {
+                    let _ = sender.send(captured.map(|()| std::mem::take(&mut sink.taken)));
                 };
-                let (sink, wake) = (Collect(Contents::new()), Arc::new(|| ()));
+                let sink = Collect { taken: Contents::new(), show: shown };
+                let wake = Arc::new(|| ());
                 let held = self.keyspace.image(Point::declare(), sink, wake, publish);
                 self.beside = Some((held.expect("memory and a thread"), contents, taken));
             }

@@ -35,17 +35,13 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, channel};
-    use std::time::Duration;
 
     use stillframe::algorithms::imprint::Imprint;
-    use stillframe::{CaptureError, Point, SinkError};
+    use stillframe::{CaptureError, Point};
 
     use super::{Mutant, with_mutant};
-    use crate::model::{Random, sized};
-    use crate::{
-        Choice, Entry, EntrySink, Expire, HeldImage, IntText, Keyspace, KeyspaceOptions, Merit,
-        Value,
-    };
+    use crate::model::{Collect, Random, flat, sized};
+    use crate::{Choice, Entry, Expire, HeldImage, Keyspace, KeyspaceOptions, Merit, Value};
 
     const DBS: usize = 4;
     const KEYS: usize = if cfg!(miri) { 6 } else { 30 };
@@ -58,28 +54,7 @@ mod tests {
     type Contents = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
 
     fn shown(entry: &Entry) -> (Vec<u8>, Option<i64>) {
-        let value = match entry.value() {
-            Value::Hash(hash) => {
-                let fields: BTreeMap<&[u8], &[u8]> = hash.iter().collect();
-                fields.into_iter().flat_map(|(field, value)| [field, value].concat()).collect()
-            }
-            text => text.to_bytes(&mut IntText::default()).to_vec(),
-        };
-        (value, entry.expire_at())
-    }
-
-    /// Collects an image, slowly now and then.
-    struct Collect(Contents);
-
-    impl EntrySink for Collect {
-        fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
-            let twice = self.0.insert((db, entry.key().to_vec()), shown(entry));
-            assert!(twice.is_none(), "a key came twice in one image");
-            if self.0.len().is_multiple_of(16) {
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            Ok(())
-        }
+        (flat(entry), entry.expire_at())
     }
 
     /// An image under way, and what it must show.
@@ -270,10 +245,11 @@ mod tests {
             if self.images.len() < IMAGES_MAX {
                 let contents = contents(&mut self.keyspace, i64::MIN);
                 let (sender, taken) = channel();
-                let publish = move |sink: &mut Collect, captured: Result<(), _>| {
-                    let _ = sender.send(captured.map(|()| std::mem::take(&mut sink.0)));
+                let publish = move |sink: &mut Collect<_>, captured: Result<(), _>| {
+                    let _ = sender.send(captured.map(|()| std::mem::take(&mut sink.taken)));
                 };
-                let (sink, wake) = (Collect(Contents::new()), Arc::new(|| ()));
+                let sink = Collect { taken: Contents::new(), show: shown };
+                let wake = Arc::new(|| ());
                 let held = self.keyspace.image(Point::declare(), sink, wake, publish);
                 let held = held.expect("memory and a thread");
                 self.images.push(Image { held, contents, taken });
