@@ -1,12 +1,9 @@
 //! STILLFRAME BRANCHDB: a database as a branch of another. Clients say `STILLFRAME BRANCH db
 //! newdb`.
 
-use stillframe_keyspace::DATABASES;
-use stillframe_resp::parse_integer;
-
-use super::keys::before_flush;
+use super::keys::{before_flush, parse_db};
 use crate::context::Context;
-use crate::errors::{DB_RANGE, NOT_AN_INTEGER, Refusal, SAME_OBJECT, SYNTAX};
+use crate::errors::{Refusal, SAME_OBJECT, SYNTAX};
 use crate::table::Table;
 
 /// Adds the container of commands that Redis lacks, and the one of them that is about data.
@@ -22,7 +19,7 @@ fn branch_db(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         [option] if option.eq_ignore_ascii_case(b"REPLACE") => true,
         _ => return Err(SYNTAX),
     };
-    let [from, to] = [number(args[2])?, number(args[3])?];
+    let [from, to] = [parse_db(args[2])?, parse_db(args[3])?];
     if from == to {
         return Err(SAME_OBJECT);
     }
@@ -46,9 +43,4 @@ fn branch_db(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ledger.invalidate_all();
     ctx.out.ok();
     Ok(())
-}
-
-fn number(text: &[u8]) -> Result<usize, Refusal> {
-    let number = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
-    usize::try_from(number).ok().filter(|&db| db < DATABASES).ok_or(DB_RANGE)
 }
