@@ -189,7 +189,12 @@ impl Entry {
 
     /// An entry of the same era with the same contents, which shares what lies outside of it.
     pub(crate) fn copy(&self) -> Owned {
-        Owned::new((self.era(), self.space()), self.key(), self.share(), self.deadline(), 0)
+        self.copy_born((self.era(), self.space()))
+    }
+
+    /// As [`copy`](Self::copy), of this era and space.
+    pub(crate) fn copy_born(&self, birth: (u64, usize)) -> Owned {
+        Owned::new(birth, self.key(), self.share(), self.deadline(), 0)
     }
 
     pub(crate) fn set_deadline(&mut self, at: i64) {

@@ -52,6 +52,12 @@ impl Shown {
         self.0.as_ref().is_some_and(|it| entry.era() <= it.until[space][entry.space()])
     }
 
+    /// Whether a space has an entry, or shows it.
+    #[inline]
+    pub(crate) fn is_in(&self, space: usize, entry: &Entry) -> bool {
+        entry.space() == space || self.shows(space, entry)
+    }
+
     /// The spaces that show an entry of another one.
     pub(crate) fn showing(&self, entry: &Entry) -> impl Iterator<Item = usize> {
         let is_shown = self.is_shown(entry);

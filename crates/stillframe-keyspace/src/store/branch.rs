@@ -258,7 +258,7 @@ impl Branch {
         let Some(number) = layer.kept.find(hash, space, key) else {
             let held = layer.held(view, hash, key).filter(|entry| !entry.is_expired(now));
             let Some(entry) = held else { return Ok(Laid::Absent) };
-            let copy = Owned::new(bench.birth(db), key, entry.share(), entry.deadline(), 0);
+            let copy = entry.copy_born(bench.birth(db));
             bench.slots.provide()?;
             bench.lay(db, hash, copy, entry.outside_bytes());
             return Ok(Laid::View);

@@ -75,8 +75,7 @@ impl<A: Algorithm> Keyspace<A> {
         let showing: Vec<usize> = self.slots.shown().showing(entry).collect();
         self.delete(slot, hash);
         for space in showing {
-            let index = &self.dbs[self.spaces.db_in(space)].index;
-            let copy = self.slots.find(index, hash, &gone.1);
+            let copy = self.slots.find(self.index_in(space), hash, &gone.1);
             self.pool.copies.extend(copy.map(|seat| Candidate {
                 score: 0,
                 slot: seat.slot,

@@ -21,8 +21,8 @@ use super::Keyspace;
 use super::cursor::Cursor;
 use super::lookup::Lookup;
 use crate::DATABASES;
-use crate::memory::entry::{Entry, Owned};
-use crate::memory::index::{Seat, below};
+use crate::memory::entry::Entry;
+use crate::memory::index::{Index, Seat, below};
 use crate::memory::shown::mutants::{Mutant, is_made};
 
 /// Slots of others that a step of a scan looks at, for each key that it may answer with.
@@ -65,11 +65,9 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.shown().keys(self.spaces.of_db(db))
     }
 
-    /// Whether an entry is of this database, or shown there.
-    #[inline]
-    pub(crate) fn is_in(&self, db: usize, entry: &Entry) -> bool {
-        let space = self.spaces.of_db(db);
-        entry.space() == space || self.slots.shown().shows(space, entry)
+    /// The index of the database in a space.
+    pub(crate) fn index_in(&self, space: usize) -> &Index {
+        &self.dbs[self.spaces.db_in(space)].index
     }
 
     /// The seat of a key that the database shows of another one.
@@ -82,8 +80,7 @@ impl<A: Algorithm> Keyspace<A> {
     fn find_beneath(&self, db: usize, hash: u64, key: &[u8]) -> Option<Seat> {
         let space = self.spaces.of_db(db);
         self.slots.shown().beneath(space).find_map(|beneath| {
-            let index = &self.dbs[self.spaces.db_in(beneath)].index;
-            let found = self.slots.find(index, hash, key);
+            let found = self.slots.find(self.index_in(beneath), hash, key);
             found.filter(|&seat| self.slots.shown().shows(space, self.slots.entry_of(seat)))
         })
     }
@@ -108,8 +105,7 @@ impl<A: Algorithm> Keyspace<A> {
         if !is_made(Mutant::LeavesIt) {
             let entry = self.at(seat.slot);
             let (owner, shared_bytes) = (self.spaces.db_of(entry), entry.outside_bytes());
-            let birth = self.birth(owner);
-            let again = Owned::new(birth, entry.key(), entry.share(), entry.deadline(), 0);
+            let again = entry.copy_born(self.birth(owner));
             self.exchange(owner, seat, hash, again, shared_bytes);
         }
         let own = self.slots.find(&self.dbs[db].index, hash, self.at(seat.slot).key());
@@ -135,8 +131,7 @@ impl<A: Algorithm> Keyspace<A> {
                 continue;
             }
             let db = self.spaces.db_in(space);
-            let birth = self.birth(db);
-            let copy = Owned::new(birth, entry.key(), entry.share(), entry.deadline(), 0);
+            let copy = entry.copy_born(self.birth(db));
             self.slots.shown_mut().part(space, copy.entry());
             let Ok(seat) = self.place(db, hash, copy) else {
                 // Slots are left (K6), so the system has no memory for them: as for an entry.
@@ -170,7 +165,7 @@ impl<A: Algorithm> Keyspace<A> {
         let mut next = from;
         let beneath: Vec<usize> = self.slots.shown().beneath(self.spaces.of_db(db)).collect();
         std::iter::from_fn(move || {
-            let indexes = beneath.iter().map(|&space| &self.dbs[self.spaces.db_in(space)].index);
+            let indexes = beneath.iter().map(|&space| self.index_in(space));
             let slot = indexes.filter_map(|index| index.slots().next(next)).min()?;
             next = slot as usize + 1;
             Some(slot)
@@ -223,7 +218,7 @@ impl<A: Algorithm> Keyspace<A> {
     ) -> Option<u32> {
         let space = self.spaces.of_db(db);
         let beneath: Vec<_> = self.slots.shown().beneath(space).collect();
-        let indexes = || beneath.iter().map(|&it| &self.dbs[self.spaces.db_in(it)].index);
+        let indexes = || beneath.iter().map(|&it| self.index_in(it));
         let all: usize = indexes().map(|index| index.len()).sum();
         for _ in 0..TRIES {
             let mut at = below(random(), all);

@@ -115,7 +115,8 @@ impl<A: Algorithm> Keyspace<A> {
     fn confirm(&self, memo: Memo, db: usize, key: &[u8]) -> Option<Lookup> {
         let seat = self.slots.seat(memo.slot?)?;
         let entry = self.slots.entry_of(seat);
-        let is_it = entry.key() == key && self.is_in(db, entry) && self.is_live(entry);
+        let is_in = self.slots.shown().is_in(self.spaces.of_db(db), entry);
+        let is_it = entry.key() == key && is_in && self.is_live(entry);
         debug_assert!(!is_it || self.hasher.sip(key) as u32 == memo.hash as u32, "K5");
         is_it.then_some(Lookup { hash: memo.hash, seat: Some(seat) })
     }

@@ -135,13 +135,13 @@ impl<'a, A: Algorithm> View<'a, A> {
 
     /// Whether a space has, or shows, an entry.
     fn is_in(&self, space: usize, entry: &Entry) -> bool {
-        entry.space() == space || self.instant.at.shown.shows(space, entry)
+        self.instant.at.shown.is_in(space, entry)
     }
 
     /// What is there now under the key of a database of the view: no answer about the view.
     pub(crate) fn present(&self, db: usize, hash: u64, key: &[u8]) -> Option<&'a Entry> {
         let space = self.instant.at.spaces.of_db(db);
-        let index = &self.keyspace.dbs[self.keyspace.spaces.db_in(space)].index;
+        let index = self.keyspace.index_in(space);
         self.keyspace.slots.find(index, hash, key).map(|seat| self.keyspace.slots.entry_of(seat))
     }
 
@@ -153,7 +153,7 @@ impl<'a, A: Algorithm> View<'a, A> {
             Dead::Viewed(index, _) if !is_made(Mutant::OverlooksUnswept) => Some(index),
             _ => None,
         });
-        unswept.chain([&keyspace.dbs[keyspace.spaces.db_in(space)].index])
+        unswept.chain([keyspace.index_in(space)])
     }
 
     /// An entry of a database chosen by `random`, which yields 64 random bits a call; all are
