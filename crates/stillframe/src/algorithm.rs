@@ -57,11 +57,9 @@ pub trait Algorithm: Sized + Send + 'static {
     /// Panics if one of them is out of bounds, before any word is written.
     fn write_many(&mut self, writes: &[(usize, u64)]) {
         check_many(self, writes);
-        for (place, &(index, value)) in writes.iter().enumerate() {
-            if let Some(&(next, _)) = writes.get(place + AHEAD) {
-                self.approach(next);
-            }
-            self.write(index, value);
+        for group in writes.chunks(GROUP) {
+            group.iter().for_each(|(index, _)| self.approach(*index));
+            group.iter().for_each(|&(index, value)| self.write(index, value));
         }
     }
     /// Says that word `index`, which is in bounds, will be written soon, so that what its write
@@ -295,8 +293,9 @@ pub(crate) fn write_each<A: Algorithm>(state: &mut A, start: usize, values: &[u6
     }
 }
 
-/// How many writes of a batch ahead each one is announced.
-const AHEAD: usize = 16;
+/// Writes of a batch that are announced before the first of them is written: their lines must find
+/// room in the first cache until they are.
+pub(crate) const GROUP: usize = if crate::BLOCK_WORDS == 512 { 256 } else { 2 };
 
 /// Panics unless all these words are in bounds.
 pub(crate) fn check_many(state: &impl Algorithm, writes: &[(usize, u64)]) {

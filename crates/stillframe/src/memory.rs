@@ -226,6 +226,16 @@ impl Words {
         unsafe { std::sync::atomic::AtomicU8::from_ptr(byte.as_ptr()) }
     }
 
+    /// The bytes of all words, in memory's order. The rule of [`byte`] holds.
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+    #[inline]
+    fn bytes(&self) -> &[std::sync::atomic::AtomicU8] {
+        let bytes = NonNull::slice_from_raw_parts(self.base.cast(), self.len * 8);
+        // SAFETY: `len` words from `base` are committed for as long as the region, of which `self`
+        // owns a share; otherwise as for `byte`.
+        unsafe { bytes.as_ref() }
+    }
+
     /// Byte `index % 8` in memory of word `index / 8`. Panics out of bounds.
     #[cfg(not(any(feature = "loom", feature = "shuttle")))]
     #[inline]
@@ -270,6 +280,7 @@ impl Words {
     }
 
     /// All words.
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[AtomicU64] {
         self.range(0, self.len)
     }
@@ -282,8 +293,9 @@ impl Words {
         }
     }
 
+    /// Some words. Panics out of bounds.
     #[inline]
-    fn range(&self, start: usize, len: usize) -> &[AtomicU64] {
+    pub(crate) fn range(&self, start: usize, len: usize) -> &[AtomicU64] {
         self.find(start, len).unwrap_or_else(|| self.out_of_bounds(start, len))
     }
 

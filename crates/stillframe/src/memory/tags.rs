@@ -21,6 +21,11 @@ mod cell {
     pub(super) fn of(words: &Words, unit: usize) -> &Cell {
         words.byte(unit)
     }
+
+    #[inline]
+    pub(super) fn all(words: &Words) -> &[Cell] {
+        words.bytes()
+    }
 }
 
 /// The model checkers' atomics have no bytes: there each tag takes a word.
@@ -33,6 +38,10 @@ mod cell {
 
     pub(super) fn of(words: &Words, unit: usize) -> &Cell {
         words.word(unit)
+    }
+
+    pub(super) fn all(words: &Words) -> &[Cell] {
+        words.as_slice()
     }
 }
 
@@ -107,10 +116,27 @@ impl Tags {
         (0..count).filter(is_equal).fold(0, |equal, at| equal | 1 << at)
     }
 
+    #[inline]
+    pub(crate) fn all(&self) -> AllTags<'_> {
+        AllTags(cell::all(&self.words))
+    }
+
     /// The tag of a unit, which is below the count: the last word may have room for more.
     #[inline]
     pub(crate) fn of(&self, unit: usize) -> Tag<'_> {
         Tag(cell::of(&self.words, unit))
+    }
+}
+
+/// All tags, for a loop that has them at hand in registers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AllTags<'a>(&'a [Cell]);
+
+impl<'a> AllTags<'a> {
+    /// The tag of a unit. Panics beyond the last.
+    #[inline]
+    pub(crate) fn of(self, unit: usize) -> Tag<'a> {
+        Tag(&self.0[unit])
     }
 }
 
