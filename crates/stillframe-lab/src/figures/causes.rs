@@ -347,22 +347,11 @@ const CAUSES: &[Line] = &[
     ),
     (
         "ours-1",
-        "the same with updates announced",
-        cause(
-            Origin::Machine,
-            "each update touches a page of the state, one of the index and the log; a virtual \
-             machine walks two page tables for each translation that is missing. The bound was \
-             met by 64k updates a tick on another machine.",
-            "measured (lab compare --size 1000MB --updates-per-tick 256k --tick 100ms --ahead 16): \
-             2.2x of none, with --huge-pages 1.5x; with 64k updates 1.4x.",
-        ),
-    ),
-    (
-        "ours-1",
         "Imprint at 1000 MB: worst tick",
         cause(
             Origin::Machine,
-            "as for updates announced: three arrays and no large pages. It held on another machine.",
+            "each update touches a page of the state, one of the index and the log; a virtual machine \
+             walks two page tables for each translation that is missing. It held on another machine.",
             "measured (lab compare --size 1000MB --updates-per-tick 256k --tick 100ms): 26 ms and 8 \
              for none; with --huge-pages --ahead 16 8.8 and 5.9.",
         ),
