@@ -85,6 +85,20 @@ impl Words {
         }
     }
 
+    /// A view of the first `end` words. Panics out of bounds.
+    pub(crate) fn until(&self, end: usize) -> Self {
+        let mut view = self.view();
+        view.set_end(end, self);
+        view
+    }
+
+    /// Makes this view one of the first `end` words of `whole`. Panics out of bounds, or if it is
+    /// a view of other words.
+    pub(crate) fn set_end(&mut self, end: usize, whole: &Self) {
+        assert!(end <= whole.len && self.base == whole.base, "{end} words of {}", whole.len);
+        self.len = end;
+    }
+
     /// The memory itself, for requests to the kernel.
     pub(crate) fn region(&self) -> &Arc<Region> {
         &self.region
@@ -285,12 +299,16 @@ impl Words {
         self.range(0, self.len)
     }
 
-    /// Replaces two words that lie side by side. Panics out of bounds.
-    #[inline]
-    pub(crate) fn store_pair(&self, start: usize, values: [u64; 2]) {
-        for (word, value) in self.range(start, 2).iter().zip(values) {
-            word.store(value, Ordering::Relaxed);
+    /// The two words from `start` on; `None` out of bounds.
+    #[inline(always)]
+    pub(crate) fn pair(&self, start: usize) -> Option<&[AtomicU64; 2]> {
+        if start.checked_add(2)? > self.len {
+            return None;
         }
+        // SAFETY: `start + 2 <= len`, so the address is within the region.
+        let base = unsafe { self.base.add(start) };
+        // SAFETY: two words from there are below `len`; see `word`.
+        Some(unsafe { base.cast().as_ref() })
     }
 
     /// Some words. Panics out of bounds.

@@ -48,7 +48,7 @@ impl Imprint {
             count += usize::from(records != CLOSED);
         }
         let mut rest = &places[..count];
-        if self.used() + ENTRY * count > self.limit {
+        if self.used() + ENTRY * count > self.reach.len() {
             self.refresh();
         }
         while self.span != 0 {

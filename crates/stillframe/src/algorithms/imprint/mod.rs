@@ -59,7 +59,7 @@ use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::{Arc, Backoff, Ordering, fence};
+use crate::sync::{Arc, AtomicU64, Backoff, Ordering, fence};
 
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
@@ -82,8 +82,9 @@ pub struct Imprint {
     open: usize,
     /// Words from there to the end of the image's last block; 0 when nothing is to be saved.
     span: usize,
-    /// Words of the log that may be used before the next look at the capture.
-    limit: usize,
+    /// The log as far as it may be used before the next look at the capture: one comparison checks
+    /// that and the bounds.
+    reach: Words,
     /// What the last begin had the writer save into.
     volume: Volume,
     /// Words of its log that the budget leaves.
@@ -114,12 +115,13 @@ impl Algorithm for Imprint {
     const INFO: Info = Self::REGISTERED;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
+        let volume = Volume::create(options, Handover::new())?;
         Ok(Self {
             words: Words::create(options)?,
             open: 0,
             span: 0,
-            limit: 0,
-            volume: Volume::create(options, Handover::new())?,
+            reach: volume.log.until(0),
+            volume,
             room: 0,
             held: VecDeque::new(),
             link: Arc::new(Link::new()),
@@ -195,7 +197,8 @@ impl Algorithm for Imprint {
             self.next_volume()?;
         }
         self.handover().set_arena_room(self.volume.log.len().min(budget));
-        (self.limit, self.room, self.open) = (0, 0, 0);
+        (self.room, self.open) = (0, 0);
+        self.reach = self.volume.log.until(0);
         self.span = self.words.len().next_multiple_of(BLOCK_WORDS);
         let before = Before::new(&self.words, &self.volume, alone);
         if !alone {
@@ -317,8 +320,10 @@ impl Imprint {
                 let old = word.load(Ordering::Relaxed);
                 let new = new.of(|| old);
                 let used = self.used();
-                if records < LIMIT && used < self.limit {
-                    self.append(used, index, [old, new]);
+                if records < LIMIT
+                    && let Some(entry) = self.reach.pair(used)
+                {
+                    self.append(entry, used, index, [old, new]);
                     mark.set(records + 1, Ordering::Relaxed);
                     return word.store(new, Ordering::Relaxed);
                 }
@@ -329,9 +334,9 @@ impl Imprint {
         word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
-    /// Appends the record of a word to the log, which is `used` words long and has room.
+    /// Appends the record of a word to the log, which is `used` words long.
     #[inline(always)]
-    fn append(&self, used: usize, index: usize, [old, new]: [u64; 2]) {
+    fn append(&self, entry: &[AtomicU64; ENTRY], used: usize, index: usize, [old, new]: [u64; 2]) {
         if self.handover().is(Mutant::ImprintNeverLogs) {
             return;
         }
@@ -340,7 +345,8 @@ impl Imprint {
         }
         let half = self.handover().is(Mutant::ImprintSavesHalfWord);
         let old = if half { old & u64::from(u32::MAX) } else { old };
-        self.volume.log.store_pair(used, [old, index as u64]);
+        entry[0].store(old, Ordering::Relaxed);
+        entry[1].store(index as u64, Ordering::Relaxed);
         self.publish(used + ENTRY);
     }
 
@@ -365,7 +371,8 @@ impl Imprint {
             } else if is_full {
                 return self.frame(used, block, index, new);
             } else {
-                self.append(used, index, [old, new]);
+                let entry = self.volume.log.record(used / ENTRY);
+                self.append(entry, used, index, [old, new]);
                 return self.mark(block, records + 1);
             }
         }
@@ -387,7 +394,7 @@ impl Imprint {
         let older = self.held.range(oldest..self.held.len() - 1).map(|image| image.volume_words);
         let room = self.budget_words().saturating_sub(older.sum()).min(self.volume.log.len());
         self.room = room / ENTRY * ENTRY;
-        self.limit = (self.used() + REFRESH).min(self.room);
+        self.reach.set_end((self.used() + REFRESH).min(self.room), &self.volume.log);
         let end = self.open + self.span;
         self.open = open.min(end).next_multiple_of(BLOCK_WORDS);
         self.span = end - self.open;
