@@ -92,7 +92,9 @@ fn listeners_that_read_nothing_are_cut_off_at_the_limit() {
             }
             // The speaker, the witness, and the one that asks.
             wait_for_clients(&server, "3");
-            assert_bounded(&server, before, 20 * (3 << 20));
+            // The limit of one that monitors, a message, and what a thread has been handed; the
+            // allocator keeps it.
+            assert_bounded(&server, before, 20 * (5 << 20));
         });
     }
 }
