@@ -20,7 +20,12 @@ def measure(options):
                     words = ["--rate", options.rate, "--clients", clients, "--keys", options.keys,
                              "--value-size", options.value_size, "--ratio", "1:1",
                              "--duration", f"{round(options.idle_seconds * 1000)}ms"]
+                    if name == options.contenders[0]:
+                        words += ["--null-server"]
                     report = load(server, options, *words)
+                    if report.get("floor"):
+                        floors = results.setdefault("null", {}).setdefault(str(clients), [])
+                        floors.append(report["floor"]["latency"])
                     one = next(it for it in report["phases"] if it["phase"] == "normal")
                     by_clients = results.setdefault(name, {})
                     by_clients.setdefault(str(clients), []).append(one["latency"])
@@ -35,10 +40,12 @@ def report(results, options):
           f"{options.keys:,} keys of {options.value_size} bytes\n")
     print("| server | connections | p50, us | p99, us | p99 to that of few | max, ms |\n|---|---|---|---|---|---|")
     for name, by_clients in results.items():
+        if len(by_clients) < len(CLIENTS):
+            continue  # the null server lies in the load's process, and both need descriptors
         few = [one["p99_us"] for one in by_clients[str(CLIENTS[0])]]
         for clients, rounds in by_clients.items():
             many = [one["p99_us"] for one in rounds]
             ratio = statistics.median(many) / statistics.median(few)
-            print(f"| {title(name)} | {int(clients):,} | {spread([one['p50_us'] for one in rounds])} "
+            print(f"| {title(name) if name != 'null' else 'null server'} | {int(clients):,} | {spread([one['p50_us'] for one in rounds])} "
                   f"| {spread(many)} | {ratio:.2f} "
                   f"| {spread([one['max_us'] / 1000 for one in rounds], '{:.1f}')} |")
