@@ -302,13 +302,7 @@ impl Words {
     /// The two words from `start` on; `None` out of bounds.
     #[inline(always)]
     pub(crate) fn pair(&self, start: usize) -> Option<&[AtomicU64; 2]> {
-        if start.checked_add(2)? > self.len {
-            return None;
-        }
-        // SAFETY: `start + 2 <= len`, so the address is within the region.
-        let base = unsafe { self.base.add(start) };
-        // SAFETY: two words from there are below `len`; see `word`.
-        Some(unsafe { base.cast().as_ref() })
+        self.find(start, 2)?.first_chunk()
     }
 
     /// Some words. Panics out of bounds.

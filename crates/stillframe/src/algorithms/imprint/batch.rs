@@ -75,7 +75,6 @@ impl Imprint {
             self.publish(used);
         }
         let mut end = used;
-        let mut appended = 0;
         for (place, entry) in places.iter().zip(entries) {
             let (index, _) = group[usize::from(*place)];
             let mark = marks.of(index / BLOCK_WORDS);
@@ -91,14 +90,13 @@ impl Imprint {
             entry[1].store(index as u64, Ordering::Relaxed);
             mark.set(records + 1, Ordering::Relaxed);
             end += ENTRY;
-            appended += 1;
         }
         if self.handover().is(Mutant::ImprintFencesBeforeBatch) {
             self.handover().note_arena(end);
-        } else if appended != 0 {
+        } else if end != used {
             self.publish(end);
         }
-        appended
+        (end - used) / ENTRY
     }
 
     /// Saves a word that is about to become `new`, unless no image needs it.
