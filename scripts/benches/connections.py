@@ -46,6 +46,6 @@ def report(results, options):
         for clients, rounds in by_clients.items():
             many = [one["p99_us"] for one in rounds]
             ratio = statistics.median(many) / statistics.median(few)
-            print(f"| {title(name) if name != 'null' else 'null server'} | {int(clients):,} | {spread([one['p50_us'] for one in rounds])} "
+            print(f"| {title(name)} | {int(clients):,} | {spread([one['p50_us'] for one in rounds])} "
                   f"| {spread(many)} | {ratio:.2f} "
                   f"| {spread([one['max_us'] / 1000 for one in rounds], '{:.1f}')} |")

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 
-from benches.servers import RIVALS, Server, encode, in_turns, key_name, say, spread, title
+from benches.servers import RIVALS, Server, dialect, encode, in_turns, key_name, say, spread, title
 
 OPERATIONS = {
     "SET": ("string", "1:0"), "GET": ("string", "0:1"), "HSET": ("hash", "1:0"),
@@ -197,10 +197,10 @@ def verify(server, options):
                          f"{report['missing']} reads found no value")
     server.client.call("SAVE")
     # A server checks dumps under that name. Those of later servers have versions of their own.
-    dialect = server.name if server.name in RIVALS else "redis"
-    name = dialect.removesuffix("-8")
+    reader = dialect(server.name)
+    name = reader.removesuffix("-8")
     words = [f"{name}-check-rdb", server.folder / "dump.rdb"]
-    check = subprocess.run(words, executable=RIVALS[dialect], capture_output=True)
+    check = subprocess.run(words, executable=RIVALS[reader], capture_output=True)
     if check.returncode != 0 or b"RDB looks OK" not in check.stdout:
         raise SystemExit(f"{server.name}: {name}-check-rdb refuses its dump")
     say(f"{server.name}: keys, values and dump verified")
@@ -269,7 +269,7 @@ def wait_for(what, seconds, condition):
 def measure_sync(server, options, turn):
     """One round: a new replica gets everything in the middle of a load."""
     # A replica speaks the dialect of its primary.
-    replica = Server(server.name if server.name in RIVALS else "redis", options)
+    replica = Server(dialect(server.name), options)
     try:
         replica.client.call("CONFIG", "SET", "repl-diskless-load", "disabled")
         seconds = 2 * options.idle_seconds

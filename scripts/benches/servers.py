@@ -19,9 +19,14 @@ CONTENDERS = ("imprint", "fork", "naive", *RIVALS)
 
 
 def title(name):
-    if name not in RIVALS:
-        return f"stillframe ({name})"
-    return "redis-server 8" if name == "redis-8" else f"{name}-server"
+    if name in RIVALS:
+        return "redis-server 8" if name == "redis-8" else f"{name}-server"
+    return "null server" if name == "null" else f"stillframe ({name})"
+
+
+def dialect(name):
+    """The rival that reads what a server writes."""
+    return name if name in RIVALS else "redis"
 
 
 def say(text):
