@@ -31,6 +31,9 @@ const BUFFER_KEPT_BYTES_MAX: usize = 16 << 10;
 
 /// Least room for a read, in bytes, unless a whole argument fits in less.
 const READ_BYTES_MIN: usize = 4 << 10;
+/// Room that a buffer grows by, in bytes: more than an argument of some KiB needs, so that one read
+/// takes what has come of the requests behind it, too. What is not read takes no memory.
+const READ_BYTES: usize = 128 << 10;
 
 /// One client.
 pub(crate) struct Client {
@@ -274,10 +277,10 @@ impl Client {
         // The buffer grows only when it is full. A large argument under way decides the size, but
         // the buffer at most doubles the bytes received, and its last size is exact.
         if self.input.capacity() - self.input.len() < least {
-            if wanted > self.input.len() / 2 {
+            if wanted > READ_BYTES.max(self.input.len() / 2) {
                 self.input.reserve_exact(wanted);
             } else {
-                self.input.reserve(wanted.max(BUFFER_KEPT_BYTES_MAX));
+                self.input.reserve(READ_BYTES);
             }
         }
         let room = self.input.capacity() - self.input.len();
