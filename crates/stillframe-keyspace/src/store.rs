@@ -24,6 +24,8 @@ mod layers;
 mod lookup;
 pub(crate) mod options;
 #[cfg(test)]
+mod shrunk;
+#[cfg(test)]
 mod tests;
 pub(crate) mod view;
 pub(crate) mod warm;

@@ -326,9 +326,9 @@ impl Chunk {
         let old_len = self.bytes.len();
         let end = span.start + new.map_or(0, |new| new.packed_len(shape));
         let new_len = old_len - span.end + end;
+        // Less slack than doubling leaves: short runs exist to save memory.
+        let slack = (new_len / 8).min(SLACK_MAX);
         if new_len > self.bytes.capacity() {
-            // Less slack than doubling leaves: short runs exist to save memory.
-            let slack = (new_len / 8).min(SLACK_MAX);
             self.bytes.reserve_exact(new_len + slack - old_len);
         }
         if new_len > old_len {
@@ -337,6 +337,9 @@ impl Chunk {
         if end != span.end {
             self.bytes.copy_within(span.end..old_len, end);
             self.bytes.truncate(new_len);
+            if self.bytes.capacity() / 2 > new_len + SLACK_MAX {
+                self.bytes.shrink_to(new_len + slack);
+            }
         }
         if let Some(new) = new {
             new.write(shape, &mut self.bytes[span.start..end]);

@@ -113,7 +113,7 @@ impl Work<'_> {
         };
         self.first &= at == 0;
         self.last &= at + 1 == inner.count();
-        let before = self.len;
+        let (before, bytes_before) = (self.len, self.bytes);
         let split = self.edit(inner.node_mut(at), seek);
         let len = inner.len_mut(at);
         *len = *len + self.len - before;
@@ -122,7 +122,7 @@ impl Work<'_> {
             inner.insert(at + 1, right);
         } else if *len == 0 && inner.count() > 1 {
             self.bytes -= inner.remove(at).node.bytes_of_empty();
-        } else if self.len < before {
+        } else if self.len < before || self.bytes < bytes_before {
             self.merge(inner, at);
         }
         if inner.count() <= FANOUT { None } else { Some(inner.split()) }
