@@ -379,10 +379,10 @@ def measure_elements(options):
 
 def measure_growth(options):
     """By contender: bytes a key, seconds of the fill, and the milliseconds of each command that took
-    over one, while a server grows key by key."""
+    over one, while a server grows key by key; seconds of a SAVE then, and of a start from that."""
     results = {}
     for name in options.contenders:
-        server = Server(name, options)
+        server = Server(name, options, ["--rdbcompression", "no"])
         try:
             for words in (("slowlog-log-slower-than", 1000), ("slowlog-max-len", 100_000)):
                 server.client.call("CONFIG", "SET", *words)
@@ -391,7 +391,15 @@ def measure_growth(options):
             took = time.monotonic() - began
             each = (server.memory() - before) / options.keys
             slow = [entry[2] / 1000 for entry in server.client.call("SLOWLOG", "GET", 100_000)]
-            results[name] = {"bytes": each, "seconds": took, "slow_ms": slow}
+            began = time.monotonic()
+            server.client.call("SAVE")
+            save = time.monotonic() - began
+            server.restart()
+            load = server.started - server.starts
+            if (keys := server.client.call("DBSIZE")) != options.keys:
+                raise SystemExit(f"{name} has loaded {keys} of {options.keys} keys")
+            results[name] = {"bytes": each, "seconds": took, "slow_ms": slow, "save_s": save,
+                             "load_s": load}
         finally:
             server.stop()
     return results
@@ -399,11 +407,12 @@ def measure_growth(options):
 
 def report_growth(results, options):
     print(f"\n## Growing to {options.keys:,} keys, values of {options.value_size} bytes\n")
-    print("| server | bytes a key | seconds | commands over 1 ms | longest, ms |\n|---|---|---|---|---|")
+    print("| server | bytes a key | seconds | commands over 1 ms | longest, ms | SAVE, s | start, s |")
+    print("|---|---|---|---|---|---|---|")
     for name, one in results.items():
         longest = f"{max(one['slow_ms']):.1f}" if one["slow_ms"] else "-"
         print(f"| {title(name)} | {one['bytes']:.1f} | {one['seconds']:.1f} "
-              f"| {len(one['slow_ms'])} | {longest} |")
+              f"| {len(one['slow_ms'])} | {longest} | {one['save_s']:.1f} | {one['load_s']:.1f} |")
 
 
 def ratios(figures, names):

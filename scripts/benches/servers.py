@@ -91,21 +91,33 @@ class Server:
         common = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         self.socket = self.folder / "socket"
         common += ["--save", "", "--unixsocket", str(self.socket), *flags]
-        line = [RIVALS[name]] if name in RIVALS else [
+        self.line = [RIVALS[name]] if name in RIVALS else [
             options.stillframe, "serve", "--snapshot", name]
+        self.line += common
         self.log = open(self.folder / "log", "ab")
-        self.process = subprocess.Popen(line + common, stdout=self.log, stderr=self.log)
-        deadline = time.monotonic() + 30
+        self.start()
+
+    def start(self):
+        self.starts = time.monotonic()
+        self.process = subprocess.Popen(self.line, stdout=self.log, stderr=self.log)
+        deadline = self.starts + 60
         while True:
             try:
                 self.client = Client(self.port)
                 if self.client.info("loading", section="persistence") == ["0"]:
+                    self.started = time.monotonic()
                     break
             except OSError:
                 pass
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise SystemExit(f"{name} does not start, see {self.folder}/log")
+                raise SystemExit(f"{self.name} does not start, see {self.folder}/log")
             time.sleep(0.02)
+
+    def restart(self):
+        """Kills it and starts it again, from what it has saved."""
+        self.process.kill()
+        self.process.wait()
+        self.start()
 
     def stop(self):
         self.process.kill()
