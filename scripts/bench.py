@@ -18,7 +18,7 @@ Parts:
   threads     processor time of the command thread for a request, without and with I/O threads
   connections latency of 10,000 connections beside 50 at the same rate, the null server last
               (give it descriptors for all: ulimit -n 40000)
-  growth      bytes a key of 10,000,000 small ones, commands over 1 ms while they come, a SAVE, a start
+  growth      bytes a key of 10,000,000 small ones, commands over 1 ms while they come; SAVE, start
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
   group       writes of a group of three beside one server and beside redis-server with WAIT; the
               time without a leader after kill -9
