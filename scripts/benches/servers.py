@@ -98,14 +98,14 @@ class Server:
         self.start()
 
     def start(self):
-        self.starts = time.monotonic()
+        began = time.monotonic()
         self.process = subprocess.Popen(self.line, stdout=self.log, stderr=self.log)
-        deadline = self.starts + 60
+        deadline = began + 60
         while True:
             try:
                 self.client = Client(self.port)
                 if self.client.info("loading", section="persistence") == ["0"]:
-                    self.started = time.monotonic()
+                    self.start_s = time.monotonic() - began
                     break
             except OSError:
                 pass
@@ -115,13 +115,15 @@ class Server:
 
     def restart(self):
         """Kills it and starts it again, from what it has saved."""
-        self.process.kill()
-        self.process.wait()
+        self.kill()
         self.start()
 
-    def stop(self):
+    def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def stop(self):
+        self.kill()
         self.log.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
