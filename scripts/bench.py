@@ -90,6 +90,8 @@ def parse_arguments():
     parser.add_argument("--depths", type=int, nargs="+", default=[1, 16],
                         help="throughput: queries at once")
     parser.add_argument("--value-sizes", type=int, nargs="+", default=[64], help="throughput: bytes")
+    parser.add_argument("--operations", nargs="+", choices=load.OPERATIONS, default=list(load.OPERATIONS),
+                        help="throughput: [all]")
     parser.add_argument("--unix", action="store_true", help="throughput: by unix sockets as well")
     parser.add_argument("--io-threads", type=int, nargs="+", default=[2, 3],
                         help="threads: beside 1")

@@ -53,48 +53,54 @@ def cases(options):
             for size in options.value_sizes for depth in options.depths]
 
 
-def measure_operation(server, operation, turn, options, results):
-    """One operation in every case, added to the results: queries a second, and microseconds of the
-    server's processor time for each."""
+def measure_case(server, operation, case, turn, options, figures):
+    """One operation, added to the figures: queries a second, and microseconds of the server's
+    processor time for each. The server is new and has all keys, of the case's size; LPUSH begins
+    with no list."""
     workload, ratio = OPERATIONS[operation]
-    for size, depth, unix in cases(options):
-        by = ", unix socket" if unix else ""
-        figures = results.setdefault(f"{operation}, {size} B, depth {depth}{by}", {})
-        words = ["--clients", 50, "--pipeline", depth,
-                 "--keys", options.throughput_keys, "--value-size", size,
-                 "--workload", workload, "--ratio", ratio, "--seed", turn + 1]
-        try:
-            if operation == "GET":
-                words += ["--protocol-check"]
-                load(server, options, *words, "--fill", "--rate", 100, "--duration", "10ms")
-            words += ["--rate", "max", "--duration", f"{options.throughput_ms}ms"]
-            # Beside one contender of each round, so that it takes turns, too.
-            if server.name == options.contenders[0] and operation == "SET":
-                words += ["--null-server"]
-            before = server.processor_us()
-            report = load(server, options, *words, unix=unix)
-            each = (server.processor_us() - before) / report["answered"]
-            # The length of the run, since a last batch may end after it.
-            rate = report["answered"] / report["elapsed_s"]
-            figures.setdefault(server.name, []).append((rate, each))
-            if report["floor"]:
-                figures.setdefault("null", []).append((report["floor"]["rate"], None))
-        except NotOffered as lacking:
-            say(f"{server.name}: {operation}: {lacking}")
-            figures[server.name] = None
+    size, depth, unix = case
+    words = ["--clients", 50, "--pipeline", depth,
+             "--keys", options.throughput_keys, "--value-size", size,
+             "--workload", workload, "--ratio", ratio, "--seed", turn + 1]
+    try:
+        if operation == "GET":
+            words += ["--protocol-check"]
+        if operation != "LPUSH":
+            load(server, options, *words, "--fill", "--rate", 100, "--duration", "10ms")
+        words += ["--rate", "max", "--duration", f"{options.throughput_ms}ms"]
+        # Beside one contender of each round, so that it takes turns, too.
+        if server.name == options.contenders[0] and operation == "SET":
+            words += ["--null-server"]
+        before = server.processor_us()
+        report = load(server, options, *words, unix=unix)
+        each = (server.processor_us() - before) / report["answered"]
+        # The length of the run, since a last batch may end after it.
+        rate = report["answered"] / report["elapsed_s"]
+        figures.setdefault(server.name, []).append((rate, each))
+        if report["floor"]:
+            figures.setdefault("null", []).append((report["floor"]["rate"], None))
+    except NotOffered as lacking:
+        say(f"{server.name}: {operation}: {lacking}")
+        figures[server.name] = None
 
 
 def measure_throughput(options):
-    """Queries a second by operation and depth, contender, round; None: not offered."""
+    """Queries a second by operation and case, contender, round; None: not offered. Each case has a
+    server of its own, so that none pays for memory that others took or left, and contenders take
+    turns case by case."""
     results = {}
     for turn in range(options.rounds):
-        for name in in_turns(options.contenders, turn):
-            server = Server(name, options)
-            try:
-                for operation in OPERATIONS:
-                    measure_operation(server, operation, turn, options, results)
-            finally:
-                server.stop()
+        for operation in options.operations:
+            for case in cases(options):
+                size, depth, unix = case
+                by = ", unix socket" if unix else ""
+                figures = results.setdefault(f"{operation}, {size} B, depth {depth}{by}", {})
+                for name in in_turns(options.contenders, turn):
+                    server = Server(name, options)
+                    try:
+                        measure_case(server, operation, case, turn, options, figures)
+                    finally:
+                        server.stop()
         say(f"throughput: round {turn + 1} of {options.rounds}")
     return results
 
