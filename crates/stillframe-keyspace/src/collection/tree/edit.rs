@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::node::{Bound, Child, Inner, Node, own};
-use super::{FANOUT, LEAF_BYTES_MAX, Order, Seek, Tree};
+use super::{FANOUT, LEAF_BYTES_MAX, Order, Seek, Side, Tree};
 use crate::collection::chunk::Chunk;
 use crate::collection::packed::{Run, Shape, score_head};
 use crate::hash::Hasher;
@@ -17,6 +17,16 @@ impl Tree {
         hasher: &Hasher,
         change: &mut dyn FnMut(&mut Chunk, usize) -> usize,
     ) {
+        self.work(seek, hasher, Change::Within(change));
+    }
+
+    /// Puts a leaf of a list before its first one or behind its last one, which is not touched.
+    pub(crate) fn add_leaf(&mut self, side: Side, leaf: Chunk, hasher: &Hasher) {
+        let at = if side == Side::Front { 0 } else { self.len };
+        self.work(Seek::Rank(at), hasher, Change::Beside(side, leaf));
+    }
+
+    fn work<'w>(&mut self, seek: Seek<'_>, hasher: &'w Hasher, change: Change<'w>) {
         let (shape, order, bytes) = (self.shape, self.order, self.bytes);
         let (len, parted, first, last) = (self.len, self.parted, true, true);
         let mut work = Work { shape, order, len, bytes, parted, hasher, change, first, last };
@@ -37,6 +47,13 @@ impl Tree {
     }
 }
 
+/// What becomes of a leaf.
+enum Change<'w> {
+    Within(&'w mut dyn FnMut(&mut Chunk, usize) -> usize),
+    /// It gets a neighbour.
+    Beside(Side, Chunk),
+}
+
 /// One change on its way down the tree and up again.
 struct Work<'w> {
     shape: Shape,
@@ -46,7 +63,7 @@ struct Work<'w> {
     bytes: usize,
     parted: usize,
     hasher: &'w Hasher,
-    change: &'w mut dyn FnMut(&mut Chunk, usize) -> usize,
+    change: Change<'w>,
     /// Whether the path has kept to the first, the last children.
     first: bool,
     last: bool,
@@ -55,10 +72,13 @@ struct Work<'w> {
 impl Work<'_> {
     /// Changes the subtree of `node`; returns the node split off to its right.
     fn edit(&mut self, node: &mut Node, seek: Seek<'_>) -> Option<Child> {
-        self.part(node);
+        // A leaf that gets a neighbour stays as it is, and shared.
+        if !matches!((&*node, &self.change), (Node::Leaf(_), Change::Beside(..))) {
+            self.part(node);
+        }
         self.bytes -= node.bytes();
         let split = match node {
-            Node::Leaf(leaf) => self.edit_leaf(own(leaf), seek),
+            Node::Leaf(leaf) => self.edit_leaf(leaf, seek),
             Node::Inner(inner) => self.edit_inner(own(inner), seek),
         };
         self.bytes += node.bytes() + split.as_ref().map_or(0, |split| split.node.bytes());
@@ -74,10 +94,20 @@ impl Work<'_> {
         }
     }
 
-    fn edit_leaf(&mut self, leaf: &mut Chunk, seek: Seek<'_>) -> Option<Child> {
+    fn edit_leaf(&mut self, leaf: &mut Arc<Chunk>, seek: Seek<'_>) -> Option<Child> {
+        let (leaf, change) = match &mut self.change {
+            Change::Within(change) => (own(leaf), change),
+            Change::Beside(side, new) => {
+                let new = Arc::new(std::mem::take(new));
+                self.len += new.count;
+                let right = if *side == Side::Front { std::mem::replace(leaf, new) } else { new };
+                let (len, node) = (right.count, Node::Leaf(right));
+                return Some(Child { len, node, low: Bound::default() });
+            }
+        };
         let rank = if let Seek::Rank(rank) = seek { rank } else { 0 };
         let before = leaf.count;
-        let changed = (self.change)(leaf, rank);
+        let changed = change(leaf, rank);
         self.len = self.len - before + leaf.count;
         if leaf.count < 2
             || leaf.count <= self.order.leaf_max() && leaf.bytes.len() <= LEAF_BYTES_MAX

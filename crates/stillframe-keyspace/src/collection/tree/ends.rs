@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::node::own;
 use super::{LEAF_BYTES_MAX, Order, Seek, Tree};
+use crate::collection::chunk::Chunk;
 use crate::collection::packed::{Element, Run, Shape};
 use crate::hash::Hasher;
 
@@ -113,19 +114,23 @@ impl Ends {
 
     /// Moves the elements of an end into the tree.
     pub(crate) fn stow(&mut self, side: Side, tree: &mut Tree, hasher: &Hasher) {
-        let (end, turned) = (self.end(side), side == Side::Front);
-        let count = end.starts.len();
+        let count = self.len(side);
         if count == 0 {
             return;
         }
-        let turned = turned.then(|| end.turned());
-        let run = turned.as_ref().map_or(&end.bytes, |turned| &turned.bytes);
+        let run = self.end_mut(side).take(side);
         let at = if side == Side::Front { 0 } else { tree.len() };
-        tree.edit(Seek::Rank(at), hasher, &mut |leaf, index| {
-            leaf.insert_run(index, run, count);
-            index
-        });
-        self.end_mut(side).clear();
+        let (beside, _) = tree.leaf_at(at);
+        let fits = beside.count + count <= Order::Position.leaf_max()
+            && beside.bytes.len() + run.len() <= LEAF_BYTES_MAX;
+        if fits || beside.count == 0 {
+            tree.edit(Seek::Rank(at), hasher, &mut |leaf, index| {
+                leaf.insert_run(index, &run, count);
+                index
+            });
+        } else {
+            tree.add_leaf(side, Chunk::of(run, count), hasher);
+        }
     }
 
     /// Fills an end, which is usually empty, with the outermost leaf of the tree, or without one
@@ -146,7 +151,8 @@ impl Ends {
                 0
             });
             let drawn = End::of(run);
-            if side == Side::Front { drawn.turned() } else { drawn }
+            let turn = side == Side::Front && drawn.starts.len() > 1;
+            if turn { drawn.turned() } else { drawn }
         } else {
             let other = if side == Side::Front { Side::Back } else { Side::Front };
             let half = self.len(other).div_ceil(2);
@@ -246,10 +252,18 @@ impl End {
         Self { bytes, starts }
     }
 
-    fn clear(&mut self) {
+    /// Removes all elements, and returns their run in the order of the list.
+    fn take(&mut self, side: Side) -> Vec<u8> {
+        let run = if self.starts.len() == 1 && self.bytes.len() > LEAF_BYTES_MAX {
+            std::mem::take(&mut self.bytes) // a long element needs no copy
+        } else if side == Side::Front {
+            self.turned().bytes
+        } else {
+            self.bytes.clone() // of its length: the end keeps its reserve
+        };
         self.bytes.clear();
         self.starts.clear();
-        self.give_back();
+        run
     }
 
     /// Gives memory back that only elements longer than a leaf take.

@@ -105,6 +105,31 @@ fn edit_bytes_max(kind: Type, len: usize) -> usize {
 }
 
 #[test]
+fn a_long_element_pushed_during_an_image_copies_no_other_but_that_at_the_end() {
+    let long = vec![b'x'; 5 * LEAF_BYTES_MAX];
+    let mut keyspace = keyspace();
+    let push = |keyspace: &mut Keyspace<Imprint>, is_front: bool| {
+        let edit = keyspace.edit_list(0, b"key", |it| {
+            let at = if is_front { 0 } else { it.len() };
+            it.insert(at, &long);
+        });
+        edit.unwrap();
+    };
+    (0..100).for_each(|number| push(&mut keyspace, number % 2 == 0));
+    let (gate, image) = held_image(&mut keyspace);
+    for is_front in [true, false] {
+        let before = COPIED_BYTES.get();
+        push(&mut keyspace, is_front);
+        let copied = COPIED_BYTES.get() - before;
+        assert!((1..2 * long.len()).contains(&copied), "{copied} bytes copied");
+    }
+    drop(gate);
+    image.recv().unwrap().unwrap();
+    keyspace.wait_image();
+    assert_eq!(keyspace.get(0, b"key", 0).unwrap().value().len(), 102);
+}
+
+#[test]
 fn an_edit_during_an_image_copies_one_path_once() {
     let len = sized(100_000, 150);
     for kind in KINDS {
