@@ -86,12 +86,16 @@ impl Context<'_> {
     /// Replies with a key's text, or null; returns whether the key exists.
     #[inline]
     pub(crate) fn answer_value(&mut self, key: &[u8]) -> Result<bool, WrongType> {
-        self.read(key, |out, entry| match entry.map(Entry::value) {
-            None => {
+        self.read(key, |out, entry| {
+            let Some(entry) = entry else {
                 out.null();
-                Ok(false)
+                return Ok(false);
+            };
+            match entry.long_text() {
+                Some(text) => out.bulk_shared(text),
+                None => bulk_value(out, entry.value())?,
             }
-            Some(value) => bulk_value(out, value).map(|()| true),
+            Ok(true)
         })
     }
 

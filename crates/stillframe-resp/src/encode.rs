@@ -3,6 +3,9 @@
 //! A type that RESP2 lacks becomes what Redis sends instead: a map is a flat array, a set or a push
 //! an array, a double or a big number or a verbatim text a bulk string, a boolean an integer.
 
+use std::sync::Arc;
+
+use crate::insets::Insets;
 use crate::{ProtocolError, format_double, format_integer};
 
 /// The version of the protocol on one connection; `HELLO` changes it.
@@ -25,12 +28,14 @@ pub struct Out<'a> {
     /// Bytes of `buffer` above which the encoder adds nothing more: a request for an unbounded
     /// reply must not fill memory. Never send a reply that was cut short.
     pub limit: usize,
+    /// Where long texts go that a reply contains by reference, if it may.
+    pub insets: Option<&'a mut Insets>,
 }
 
 impl<'a> Out<'a> {
     /// Replies in `protocol`, appended to `buffer`, without a limit.
     pub fn new(buffer: &'a mut Vec<u8>, protocol: Protocol) -> Self {
-        Out { buffer, protocol, limit: usize::MAX }
+        Out { buffer, protocol, limit: usize::MAX, insets: None }
     }
 
     /// Whether the buffer is beyond its limit, so that the encoder adds nothing more.
@@ -44,7 +49,8 @@ impl<'a> Out<'a> {
     #[inline]
     #[must_use]
     pub fn reborrow(&mut self) -> Out<'_> {
-        Out { buffer: self.buffer, protocol: self.protocol, limit: self.limit }
+        let insets = self.insets.as_deref_mut();
+        Out { buffer: self.buffer, protocol: self.protocol, limit: self.limit, insets }
     }
 
     /// An array of status lines: the reply of HELP sub-commands.
@@ -117,6 +123,20 @@ impl<'a> Out<'a> {
         self.header(b'$', bytes.len() as i64);
         self.buffer.extend_from_slice(bytes);
         self.buffer.extend_from_slice(b"\r\n");
+    }
+
+    /// A string of bytes that others hold, too: by reference, if the reply may contain it so.
+    pub fn bulk_shared(&mut self, text: &Arc<Vec<u8>>) {
+        let all = self.insets.as_ref().map(|insets| insets.bytes() + text.len());
+        if all.is_none_or(|all| all >= self.room()) {
+            return self.bulk(&text[..]);
+        }
+        self.header(b'$', text.len() as i64);
+        let place = self.buffer.len();
+        if let Some(insets) = &mut self.insets {
+            insets.add(place, text);
+        }
+        self.raw(b"\r\n");
     }
 
     /// An integer as a string of bytes: the reply of `GET` for a counter.

@@ -1,8 +1,8 @@
 //! Sans-io codec of the Redis serialization protocol, RESP2 and RESP3.
 //!
 //! No sockets, no clock, no threads: bytes in, requests out ([`Parser`]); replies in, bytes out
-//! ([`Out`]); and the client's side of it for tests and load generators ([`decode_reply`]), or only
-//! where replies end ([`Boundary`]).
+//! ([`Out`]), with long texts by reference ([`Insets`]); and the client's side of it for tests and
+//! load generators ([`decode_reply`]), or only where replies end ([`Boundary`]).
 //!
 //! Invariants:
 //! - Nothing a peer sends makes this crate panic, and no length a peer announces makes it reserve
@@ -18,6 +18,7 @@ mod decode;
 mod encode;
 mod error;
 mod inline;
+mod insets;
 mod number;
 mod outline;
 mod request;
@@ -27,6 +28,7 @@ pub use decode::{Reply, ReplyError, decode_reply};
 pub use encode::{Out, Protocol};
 pub use error::ProtocolError;
 pub use inline::split_line;
+pub use insets::Insets;
 pub use number::{IntegerBuffer, format_double, format_integer, parse_integer};
 pub use outline::{Outline, Start};
 pub use request::{Limits, Parser, Plain};

@@ -1,7 +1,9 @@
 //! The reply encoder against bytes a real Redis sends, and against the decoder.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
-use stillframe_resp::{Out, Protocol, ProtocolError, Reply, ReplyError, decode_reply};
+use stillframe_resp::{Insets, Out, Protocol, ProtocolError, Reply, ReplyError, decode_reply};
 
 fn encode(protocol: Protocol, write: impl Fn(&mut Out<'_>)) -> String {
     let mut buffer = Vec::new();
@@ -65,6 +67,39 @@ fn nothing_is_added_above_the_limit() {
             assert!(buffer.len() > 100, "{number}, {protocol:?}");
         }
     }
+}
+
+/// What replies contain by reference comes where it would stand, and counts towards the limit.
+#[test]
+fn texts_by_reference_stand_where_they_belong() {
+    let texts = ["", "a", "long"].map(|text| Arc::new(text.repeat(99).into_bytes()));
+    for wanted in 0..8 {
+        let write = |out: &mut Out<'_>| {
+            for (number, text) in texts.iter().enumerate() {
+                match wanted >> number & 1 {
+                    0 => out.ok(),
+                    _ => out.bulk_shared(text),
+                }
+            }
+        };
+        let (mut buffer, mut insets) = (b"sent".to_vec(), Insets::default());
+        let insets_of = Some(&mut insets);
+        write(&mut Out { insets: insets_of, ..Out::new(&mut buffer, Protocol::Resp2) });
+        let whole = encode(Protocol::Resp2, write);
+        let pieces: Vec<u8> = insets.pieces(&buffer, 4).flatten().copied().collect();
+        assert_eq!(String::from_utf8_lossy(&pieces), whole);
+        assert_eq!(buffer.len() + insets.bytes(), 4 + whole.len());
+        assert_eq!(insets.is_empty(), wanted == 0);
+        let all: Vec<u8> = insets.pieces(&buffer, 0).flatten().copied().collect();
+        assert_eq!(all, [b"sent", whole.as_bytes()].concat());
+    }
+    let (mut buffer, mut insets) = (Vec::new(), Insets::default());
+    let mut out =
+        Out { limit: 400, insets: Some(&mut insets), ..Out::new(&mut buffer, Protocol::Resp2) };
+    out.bulk_shared(&texts[2]);
+    out.bulk_shared(&texts[2]);
+    assert!(out.is_full(), "the second is in the buffer, as is all that is beyond the limit");
+    assert_eq!(insets.bytes(), 396);
 }
 
 #[test]

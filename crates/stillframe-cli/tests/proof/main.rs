@@ -34,6 +34,7 @@ mod knobs;
 mod lifecycle;
 mod load;
 mod loading;
+mod long_texts;
 mod memory;
 mod migrating;
 mod mixed;

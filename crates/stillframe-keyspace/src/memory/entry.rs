@@ -113,6 +113,12 @@ impl Entry {
         }
     }
 
+    /// Its value, if it is a long text: as it is, whatever becomes of the key.
+    #[must_use]
+    pub fn long_text(&self) -> Option<&Arc<Vec<u8>>> {
+        (self.kind() == Kind::Blob).then(|| self.blob())
+    }
+
     /// The type of its value.
     pub(crate) fn value_type(&self) -> Type {
         self.kind().value_type()

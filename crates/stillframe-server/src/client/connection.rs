@@ -13,7 +13,7 @@ use std::io;
 use std::time::Instant;
 
 use rustix::io::Errno;
-use stillframe_resp::{Limits, Out, Parser};
+use stillframe_resp::{Insets, Limits, Out, Parser};
 
 use crate::client::{Session, Upstream, Wire};
 use crate::config::{OutputLimit, OutputLimits};
@@ -44,6 +44,8 @@ pub(crate) struct Client {
     pub(crate) input: Vec<u8>,
     /// Replies.
     pub(crate) output: Vec<u8>,
+    /// Long texts that the replies of the requests that run now lack in `output`.
+    pub(crate) insets: Insets,
     /// Bytes of `output` that are written.
     sent: usize,
     /// The replies that wait for the log: the first byte of `output`, and the record.
@@ -99,6 +101,7 @@ impl Client {
             parser: Parser::new(limits),
             input: Vec::new(),
             output: Vec::new(),
+            insets: Insets::default(),
             sent: 0,
             withheld: VecDeque::new(),
             judged: 0,
@@ -161,6 +164,7 @@ impl Client {
     /// Drops the replies not yet written.
     pub(crate) fn discard_output(&mut self) {
         self.output = Vec::new();
+        self.insets.clear();
         self.sent = 0;
         self.withheld.clear();
         self.judged = 0;
@@ -330,6 +334,35 @@ impl Client {
         self.full = stream.is_full(rest.len() - count);
         self.wrote(count);
         Ok(count)
+    }
+
+    /// Ends that replies contain texts by reference: writes what the socket takes, if `may_write`,
+    /// and copies the rest. Returns the bytes written.
+    pub(crate) fn settle_insets(&mut self, may_write: bool) -> usize {
+        let is_written = may_write && !self.full && self.withheld.is_empty();
+        let stream = self.wire.local().filter(|stream| is_written && stream.is_plain());
+        let pieces = || self.insets.pieces(&self.output, self.sent);
+        // An error will be there at the end of the turn, too.
+        let count = stream.map_or(0, |stream| stream.write_pieces(pieces()).unwrap_or(0));
+        let (mut ahead, start) = if count > 0 { (count, self.sent) } else { (0, 0) };
+        let all = self.output.len() - start + self.insets.bytes();
+        let mut rest = Vec::with_capacity(all - count);
+        for piece in self.insets.pieces(&self.output, start) {
+            let skipped = ahead.min(piece.len());
+            ahead -= skipped;
+            rest.extend_from_slice(&piece[skipped..]);
+        }
+        self.insets.clear();
+        if count > 0 {
+            (self.sent, self.judged) = (0, rest.len());
+            self.full = !rest.is_empty();
+        }
+        if rest.is_empty() {
+            self.output.clear();
+        } else {
+            self.output = rest;
+        }
+        count
     }
 
     /// Hands the replies that may be written to the I/O thread, with the credit to read on. Returns

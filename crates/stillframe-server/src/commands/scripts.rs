@@ -142,7 +142,7 @@ pub(super) fn run_in(
     // Its requests reply into buffers of their own.
     let mut replies = std::mem::take(ctx.out.buffer);
     let (protocol, limit) = (ctx.out.protocol, ctx.out.limit);
-    let mut out = Out { buffer: &mut replies, protocol, limit };
+    let mut out = Out { limit, ..Out::new(&mut replies, protocol) };
     let failed = false;
     let mut running = ScriptHost { ctx, flags, reads, name, request, keys, out_of_memory, failed };
     let result = runs(&mut running, &mut out);

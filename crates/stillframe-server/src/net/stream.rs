@@ -5,7 +5,7 @@
 //!   event: [`holds_input`](Stream::holds_input) and [`holds_output`](Stream::holds_output).
 //! - A `match` distinguishes the kinds: requests over plain sockets pay nothing for the others.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -16,6 +16,9 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
 use crate::tls::TlsStream;
+
+/// Most pieces of one write (`IOV_MAX`).
+const PIECES_MAX: usize = 1024;
 
 /// A connected socket.
 pub(crate) enum Stream {
@@ -55,6 +58,19 @@ impl Stream {
             Self::Tcp(socket) => rustix::io::write(socket, bytes),
             Self::Unix(socket) => rustix::io::write(socket, bytes),
             Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// As [`write`](Self::write), of several pieces in one go; not for TLS.
+    pub(crate) fn write_pieces<'a>(
+        &self,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<usize, Errno> {
+        let pieces: Vec<IoSlice<'_>> = pieces.take(PIECES_MAX).map(IoSlice::new).collect();
+        match self {
+            Self::Tcp(socket) => rustix::io::writev(socket, &pieces),
+            Self::Unix(socket) => rustix::io::writev(socket, &pieces),
+            Self::Tls(_) => Ok(0),
         }
     }
 

@@ -1,16 +1,18 @@
 //! The loop's part in one client's requests: read, cut apart, run.
 
 use stillframe_keyspace::WARM_BATCH;
-use stillframe_resp::Out;
+use stillframe_resp::{Insets, Out};
 
 use super::accept::limits;
 use super::turn::Turn;
-use crate::client::{Client, Read, Session, Wire, taken};
+use crate::client::{Client, Read, Replies, Session, Wire, taken};
 use crate::clients::outweighs;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
 use crate::io_threads::Arrived;
+use crate::net::Stream;
 use crate::server::ahead::Ahead;
+use crate::state::ServerState;
 
 /// Requests run for one client in one turn.
 const REQUESTS_PER_TURN: usize = 1024;
@@ -69,6 +71,7 @@ impl Turn<'_> {
             self.forward(&mut client);
         } else if client.servable() && !waits {
             let unfinished = self.serve_once(&mut client, arrived);
+            self.settle_insets(&mut client);
             if client.session.replica.is_some() || client.session.to_forward {
                 self.call_back(&mut client);
             }
@@ -112,7 +115,7 @@ impl Turn<'_> {
         if let Some(postponed) = client.session.postponed.take() {
             self.state.clock.read();
             let Client { session, output, .. } = client;
-            postponed.for_each(|_, args| self.run_request(session, output, args));
+            postponed.for_each(|_, args| self.run_request(session, output, None, args));
         }
         if client.backlog && client.session.postponed.is_none() {
             self.execute_own(client);
@@ -257,7 +260,8 @@ impl Turn<'_> {
             && client.session.postponed.is_none()
             && !self.has_ready_waiters()
             && left.requests > 0
-            && client.output.len() - left.replies_start <= REPLY_BYTES_PER_TURN
+            && client.output.len() + client.insets.bytes() - left.replies_start
+                <= REPLY_BYTES_PER_TURN
     }
 
     /// Whether clients wait for keys that are there; while a script runs they go on waiting, also
@@ -280,18 +284,53 @@ impl Turn<'_> {
     /// Runs one request that a client has sent.
     #[inline]
     fn answer(&mut self, client: &mut Client, args: &[&[u8]]) {
-        let Client { parser, session, output, .. } = client;
+        let insets_go = is_get(args) && self.takes_insets(client);
+        let Client { parser, session, output, insets, .. } = client;
         let authenticated = session.authenticated;
-        self.run_request(session, output, args);
+        self.run_request(session, output, insets_go.then_some(insets), args);
         if session.authenticated != authenticated {
             parser.set_limits(limits(&self.state.config, session.authenticated));
         }
     }
 
+    /// Whether the reply of a GET may contain a long text by reference: the socket is at hand,
+    /// and nothing is put before the reply or takes it away.
+    fn takes_insets(&self, client: &Client) -> bool {
+        client.wire.local().is_some_and(Stream::is_plain)
+            && client.session.replies == Replies::Sent
+            && client.session.caller.transaction.is_none()
+            && !self.state.hub.tracks()
+            && self.state.ledger.settings.notify.is_empty()
+    }
+
+    /// Ends that a client's replies contain texts by reference. They are written before the end of
+    /// the turn, unless one may have to wait: for a change, of whomever, that the log or a group
+    /// does not have yet.
+    fn settle_insets(&mut self, client: &mut Client) {
+        if client.insets.is_empty() {
+            return;
+        }
+        let ServerState { ledger, group, .. } = &*self.state;
+        let is_free = ledger.effects.is_empty() && group.member().is_none();
+        let is_free = is_free && self.state.awaited().is_none();
+        let written = client.settle_insets(is_free);
+        if written > 0 {
+            self.state.meter.sent(written);
+        }
+    }
+
     /// Runs one request of a client.
-    fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
+    fn run_request(
+        &mut self,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        insets: Option<&mut Insets>,
+        args: &[&[u8]],
+    ) {
         let now = self.state.clock.unix_now();
-        commands::dispatch(&mut self.context(session, output, now), args);
+        let mut ctx = self.context(session, output, now);
+        ctx.out.insets = insets;
+        commands::dispatch(&mut ctx, args);
     }
 
     /// The context for a request of the client of `session` at `now`.
@@ -335,4 +374,9 @@ impl Turn<'_> {
             client.session.closing = true;
         }
     }
+}
+
+#[inline]
+fn is_get(args: &[&[u8]]) -> bool {
+    matches!(args, [name, _] if name.eq_ignore_ascii_case(b"GET"))
 }
