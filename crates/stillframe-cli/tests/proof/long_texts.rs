@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::thread;
 
-use crate::support::{Client, Kind, Random, Server, Setup, rounds};
+use crate::support::{Client, Kind, Random, Server, Setup, limit_file_size, rounds};
 use stillframe_peers::reply::encode;
 
 /// Around the length from which a text is a piece of memory of its own, and beyond what a socket
@@ -174,4 +174,24 @@ fn a_tracking_client_gets_long_texts_and_messages_in_order() {
         other.ok(&format!("SET k {text}"));
         assert!(client.raw().starts_with(b">2\r\n$10\r\ninvalidate\r\n"));
     }
+}
+
+/// A text that the log has not is shown to nobody, although it would go out sooner than others.
+#[test]
+fn a_text_that_the_log_refuses_is_not_shown() {
+    let wrapper = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
+    let flags = ["--appendonly", "yes", "--appendfsync", "always"];
+    let server = Setup::new(Kind::Ours("imprint")).wrapper(&wrapper).flags(&flags).start();
+    let mut client = server.client();
+    client.ok(&format!("SET k {}", "a".repeat(10_000)));
+    limit_file_size(server.pid(), Some(1));
+    let set = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000\r\n", &[b'b'; 5000][..], b"\r\n"].concat();
+    let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
+    assert!(client.send_raw(&[&set[..], get].concat()));
+    let mut came = Vec::new();
+    while let Some(bytes) = client.receive_raw() {
+        came.extend(bytes);
+    }
+    let came = String::from_utf8_lossy(&came);
+    assert!(came.starts_with("-MISCONF") && !came.contains('b'), "{came}");
 }
