@@ -1,8 +1,8 @@
 #!/bin/sh
 # Measures a server that saves under load; one line RESULT for each run:
 #   measure.sh SYSTEM MEBIBYTES RATE REPEATS WORKLOAD...
-# SYSTEM    default, odf, async, async:THREADS: how redis-server forks; with -threads behind it, it
-#           has two threads for sockets. stillframe: Stillframe without fork
+# SYSTEM    default, odf, async, async:THREADS: how redis-server forks; stillframe: Stillframe,
+#           which does not. With -threads behind it, the server has two threads for sockets
 # WORKLOAD  CLIENTS,SET:GET,DISTRIBUTION
 system=$1 mib=$2 rate=$3 repeats=$4 && shift 4
 keys=$((mib * 1024 * 1024 / 1100))
@@ -26,8 +26,8 @@ saving() {
 }
 
 mkdir -p /tmp/data
-if [ "$system" = stillframe ]; then
-    stillframe serve --port 7001 --dir /tmp/data --save "" >/tmp/log 2>&1 &
+if [ "$how" = stillframe ]; then
+    stillframe serve --port 7001 --dir /tmp/data --save "" $threads >/tmp/log 2>&1 &
 else
     forkmode "$how" redis-server --port 7001 --dir /tmp/data --save "" --rdbcompression no \
         --loglevel warning $threads >/tmp/log 2>&1 &
