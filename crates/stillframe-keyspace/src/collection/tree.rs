@@ -132,7 +132,8 @@ impl Tree {
         std::mem::take(&mut self.parted)
     }
 
-    /// The leaf with element `rank`, which exists, and how many elements come before it there.
+    /// The leaf with element `rank`, and how many elements come before it there; the last leaf, if
+    /// there is no such element.
     pub(crate) fn leaf_at(&self, rank: usize) -> (&Chunk, usize) {
         let (mut node, mut rank) = (&self.root, rank);
         loop {

@@ -120,11 +120,10 @@ impl Work<'_> {
         let (right, low) = match self.order {
             Order::Hash => split_by_hash(leaf, self.shape, self.hasher)?,
             Order::Position | Order::Rank => {
-                let came = leaf.count.saturating_sub(before).max(1);
                 let cut = match changed {
                     // Nodes that are filled from one end stay full.
-                    1.. if self.last && changed + came == leaf.count => changed,
-                    0 if self.first && came < leaf.count => came,
+                    1.. if self.last && changed + 1 == leaf.count => changed,
+                    0 if self.first => 1,
                     _ => middle(leaf.run(self.shape), leaf.count),
                 };
                 split_in_order(leaf, self.shape, self.order, cut)
