@@ -188,6 +188,11 @@ impl ServerState {
         }
     }
 
+    /// Whether nothing has changed that is not handed on yet, and no group must confirm a reply.
+    pub(crate) fn has_handed_on(&self) -> bool {
+        self.ledger.effects.is_empty() && self.group.member().is_none()
+    }
+
     /// Up to where replies wait no more.
     #[inline]
     pub(crate) fn settled(&self) -> u64 {

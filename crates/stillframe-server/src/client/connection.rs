@@ -340,7 +340,7 @@ impl Client {
     /// and copies the rest. Returns the bytes written.
     pub(crate) fn settle_insets(&mut self, may_write: bool) -> usize {
         let is_written = may_write && !self.full && self.withheld.is_empty();
-        let stream = self.wire.local().filter(|stream| is_written && stream.is_plain());
+        let stream = self.wire.local().filter(|_| is_written);
         let pieces = || self.insets.pieces(&self.output, self.sent);
         // An error will be there at the end of the turn, too.
         let count = stream.map_or(0, |stream| stream.write_pieces(pieces()).unwrap_or(0));

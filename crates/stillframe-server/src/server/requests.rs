@@ -12,7 +12,6 @@ use crate::config::OutputLimit;
 use crate::io_threads::Arrived;
 use crate::net::Stream;
 use crate::server::ahead::Ahead;
-use crate::state::ServerState;
 
 /// Requests run for one client in one turn.
 const REQUESTS_PER_TURN: usize = 1024;
@@ -310,9 +309,7 @@ impl Turn<'_> {
         if client.insets.is_empty() {
             return;
         }
-        let ServerState { ledger, group, .. } = &*self.state;
-        let is_free = ledger.effects.is_empty() && group.member().is_none();
-        let is_free = is_free && self.state.awaited().is_none();
+        let is_free = self.state.has_handed_on() && self.state.awaited().is_none();
         let written = client.settle_insets(is_free);
         if written > 0 {
             self.state.meter.sent(written);

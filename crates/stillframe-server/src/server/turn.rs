@@ -117,13 +117,13 @@ impl Meanwhile for Sockets {
 impl Turn<'_> {
     /// Serves the other clients while a script runs.
     fn run_within_script(&mut self) {
-        let ServerState { clients, ledger, group, .. } = &mut *self.state;
         if self.sockets.held.is_none() {
             // What has changed nothing waits for nothing, unless a group must confirm it.
-            let is_free = ledger.effects.is_empty() && group.member().is_none();
+            let is_free = self.state.has_handed_on();
+            let clients = &mut self.state.clients;
             self.sockets.held = Some(if is_free { Vec::new() } else { clients.take_flushing() });
         }
-        clients.set_aside();
+        self.state.clients.set_aside();
         let clock = self.state.clock.suspend();
         let mut ready = Vec::new();
         // An error will be there in the next turn of the loop, which reports it.
