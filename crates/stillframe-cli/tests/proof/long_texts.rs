@@ -133,10 +133,9 @@ fn run_several(server: &Server, connect: impl Fn() -> Client) {
 
 #[test]
 fn pipelines_of_long_texts_reply_what_keys_held() {
-    let always: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
     let flags: [&[&str]; 5] = [
         &[],
-        always,
+        &["--appendonly", "yes", "--appendfsync", "always"],
         &["--appendonly", "yes", "--appendfsync", "everysec"],
         &["--io-threads", "3"],
         &["--notify-keyspace-events", "KEAm"],
@@ -179,9 +178,8 @@ fn a_tracking_client_gets_long_texts_and_messages_in_order() {
 /// A text that the log has not is shown to nobody, although it would go out sooner than others.
 #[test]
 fn a_text_that_the_log_refuses_is_not_shown() {
-    let wrapper = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
     let flags = ["--appendonly", "yes", "--appendfsync", "always"];
-    let server = Setup::new(Kind::Ours("imprint")).wrapper(&wrapper).flags(&flags).start();
+    let server = Setup::new(Kind::Ours("imprint")).outlives_file_limits().flags(&flags).start();
     let mut client = server.client();
     client.ok(&format!("SET k {}", "a".repeat(10_000)));
     limit_file_size(server.pid(), Some(1));

@@ -1,7 +1,9 @@
 //! CONFIG SET takes effect before its reply, and the server relies on no log before the log counts.
 
 use crate::journal::server;
-use crate::support::{Client, Kind, Random, Reply, Server, Setup, at_the_end, rounds, wait_until};
+use crate::support::{
+    Client, Kind, Random, Reply, Server, Setup, at_the_end, limit_file_size, rounds, wait_until,
+};
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -352,15 +354,14 @@ fn a_log_that_cannot_be_begun_is_reported_and_refuses_writes() {
 /// A disk that is full when the log's image is written.
 #[test]
 fn a_disk_that_is_full_at_that_moment_is_reported() {
-    let wrapper = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
-    let setup = Setup::new(Kind::Ours("imprint")).wrapper(&wrapper);
+    let setup = Setup::new(Kind::Ours("imprint")).outlives_file_limits();
     let mut server = setup.flags(&["--hz", "1", "--appendfsync", "always"]).start();
     let (mut admin, mut other) = (server.client(), server.client());
     for number in 0..200 {
         let value = Random::with_seed(number).bytes(1_000);
         admin.call(&[b"SET", format!("k{number}").as_bytes(), &value]);
     }
-    limit_files(&server, "20000");
+    limit_file_size(server.pid(), Some(20_000));
     admin.ok("CONFIG SET appendonly yes");
     let refusal = other.ask("INCR n").text();
     assert!(refusal.starts_with("MISCONF Errors writing to the AOF file: "), "{refusal}");
@@ -368,17 +369,11 @@ fn a_disk_that_is_full_at_that_moment_is_reported() {
     wait_until("it is tried again", || server.log().matches("the save failed").count() >= 3);
     let logs = fs::read_dir(server.folder.join("appendonlydir")).expect("it is there").count();
     assert!(logs <= 2, "{logs} logs are left of attempts to begin one");
-    limit_files(&server, "unlimited");
+    limit_file_size(server.pid(), None);
     wait_until("writes are taken again", || !matches!(other.ask("INCR n"), Reply::Error(_)));
     let last = other.ask("INCR n").int();
     server.kill();
     let again = Setup::new(Kind::Ours("imprint")).folder(&server.folder).start();
     assert_eq!(number(&mut again.client(), "n"), last);
     assert_eq!(again.client().ask("DBSIZE").int(), 201);
-}
-
-fn limit_files(server: &Server, bytes: &str) {
-    let (pid, limit) = (server.pid().to_string(), format!("--fsize={bytes}:unlimited"));
-    let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
-    assert!(status.expect("prlimit runs").success());
 }

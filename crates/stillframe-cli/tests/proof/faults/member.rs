@@ -77,7 +77,7 @@ impl Member {
         ];
         // A process that does not ignore the signal dies of the limit that stands for a full disk.
         let setup = Setup::new(Kind::Ours("imprint")).flags(flags.as_flattened());
-        let setup = setup.wrapper(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+        let setup = setup.outlives_file_limits();
         let mut command = setup.command(&folder, port);
         let path = folder.join("faults");
         fs::write(&path, [0; FAULTS_BYTES]).expect("a file of faults");

@@ -39,8 +39,7 @@ impl Disk {
         let setup = setup.folder(self.path());
         match self {
             Self::Mounted(_) => setup,
-            // A process that does not ignore the signal dies of the limit instead.
-            Self::Limited(_) => setup.wrapper(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]),
+            Self::Limited(_) => setup.outlives_file_limits(),
         }
     }
 

@@ -111,6 +111,11 @@ impl Setup {
         self
     }
 
+    /// A write beyond the limit on the size of a file fails, where the process would die of it.
+    pub(crate) fn outlives_file_limits(self) -> Self {
+        self.wrapper(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+    }
+
     /// Starts the server through another command, given the server's command line.
     pub(crate) fn wrapper(mut self, wrapper: &[&str]) -> Self {
         self.wrapper = wrapper.iter().map(|&text| text.to_owned()).collect();
