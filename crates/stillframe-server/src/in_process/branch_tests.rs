@@ -276,8 +276,9 @@ fn a_branch_answers_as_a_server_of_its_own() {
 
 #[test]
 fn every_mutant_is_found() {
+    // Within 3,000 steps one of them, `SwapsUnseen`, survived one time in ten.
     let right =
-        || catch_unwind(AssertUnwindSafe(|| branches_are_servers_of_their_own(3_000))).is_ok();
+        || catch_unwind(AssertUnwindSafe(|| branches_are_servers_of_their_own(20_000))).is_ok();
     assert!(right(), "without a mistake");
     for &mutant in Mutant::ALL {
         assert!(!with_mutant(mutant, right), "{mutant:?}");
