@@ -1,12 +1,13 @@
 //! What a client may call, and what comes back.
 
 use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
 
 /// A key by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u32);
 
-/// A command on one key.
+/// A command on a key, or on two.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// SET: OK.
@@ -32,6 +33,44 @@ pub enum Command {
     Append(Key, i64),
     /// LRANGE of the whole list.
     List(Key),
+    /// SET .. GET: the number before, or nothing.
+    Exchange(Key, i64),
+    /// SET of a text of so many bytes that begins with a number, which GET then shows.
+    Large {
+        /// The key.
+        key: Key,
+        /// The number.
+        value: i64,
+        /// The length of the text, unless the number is longer.
+        bytes: usize,
+    },
+    /// XADD of one element, by a script: the length of the stream.
+    Log(Key, i64),
+    /// XREAD of the elements of a stream behind its first `after`; nothing where there are none.
+    Tail {
+        /// The key.
+        key: Key,
+        /// How many elements are not asked for.
+        after: usize,
+        /// How long it waits for one.
+        wait_ms: u32,
+    },
+    /// BLPOP: the first element of a list, which goes; nothing where there is none.
+    Pop {
+        /// The key.
+        key: Key,
+        /// How long it waits for one.
+        wait_ms: u32,
+    },
+    /// BLMOVE of the first element of a list to the end of another; nothing where there is none.
+    Move {
+        /// The list that loses it.
+        from: Key,
+        /// The list that gets it.
+        to: Key,
+        /// How long it waits for one.
+        wait_ms: u32,
+    },
 }
 
 /// What a command gives back.
@@ -79,12 +118,45 @@ impl Call {
 
     /// Whether it changes nothing, whatever it gives back.
     pub(crate) fn only_reads(&self) -> bool {
-        self.0.iter().all(|command| matches!(command, Command::Get(_) | Command::List(_)))
+        let reads =
+            |it: &Command| matches!(it, Command::Get(_) | Command::List(_) | Command::Tail { .. });
+        self.0.iter().all(reads)
+    }
+
+    /// How long it waits before it gives nothing back. Within a transaction nothing waits.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        match self.0[..] {
+            [
+                Command::Tail { wait_ms, .. }
+                | Command::Pop { wait_ms, .. }
+                | Command::Move { wait_ms, .. },
+            ] => Duration::from_millis(wait_ms.into()),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The bytes of its large values.
+    pub(crate) fn bytes(&self) -> usize {
+        let bytes = |command: &Command| match command {
+            Command::Large { bytes, .. } => *bytes,
+            _ => 0,
+        };
+        self.0.iter().map(bytes).sum()
     }
 }
 
 impl Command {
-    /// The key that it works on.
+    /// The keys that it works on.
+    pub fn keys(&self) -> impl Iterator<Item = Key> + use<> {
+        let other = match self {
+            Self::Move { to, .. } => Some(*to),
+            _ => None,
+        };
+        std::iter::once(self.key()).chain(other)
+    }
+
+    /// The key that it works on, or the first of them.
     #[must_use]
     pub fn key(&self) -> Key {
         match self {
@@ -95,7 +167,13 @@ impl Command {
             | Self::Get(key)
             | Self::Add(key, _)
             | Self::Append(key, _)
-            | Self::List(key) => *key,
+            | Self::List(key)
+            | Self::Exchange(key, _)
+            | Self::Large { key, .. }
+            | Self::Log(key, _)
+            | Self::Tail { key, .. }
+            | Self::Pop { key, .. }
+            | Self::Move { from: key, .. } => *key,
         }
     }
 }
@@ -117,6 +195,16 @@ impl Display for Command {
             Self::Add(key, by) => write!(f, "INCRBY {key} {by}"),
             Self::Append(key, element) => write!(f, "RPUSH {key} {element}"),
             Self::List(key) => write!(f, "LRANGE {key}"),
+            Self::Exchange(key, value) => write!(f, "SET {key} {value} GET"),
+            Self::Large { key, value, bytes } => write!(f, "SET {key} {value} IN {bytes} BYTES"),
+            Self::Log(key, element) => write!(f, "XADD {key} {element}"),
+            Self::Tail { key, after, wait_ms } => {
+                write!(f, "XREAD {key} BEHIND {after} WITHIN {wait_ms} ms")
+            }
+            Self::Pop { key, wait_ms } => write!(f, "BLPOP {key} WITHIN {wait_ms} ms"),
+            Self::Move { from, to, wait_ms } => {
+                write!(f, "BLMOVE {from} TO {to} WITHIN {wait_ms} ms")
+            }
         }
     }
 }

@@ -33,6 +33,10 @@ const REFUSALS: [&str; 12] = [
 /// How often one call follows `-MOVED`.
 const HOPS: usize = 4;
 
+/// Adds an element to a stream as entry `length-0`; gives the length back.
+const LOG: &str = "local length=redis.call('XLEN',KEYS[1])+1 \
+                   redis.call('XADD',KEYS[1],length..'-0','e',ARGV[1]) return length";
+
 /// Sets a key to its second argument if it holds the first.
 const SWAP: &str = "if redis.call('GET',KEYS[1])==ARGV[1] then \
                     redis.call('SET',KEYS[1],ARGV[2]) return 1 end return 0";
@@ -53,7 +57,6 @@ impl Connection {
     pub fn open(address: SocketAddr, patience: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(patience))?;
         Ok(Self { stream, received: Vec::new(), patience })
     }
 
@@ -63,13 +66,18 @@ impl Connection {
     /// The connection was cut, or the replies did not come in time. Then the connection is of no
     /// use any more: a late reply would be taken for one of another request.
     pub fn ask(&mut self, requests: &[Vec<String>]) -> io::Result<Vec<Raw>> {
+        self.ask_within(self.patience, requests)
+    }
+
+    fn ask_within(&mut self, patience: Duration, requests: &[Vec<String>]) -> io::Result<Vec<Raw>> {
         let mut bytes = Vec::new();
         for words in requests {
             let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
             reply::encode(&words, &mut bytes);
         }
+        let deadline = Instant::now() + patience;
+        self.stream.set_write_timeout(Some(patience))?;
         self.stream.write_all(&bytes)?;
-        let deadline = Instant::now() + self.patience;
         requests.iter().map(|_| self.reply(deadline)).collect()
     }
 
@@ -84,7 +92,7 @@ impl Connection {
                 return Err(ErrorKind::TimedOut.into());
             }
             self.stream.set_read_timeout(Some(left))?;
-            let mut piece = [0; 1 << 14];
+            let mut piece = [0; 1 << 16];
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(length) => self.received.extend_from_slice(&piece[..length]),
@@ -105,6 +113,8 @@ pub struct Client {
     named: Option<SocketAddr>,
     connection: Option<Connection>,
     patience: Duration,
+    /// The least bytes a second at which large values come to most members.
+    rate: u64,
     follows: bool,
 }
 
@@ -112,7 +122,14 @@ impl Client {
     /// A client that begins with the server of index `first`; a call may take `patience`.
     #[must_use]
     pub fn new(servers: Vec<SocketAddr>, first: usize, patience: Duration) -> Self {
-        Self { servers, next: first, named: None, connection: None, patience, follows: true }
+        let (named, connection, rate, follows) = (None, None, u64::MAX, true);
+        Self { servers, next: first, named, connection, patience, rate, follows }
+    }
+
+    /// A call may take longer by what its large values take at so many bytes a second.
+    #[must_use]
+    pub fn at_rate(self, rate: u64) -> Self {
+        Self { rate, ..self }
     }
 
     /// A client of one server that goes nowhere else: a call that is done elsewhere fails.
@@ -128,8 +145,10 @@ impl Client {
     pub fn perform(&mut self, call: &Call) -> Result<Vec<Reply>, Outcome> {
         for _ in 0..HOPS {
             let requests = requests(call);
+            let large = Duration::from_secs_f64(call.bytes() as f64 / self.rate as f64);
+            let patience = self.patience + call.wait() + large;
             let Some(connection) = self.connection() else { return Err(Outcome::Failed) };
-            let Ok(raw) = connection.ask(&requests) else {
+            let Ok(raw) = connection.ask_within(patience, &requests) else {
                 self.leave();
                 return Err(Outcome::Unknown);
             };
@@ -185,6 +204,29 @@ fn name(key: Key) -> String {
     format!("{{h}}:{key}")
 }
 
+fn seconds(ms: u32) -> String {
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}
+
+/// A text of so many bytes that shows its number, and where it is torn.
+fn large(value: i64, bytes: usize) -> String {
+    let head = format!("{value}:");
+    if bytes <= head.len() {
+        return value.to_string();
+    }
+    let part = |part: i64| format!("{:016x}", value.wrapping_mul(part * 2 + 1));
+    let unit: String = (0..8).map(part).collect();
+    let filler = unit.bytes().cycle().take(bytes - head.len());
+    head + &String::from_utf8(filler.collect()).expect("hexadecimal digits")
+}
+
+/// The number of a text, which must be whole.
+fn number_of(text: &[u8]) -> Option<i64> {
+    let end = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
+    let value: i64 = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    (end == text.len() || large(value, text.len()).as_bytes() == text).then_some(value)
+}
+
 fn words(command: &Command) -> Vec<String> {
     let line = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
     let (key, number) = (&name(command.key()), |value: &i64| value.to_string());
@@ -199,6 +241,23 @@ fn words(command: &Command) -> Vec<String> {
         Command::Add(_, by) => line(&["INCRBY", key, &number(by)]),
         Command::Append(_, element) => line(&["RPUSH", key, &number(element)]),
         Command::List(_) => line(&["LRANGE", key, "0", "-1"]),
+        Command::Exchange(_, value) => line(&["SET", key, &number(value), "GET"]),
+        Command::Large { value, bytes, .. } => line(&["SET", key, &large(*value, *bytes)]),
+        Command::Log(_, element) => line(&["EVAL", LOG, "1", key, &number(element)]),
+        Command::Tail { after, wait_ms, .. } => {
+            let behind = format!("{after}-0");
+            let rest = ["STREAMS", key, &behind];
+            match wait_ms {
+                0 => line(&[&["XREAD"], &rest[..]].concat()),
+                _ => line(&[&["XREAD", "BLOCK", &wait_ms.to_string()], &rest[..]].concat()),
+            }
+        }
+        Command::Pop { wait_ms: 0, .. } => line(&["LPOP", key]),
+        Command::Pop { wait_ms, .. } => line(&["BLPOP", key, &seconds(*wait_ms)]),
+        Command::Move { to, wait_ms: 0, .. } => line(&["LMOVE", key, &name(*to), "LEFT", "RIGHT"]),
+        Command::Move { to, wait_ms, .. } => {
+            line(&["BLMOVE", key, &name(*to), "LEFT", "RIGHT", &seconds(*wait_ms)])
+        }
     }
 }
 
@@ -241,16 +300,49 @@ fn reply(command: &Command, raw: Raw) -> Reply {
         {
             Reply::Done
         }
+        (Command::Large { .. }, Raw::Text(text)) if text == b"OK" => Reply::Done,
         (Command::SetAbsent(..) | Command::SetPresent(..) | Command::Get(_), Raw::Null) => {
             Reply::Nothing
         }
-        (Command::Get(_), Raw::Text(_)) => Reply::Number(number(&raw)),
-        (Command::Swap { .. } | Command::Add(..) | Command::Append(..), Raw::Int(value)) => {
-            Reply::Number(*value)
+        (Command::Exchange(..), Raw::Null) => Reply::Nothing,
+        (Command::Tail { .. } | Command::Pop { .. } | Command::Move { .. }, Raw::Null) => {
+            Reply::Nothing
         }
+        (Command::Tail { after, .. }, Raw::List(streams)) => match elements_of(streams, *after) {
+            Some(elements) => Reply::List(elements),
+            None => panic!("{command} gave {raw:?}"),
+        },
+        // BLPOP names the list, too.
+        (Command::Pop { .. }, Raw::List(pair)) if pair.len() == 2 => {
+            Reply::Number(number(&pair[1]))
+        }
+        (Command::Pop { .. } | Command::Move { .. }, Raw::Text(_)) => Reply::Number(number(&raw)),
+        (Command::Get(_) | Command::Exchange(..), Raw::Text(text)) => match number_of(text) {
+            Some(value) => Reply::Number(value),
+            None => panic!("{command} gave {} bytes that were never written", text.len()),
+        },
+        (
+            Command::Swap { .. } | Command::Add(..) | Command::Append(..) | Command::Log(..),
+            Raw::Int(value),
+        ) => Reply::Number(*value),
         (Command::List(_), Raw::List(elements)) => {
             Reply::List(elements.iter().map(number).collect())
         }
         _ => panic!("{command} gave {raw:?}"),
     }
+}
+
+/// The elements that XREAD gave of one stream behind its first `after`: one an entry, each named by
+/// its place.
+fn elements_of(streams: &[Raw], after: usize) -> Option<Vec<i64>> {
+    let [Raw::List(stream)] = streams else { return None };
+    let [_, Raw::List(entries)] = &stream[..] else { return None };
+    let element = |(place, entry): (usize, &Raw)| {
+        let Raw::List(entry) = entry else { return None };
+        let [Raw::Text(id), Raw::List(fields)] = &entry[..] else { return None };
+        let is_there = *id == format!("{place}-0").into_bytes();
+        let [_, Raw::Text(value)] = &fields[..] else { return None };
+        number_of(value).filter(|_| is_there)
+    };
+    (after + 1..).zip(entries).map(element).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::call::Key;
+use crate::call::{Command, Key};
 use crate::history::Operation;
 use crate::mutant::{Mutant, Mutation};
 
@@ -15,7 +15,8 @@ pub(crate) fn groups(history: &[Operation], mutation: Mutation) -> Vec<Vec<Opera
         let first = commands[0].key();
         joined.root(first);
         if !mutation.is(Mutant::SplitsTransactions) {
-            commands.iter().for_each(|command| joined.join(first, command.key()));
+            let keys = commands.iter().flat_map(Command::keys);
+            keys.for_each(|key| joined.join(first, key));
         }
     }
     let mut groups = BTreeMap::<Key, Vec<Operation>>::new();

@@ -5,17 +5,22 @@
 //!   whose reply was lost may have taken effect at any later time, or never.
 //! - [`check`] judges. [`Verdict::Undecided`] is what it says when its budget did not suffice.
 //! - A [`Violation`] shows the few calls that no order explains.
+//! - [`find_anomaly`] looks for calls that precede one another in a circle. It knows less than
+//!   [`check`], and judges histories of any length.
 //!
-//! Calls are strings with unique values, counters, lists that grow, and MULTI over any of them.
+//! Calls are strings, counters, lists and streams that grow, queues on which clients block, and
+//! MULTI over any of them.
 //!
 //! Invariants:
 //! - A verdict is a function of the history and the budget: no clock, no chance.
-//! - `Linearizable` and `Violated` are proofs; whatever is not known is `Undecided`.
+//! - `Linearizable`, `Violated` and an [`Anomaly`] are proofs; what is not known is `Undecided`.
 #![forbid(unsafe_code)]
 
 mod call;
 mod check;
 mod client;
+mod cycles;
+mod dependencies;
 mod frontier;
 mod groups;
 mod history;
@@ -27,6 +32,8 @@ mod shrink;
 pub use call::{Call, Command, Key, Reply};
 pub use check::{Verdict, check};
 pub use client::{Client, Connection};
+pub use cycles::{Anomaly, find_anomaly};
+pub use dependencies::Why;
 pub use history::{Operation, Outcome, Recorder};
 pub use search::Budget;
 pub use shrink::Violation;

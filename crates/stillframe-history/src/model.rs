@@ -55,9 +55,11 @@ impl Model {
         for operation in history {
             let replies = operation.replies();
             for (index, command) in operation.call.commands().iter().enumerate() {
-                let fresh = Facts { plain: true, grows: true, ..Facts::default() };
-                let facts = facts.entry(command.key()).or_insert(fresh);
-                facts.note(command, replies.and_then(|all| all.get(index)), mutation);
+                for key in command.keys() {
+                    let fresh = Facts { plain: true, grows: true, ..Facts::default() };
+                    let facts = facts.entry(key).or_insert(fresh);
+                    facts.note(command, replies.and_then(|all| all.get(index)), mutation);
+                }
             }
         }
         let places = facts.keys().copied().zip(0..).collect();
@@ -87,6 +89,14 @@ impl Model {
                 Some(replies) => Some(replies.get(index)?),
                 None => None,
             };
+            if let Command::Move { to, .. } = command {
+                let moved = take_first(&mut after[place])?;
+                gave(moved, seen)?;
+                if let Some(element) = moved {
+                    append(&mut after[self.places[to]], &[], element)?;
+                }
+                continue;
+            }
             self.run(&mut after[place], guide, command, seen)?;
         }
         Some(after)
@@ -109,7 +119,15 @@ impl Model {
         };
         let set = [Reply::Done, Reply::Nothing];
         match *command {
-            Command::Set(_, to) => set_if(value, true, to, set),
+            Command::Set(_, to) | Command::Large { value: to, .. } => set_if(value, true, to, set),
+            Command::Exchange(_, to) => {
+                let before = match std::mem::replace(value, Value::Number(to)) {
+                    Value::Absent => None,
+                    Value::Number(number) => Some(number),
+                    Value::List { .. } => return None,
+                };
+                gave(before, seen)
+            }
             Command::SetAbsent(_, to) => set_if(value, *value == Value::Absent, to, set),
             Command::SetPresent(_, to) => set_if(value, *value != Value::Absent, to, set),
             Command::Swap { from, to, .. } => {
@@ -134,15 +152,23 @@ impl Model {
                 *value = Value::Number(sum);
                 is(&Reply::Number(sum))
             }
-            Command::Append(_, element) => {
+            Command::Append(_, element) | Command::Log(_, element) => {
                 let length = append(value, guide, element)?;
                 is(&Reply::Number(i64::try_from(length).ok()?))
             }
             Command::List(_) => {
                 let Some(seen) = seen else { return Some(()) };
                 let Reply::List(seen) = seen else { return None };
-                holds(value, guide, seen).then_some(())
+                holds(value, guide, 0, seen).then_some(())
             }
+            Command::Tail { after, .. } => match seen {
+                None => Some(()),
+                Some(Reply::List(seen)) => holds(value, guide, after, seen).then_some(()),
+                Some(Reply::Nothing) => (length(value)? <= after).then_some(()),
+                Some(_) => None,
+            },
+            Command::Pop { .. } => gave(take_first(value)?, seen),
+            Command::Move { .. } => unreachable!("`step` moves"),
         }
     }
 
@@ -152,11 +178,15 @@ impl Model {
         call.commands().iter().any(|command| {
             let facts = &self.facts[&command.key()];
             match command {
-                Command::Get(_) | Command::List(_) => false,
-                Command::Set(_, value) if facts.plain => {
+                Command::Get(_) | Command::List(_) | Command::Tail { .. } => false,
+                Command::Set(_, value)
+                | Command::Exchange(_, value)
+                | Command::Large { value, .. }
+                    if facts.plain =>
+                {
                     facts.seen.contains(value) && !self.mutation.is(Mutant::LeavesOutWhatWasSeen)
                 }
-                Command::Append(_, element) if facts.grows => {
+                Command::Append(_, element) | Command::Log(_, element) if facts.grows => {
                     facts.longest.contains(element) || facts.length > facts.longest.len()
                 }
                 _ => true,
@@ -167,16 +197,20 @@ impl Model {
 
 impl Facts {
     fn note(&mut self, command: &Command, reply: Option<&Reply>, mutation: Mutation) {
-        self.plain &= matches!(command, Command::Set(..) | Command::Get(_));
-        self.grows &= matches!(command, Command::Append(..) | Command::List(_));
+        use Command::{Append, Exchange, Get, Large, List, Log, Set, Tail};
+        self.plain &= matches!(command, Set(..) | Get(_) | Exchange(..) | Large { .. });
+        self.grows &= matches!(command, Append(..) | List(_) | Log(..) | Tail { .. });
         match (command, reply) {
-            (Command::Get(_), Some(Reply::Number(number))) => {
+            (Get(_) | Exchange(..), Some(Reply::Number(number))) => {
                 self.seen.insert(*number);
             }
-            (Command::Append(..), Some(Reply::Number(length))) => {
+            (Append(..) | Log(..), Some(Reply::Number(length))) => {
                 self.length = self.length.max(usize::try_from(*length).unwrap_or(0));
             }
-            (Command::List(_), Some(Reply::List(elements))) => {
+            (Tail { after, .. }, Some(Reply::List(elements))) if *after > 0 => {
+                self.length = self.length.max(after + elements.len());
+            }
+            (List(_) | Tail { .. }, Some(Reply::List(elements))) => {
                 let longer = elements.len() > self.longest.len();
                 if longer || mutation.is(Mutant::GuidedByTheLastRead) {
                     self.longest.clone_from(elements);
@@ -204,17 +238,44 @@ fn append(value: &mut Value, guide: &[i64], element: i64) -> Option<usize> {
     Some(*shown + behind.len())
 }
 
-/// Whether a list holds just what was `seen`.
-fn holds(value: &Value, guide: &[i64], seen: &[i64]) -> bool {
+/// Whether a list holds just what was `seen` behind its first `after` elements.
+fn holds(value: &Value, guide: &[i64], after: usize, seen: &[i64]) -> bool {
+    if length(value) != Some(after + seen.len()) {
+        return false;
+    }
+    let Value::List { shown, behind } = value else { return true };
+    guide[..*shown].iter().chain(behind).skip(after).eq(seen)
+}
+
+/// The length of a list.
+fn length(value: &Value) -> Option<usize> {
     match value {
-        Value::Absent => seen.is_empty(),
-        Value::Number(_) => false,
-        Value::List { shown, behind } => {
-            seen.len() == shown + behind.len()
-                && seen[..*shown] == guide[..*shown]
-                && seen[*shown..] == behind[..]
+        Value::Absent => Some(0),
+        Value::Number(_) => None,
+        Value::List { shown, behind } => Some(shown + behind.len()),
+    }
+}
+
+/// Takes the first element of a list that has no guide, since it does not only grow; `None` where
+/// there is no list.
+fn take_first(value: &mut Value) -> Option<Option<i64>> {
+    match value {
+        Value::Absent => Some(None),
+        Value::Number(_) => None,
+        Value::List { behind, .. } => {
+            let first = behind.remove(0);
+            if behind.is_empty() {
+                *value = Value::Absent;
+            }
+            Some(Some(first))
         }
     }
+}
+
+/// Whether the reply is a number, or nothing.
+fn gave(number: Option<i64>, seen: Option<&Reply>) -> Option<()> {
+    let reply = number.map_or(Reply::Nothing, Reply::Number);
+    seen.is_none_or(|seen| *seen == reply).then_some(())
 }
 
 /// What a lost call is for the checker: what failed, and what changes nothing, is no call at all.

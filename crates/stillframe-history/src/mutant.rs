@@ -20,4 +20,20 @@ stillframe::mutants! {
     TrustsSwaps,
     /// A lost write is left out although a read shows its value.
     LeavesOutWhatWasSeen,
+    /// What a call overwrites does not precede it.
+    ForgetsWhatIsOverwritten,
+    /// What a call shows does not precede it.
+    ForgetsWhatIsSeen,
+    /// A read does not precede what it does not show.
+    ForgetsWhatIsMissed,
+    /// A call that came back does not precede those invoked later.
+    ForgetsTheTime,
+    /// A call precedes all that come back later, in the search for circles.
+    OrdersWhatOverlaps,
+    /// A lost call is in no circle, though another shows what it wrote.
+    LeavesOutLostThatShow,
+    /// Whether two calls show one element at one place of a list is not looked at.
+    TrustsPlaces,
+    /// Whether the commands of a transaction agree is not looked at.
+    TrustsTransactions,
 }

@@ -6,7 +6,15 @@ use crate::call::{Command, Key, Reply};
 use crate::history::{Operation, Outcome};
 use stillframe_peers::{Random, rounds};
 
-/// Whether some order explains the history: tries them all.
+pub(super) const KINDS: usize = 7;
+
+/// Whether some order explains the history.
+pub(super) fn is_explained(history: &[Operation]) -> bool {
+    let happened: Vec<_> = history.iter().filter(|it| it.outcome != Outcome::Failed).collect();
+    some_order(&Server::default(), &happened)
+}
+
+/// Whether some order explains what is left: tries them all.
 fn some_order(server: &Server, left: &[&Operation]) -> bool {
     if left.iter().all(|it| it.outcome == Outcome::Unknown) {
         return true;
@@ -22,9 +30,8 @@ fn some_order(server: &Server, left: &[&Operation]) -> bool {
     })
 }
 
-/// Up to six calls with replies by chance, of which many fit.
-fn tiny(random: &mut Random) -> Vec<Operation> {
-    let kind = random.below(4);
+/// Up to six calls of a kind, of [`KINDS`], with replies by chance, of which many fit.
+pub(super) fn tiny(random: &mut Random, kind: usize) -> Vec<Operation> {
     let count = 2 + random.below(5);
     let mut small = |bound: usize| random.below(bound);
     (0..count)
@@ -66,6 +73,21 @@ fn call(kind: usize, id: i64, small: &mut impl FnMut(usize) -> usize) -> (Comman
         (0, _) => (Command::Get(key), value(small)),
         (2, 0 | 1) => (Command::Add(key, 1 + small(2) as i64), number(small)),
         (2, _) => (Command::Get(key), value(small)),
+        (4, 0 | 1) => (Command::Exchange(key, id), value(small)),
+        (4, _) => (Command::Get(key), value(small)),
+        (5, 0) => (Command::Append(key, id), number(small)),
+        (5, 1) => (Command::Pop { key, wait_ms: 1 }, value(small)),
+        (5, 2) => {
+            let (from, to) = (key, Key(1 - key.0));
+            (Command::Move { from, to, wait_ms: 1 }, value(small))
+        }
+        (6, 0 | 1) => (Command::Log(key, id), number(small)),
+        (6, 2) => {
+            let (after, length) = (small(3), small(3));
+            let elements = (0..length).map(|_| small(4) as i64).collect();
+            let reply = if length == 0 { Reply::Nothing } else { Reply::List(elements) };
+            (Command::Tail { key, after, wait_ms: 1 }, reply)
+        }
         (_, 0 | 1) => (Command::Append(key, id), number(small)),
         (_, _) => {
             let length = small(4);
@@ -78,9 +100,9 @@ fn call(kind: usize, id: i64, small: &mut impl FnMut(usize) -> usize) -> (Comman
 pub(super) fn compare(random: &mut Random, rounds: usize) -> Result<[usize; 2], String> {
     let mut seen = [0; 2];
     for _ in 0..rounds {
-        let history = tiny(random);
-        let happened: Vec<_> = history.iter().filter(|it| it.outcome != Outcome::Failed).collect();
-        let right = some_order(&Server::default(), &happened);
+        let kind = random.below(KINDS);
+        let history = tiny(random, kind);
+        let right = is_explained(&history);
         if holds(&history) != right {
             let lines: Vec<_> = history.iter().map(Operation::to_string).collect();
             return Err(format!("an order explains them: {right}\n{}", lines.join("\n")));

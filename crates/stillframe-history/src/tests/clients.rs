@@ -66,6 +66,60 @@ fn lost_replies_are_unknown_and_refusals_are_not() {
 }
 
 #[test]
+fn replies_of_all_kinds_are_understood() {
+    let text_of = |bytes: usize| format!("7:{}", "0000000000000007".repeat(bytes / 16 + 1));
+    let large = &text_of(18)[..18];
+    let tail = Command::Tail { key: KEY, after: 2, wait_ms: 10 };
+    let other = Key(4);
+    let cases = [
+        (Command::Large { key: KEY, value: 7, bytes: 18 }, "+OK\r\n".to_owned(), Reply::Done),
+        (Command::Get(KEY), format!("$18\r\n{large}\r\n"), Reply::Number(7)),
+        (Command::Exchange(KEY, 8), "$1\r\n7\r\n".to_owned(), Reply::Number(7)),
+        (Command::Log(KEY, 8), ":3\r\n".to_owned(), Reply::Number(3)),
+        (
+            tail.clone(),
+            "*1\r\n*2\r\n$1\r\nk\r\n*1\r\n*2\r\n$3\r\n3-0\r\n*2\r\n$1\r\ne\r\n$1\r\n8\r\n"
+                .to_owned(),
+            Reply::List(vec![8]),
+        ),
+        (tail, "*-1\r\n".to_owned(), Reply::Nothing),
+        (
+            Command::Pop { key: KEY, wait_ms: 10 },
+            "*2\r\n$1\r\nk\r\n$1\r\n8\r\n".to_owned(),
+            Reply::Number(8),
+        ),
+        (Command::Pop { key: KEY, wait_ms: 10 }, "*-1\r\n".to_owned(), Reply::Nothing),
+        (
+            Command::Move { from: KEY, to: other, wait_ms: 10 },
+            "$1\r\n8\r\n".to_owned(),
+            Reply::Number(8),
+        ),
+    ];
+    for (command, answer, expected) in cases {
+        let (address, thread) = server(vec![Some(answer)]);
+        let found = client(&[address]).perform(&Call::one(command.clone()));
+        assert_eq!(found, Ok(vec![expected]), "{command}");
+        thread.join().expect("it ends");
+    }
+}
+
+#[test]
+fn a_wait_for_nothing_says_what_was_so_at_its_end() {
+    let mut recorder = Recorder::for_clients(1).remove(0);
+    let wait = |wait_ms| Call::one(Command::Pop { key: KEY, wait_ms });
+    recorder.record(wait(40), |_| {
+        std::thread::sleep(Duration::from_millis(40));
+        Ok(vec![Reply::Nothing])
+    });
+    recorder.record(wait(4_000), |_| Ok(vec![Reply::Nothing]));
+    recorder.record(wait(4_000), |_| Ok(vec![Reply::Number(1)]));
+    let operations = recorder.into_operations();
+    assert!(operations[0].invoked >= 30_000_000, "{}", operations[0]);
+    assert_eq!(Some(operations[1].invoked), operations[1].returned());
+    assert!(Some(operations[2].invoked) < operations[2].returned());
+}
+
+#[test]
 fn moved_is_followed_within_the_call() {
     let (leader, at_leader) = server(vec![text(":4\r\n")]);
     let (other, at_other) = server(vec![text(&format!("-MOVED 3999 {leader}\r\n"))]);

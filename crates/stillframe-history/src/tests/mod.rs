@@ -1,6 +1,7 @@
 //! The checker against known histories, random ones, and every order of tiny ones.
 
 mod brute;
+mod circles;
 mod clients;
 mod known;
 mod mutants;

@@ -1,6 +1,7 @@
 //! Every mistake of the checker changes a verdict.
 
 use super::brute::compare;
+use super::circles;
 use super::known::first_mistake;
 use super::planted::{FAULTS, plant};
 use super::simulated::{Shape, Simulated};
@@ -12,6 +13,8 @@ use stillframe_peers::Random;
 fn is_right(random: &mut Random) -> bool {
     let right = |history: &[_]| matches!(check(history, Budget::default()), Verdict::Linearizable);
     first_mistake().is_none()
+        && circles::first_mistake().is_none()
+        && circles::compare(random, 2_000).is_ok()
         && (0..10).all(|_| {
             let shape = Shape { clients: 5, calls: 100, lost: 100 };
             right(&Simulated::run(shape, random).history)

@@ -3,6 +3,7 @@
 
 use super::holds;
 use crate::call::{Call, Command, Key, Reply};
+use crate::find_anomaly;
 use crate::history::{Operation, Outcome};
 use std::collections::BTreeMap;
 use stillframe_peers::{Random, rounds};
@@ -47,6 +48,10 @@ pub(super) const LIST: Key = Key(20);
 pub(super) const PAIR: [Key; 2] = [Key(30), Key(31)];
 const ACCOUNTS: [Key; 3] = [Key(40), Key(41), Key(42)];
 const JOURNAL: Key = Key(43);
+const EXCHANGED: Key = Key(50);
+const STREAM: Key = Key(51);
+const QUEUES: [Key; 2] = [Key(60), Key(61)];
+const GROWING: [Key; 3] = [Key(70), Key(71), Key(72)];
 
 impl Server {
     pub(super) fn apply(&mut self, call: &Call) -> Vec<Reply> {
@@ -71,17 +76,46 @@ impl Server {
             }
             Command::Swap { .. } => Reply::Number(0),
             Command::Get(_) => held.map_or(Reply::Nothing, Reply::Number),
+            Command::Large { value, .. } => set(value),
+            Command::Exchange(_, to) => {
+                set(to);
+                held.map_or(Reply::Nothing, Reply::Number)
+            }
             Command::Add(_, by) => {
                 set(held.unwrap_or(0) + by);
                 Reply::Number(held.unwrap_or(0) + by)
             }
-            Command::Append(_, element) => {
-                let list = self.lists.entry(key).or_default();
-                list.push(element);
-                Reply::Number(list.len() as i64)
-            }
+            Command::Append(_, element) | Command::Log(_, element) => self.push(key, element),
             Command::List(_) => Reply::List(self.lists.get(&key).cloned().unwrap_or_default()),
+            Command::Tail { after, .. } => {
+                let list = self.lists.get(&key).cloned().unwrap_or_default();
+                match list.get(after..) {
+                    Some(elements @ [_, ..]) => Reply::List(elements.to_vec()),
+                    _ => Reply::Nothing,
+                }
+            }
+            Command::Pop { .. } => self.pop(key).map_or(Reply::Nothing, Reply::Number),
+            Command::Move { to, .. } => match self.pop(key) {
+                Some(element) => {
+                    self.push(to, element);
+                    Reply::Number(element)
+                }
+                None => Reply::Nothing,
+            },
         }
+    }
+}
+
+impl Server {
+    fn push(&mut self, key: Key, element: i64) -> Reply {
+        let list = self.lists.entry(key).or_default();
+        list.push(element);
+        Reply::Number(list.len() as i64)
+    }
+
+    fn pop(&mut self, key: Key) -> Option<i64> {
+        let list = self.lists.get_mut(&key).filter(|list| !list.is_empty())?;
+        Some(list.remove(0))
     }
 }
 
@@ -163,7 +197,31 @@ impl Simulated {
         let value = self.unique();
         let register = random.pick(&REGISTERS);
         let [one, other] = PAIR;
-        match random.below(14) {
+        match random.below(20) {
+            14 => Call::one(Command::Exchange(EXCHANGED, value)),
+            15 => Call::one(match random.below(2) {
+                0 => Command::Get(EXCHANGED),
+                _ => Command::Large { key: EXCHANGED, value, bytes: 100 },
+            }),
+            16 => Call::one(match random.below(2) {
+                0 => Command::Log(STREAM, value),
+                _ => Command::Tail { key: STREAM, after: random.below(20), wait_ms: 1 },
+            }),
+            17 => {
+                let (from, to) = (QUEUES[0], QUEUES[1]);
+                Call::one(match random.below(4) {
+                    0 | 1 => Command::Append(from, value),
+                    2 => Command::Move { from, to, wait_ms: 1 },
+                    _ => Command::Pop { key: random.pick(&QUEUES), wait_ms: 1 },
+                })
+            }
+            18 | 19 => {
+                let mut command = |key| match random.below(2) {
+                    0 => Command::Append(key, value),
+                    _ => Command::List(key),
+                };
+                Call::transaction(GROWING.map(&mut command).to_vec())
+            }
             0 | 1 => Call::one(Command::Set(register, value)),
             2 => Call::one(Command::SetPresent(register, value)),
             3 => Call::one(Command::SetAbsent(REGISTERS[1], value)),
@@ -207,6 +265,8 @@ fn histories_of_a_linearizable_server_pass() {
         let shape = shape(&mut random);
         let history = Simulated::run(shape, &mut random).history;
         assert!(holds(&history), "{shape:?}");
+        let anomaly = find_anomaly(&history);
+        assert!(anomaly.is_none(), "{shape:?}: {}", anomaly.expect("there is one"));
     }
 }
 
@@ -214,5 +274,6 @@ fn histories_of_a_linearizable_server_pass() {
 fn thousands_of_calls_are_checked_within_the_budget() {
     let mut random = Random::new("thousands");
     let shape = Shape { clients: 8, calls: 8_000, lost: 10 };
-    assert!(holds(&Simulated::run(shape, &mut random).history));
+    let history = Simulated::run(shape, &mut random).history;
+    assert!(holds(&history) && find_anomaly(&history).is_none());
 }
