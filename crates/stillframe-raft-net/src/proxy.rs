@@ -18,7 +18,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::hello;
 
@@ -26,6 +26,8 @@ use crate::hello;
 const PIECE_BYTES: usize = 16 << 10;
 /// Pieces under way.
 const PIECES: usize = 256;
+/// Time of a line that nobody used and the next piece may yet use: timers are late by as much.
+const UNUSED_MAX: Duration = Duration::from_millis(10);
 
 /// A direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +47,8 @@ pub struct Faults {
     pub spread: Duration,
     /// Bytes stay where they are, until this is false again.
     pub stalled: bool,
-    /// Most bytes a second of each connection, if any.
-    pub rate: Option<u64>,
+    /// Bytes a second of the line, if bounded: its connections take turns.
+    pub bandwidth: Option<u64>,
 }
 
 /// The way of one caller to one target.
@@ -54,6 +56,8 @@ pub struct Faults {
 pub struct Line {
     target: Mutex<SocketAddr>,
     ways: [watch::Sender<Faults>; 2],
+    /// When each way has passed on all that its connections have given it.
+    free: [Mutex<Instant>; 2],
     /// Counts the cuts.
     cuts: watch::Sender<u64>,
     damage: [AtomicBool; 2],
@@ -68,6 +72,7 @@ impl Line {
         Self {
             target: Mutex::new(target),
             ways: [watch::Sender::default(), watch::Sender::default()],
+            free: [(); 2].map(|()| Mutex::new(Instant::now())),
             cuts: watch::Sender::default(),
             damage: Default::default(),
             refuses: AtomicBool::default(),
@@ -75,6 +80,15 @@ impl Line {
             chance: AtomicU64::new(seed),
             connections: AtomicU64::default(),
         }
+    }
+
+    /// When a piece has passed that comes now, at so many bytes a second.
+    fn pass(&self, way: Way, bytes: usize, bandwidth: u64) -> Instant {
+        let mut free = self.free[way as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = Instant::now().checked_sub(UNUSED_MAX).unwrap_or(*free);
+        let takes = Duration::from_secs_f64(bytes as f64 / bandwidth.max(1) as f64);
+        *free = (*free).max(earliest) + takes;
+        *free
     }
 
     fn random(&self) -> u64 {
@@ -284,6 +298,11 @@ async fn pass(near: TcpStream, line: Arc<Line>) {
     }
 }
 
+/// Bytes that a connection passes on before it is the turn of another one: some milliseconds.
+fn turn_bytes(bandwidth: u64) -> usize {
+    usize::try_from(bandwidth / 250).unwrap_or(PIECE_BYTES).clamp(512, PIECE_BYTES)
+}
+
 /// Reads and forgets.
 async fn swallow(from: Option<OwnedReadHalf>) {
     if let Some(mut from) = from {
@@ -325,15 +344,18 @@ async fn pump(
         while let Some((at, bytes)) = due.recv().await {
             sleep_until(at).await;
             let flows = faults.wait_for(|faults| !faults.stalled).await;
-            let Ok(rate) = flows.map(|faults| faults.rate) else { return };
-            if let Some(rate) = rate {
-                sleep(Duration::from_secs_f64(bytes.len() as f64 / rate.max(1) as f64)).await;
-            }
-            if let Some(copy) = &mut copy {
-                let _ = copy.write_all(&bytes).await; // the target may refuse it
-            }
-            if to.write_all(&bytes).await.is_err() {
-                return;
+            let Ok(bandwidth) = flows.map(|faults| faults.bandwidth) else { return };
+            let most = bandwidth.map_or(PIECE_BYTES, |bandwidth| turn_bytes(bandwidth));
+            for bytes in bytes.chunks(most) {
+                if let Some(bandwidth) = bandwidth {
+                    sleep_until(line.pass(way, bytes.len(), bandwidth)).await;
+                }
+                if let Some(copy) = &mut copy {
+                    let _ = copy.write_all(bytes).await; // the target may refuse it
+                }
+                if to.write_all(bytes).await.is_err() {
+                    return;
+                }
             }
         }
     };

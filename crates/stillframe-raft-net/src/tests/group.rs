@@ -67,8 +67,8 @@ fn fault(proxy: &Proxy, random: &mut Random) -> String {
             format!("stalled {way:?}")
         }
         5 => {
-            let rate = Some(20_000 + random.below(200_000) as u64);
-            proxy.set(way, Faults { rate, ..Faults::default() });
+            let bandwidth = Some(20_000 + random.below(200_000) as u64);
+            proxy.set(way, Faults { bandwidth, ..Faults::default() });
             format!("slow {way:?}")
         }
         _ => {

@@ -276,7 +276,7 @@ fn appends_shrink_on_a_slow_connection() {
     block_on(async {
         let pair = Pair::start(|_| ()).await;
         let mut link = pair.link().await;
-        let slow = Faults { rate: Some(100_000), ..Faults::default() };
+        let slow = Faults { bandwidth: Some(100_000), ..Faults::default() };
         pair.proxy.set(Way::There, slow);
         let (mut next, mut failed) = (0, 0);
         let started = Instant::now();
@@ -306,7 +306,7 @@ pub(super) async fn heartbeats_pass() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
     let mut link = pair.link().await;
     // The chunk takes 80 seconds.
-    pair.proxy.set(Way::There, Faults { rate: Some(50_000), ..Faults::default() });
+    pair.proxy.set(Way::There, Faults { bandwidth: Some(50_000), ..Faults::default() });
     let chunk = tokio::spawn(async move {
         let request = InstallSnapshotRequest::<Types> {
             vote: Vote::new_committed(1, 2),

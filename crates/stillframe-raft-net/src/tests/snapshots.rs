@@ -2,9 +2,8 @@
 
 use super::*;
 
-/// A node that comes new gets a snapshot of `megabytes`, over connections of so many bytes a
-/// second.
-async fn large_snapshot(megabytes: usize, rate: Option<u64>) -> Result<(), String> {
+/// A node that comes new gets a snapshot of `megabytes`, over a line of so many bytes a second.
+async fn large_snapshot(megabytes: usize, bandwidth: Option<u64>) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = Plan { words: megabytes << 17, chunk: 8 << 20, ..Plan::calm() };
     let group = Group::start(folder.path(), plan, 1, 2).await;
@@ -22,7 +21,7 @@ async fn large_snapshot(megabytes: usize, rate: Option<u64>) -> Result<(), Strin
     let is_cut = |metrics: &openraft::RaftMetrics<u64, Member>| metrics.purged.is_some();
     wait.metrics(is_cut, "the purge").await.expect("it comes");
     let term = group.term();
-    let faults = crate::proxy::Faults { rate, ..Default::default() };
+    let faults = crate::proxy::Faults { bandwidth, ..Default::default() };
     group.proxies[&(leader, 3)].set(crate::proxy::Way::There, faults);
     let member = Group::member(3);
     raft.add_learner(3, member, false).await.expect("it leads");

@@ -154,8 +154,8 @@ pub(super) fn weather(fault: Fault) -> Option<(Side, Faults)> {
         Fault::Delay(side, by) => {
             Some((side, Faults { delay: ms(by / 3), spread: ms(by), ..Faults::default() }))
         }
-        Fault::Throttle(side, rate) => {
-            Some((side, Faults { rate: Some(rate), ..Faults::default() }))
+        Fault::Throttle(side, bandwidth) => {
+            Some((side, Faults { bandwidth: Some(bandwidth), ..Faults::default() }))
         }
         _ => None,
     }
