@@ -6,7 +6,7 @@ use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects_each, run_w
 use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Image, InProcess, Mutant, OnFull, Options};
 
-use Op::{Begin as B, Beside as S, Write as W};
+use Op::{Begin as B, Beside as S, Drop as D, Write as W};
 
 type Images = InProcess<Seen, Before>;
 
@@ -56,6 +56,26 @@ fn several_images_reject() {
         Mutant::ImprintNoAcquireFence,
     ];
     rejects_each(&mutants, 2, &PROGRAMS.map(|ops| program(ops, None)));
+}
+
+/// The volume of an image that is over is merged into that of one which is being captured.
+const MERGED: [&[Op]; 3] = [
+    &[B, S, W(0), D, S, W(0), D],
+    &[B, W(2), S, W(2), W(3), D, S, D],
+    &[B, S, W(2), W(2), W(2), D, S, D],
+];
+
+#[test]
+fn merged_volumes() {
+    for ops in MERGED {
+        explore(1, program(ops, None)(Faults::default()));
+    }
+}
+
+#[test]
+fn merged_volumes_reject() {
+    let mutants = [Mutant::ImprintLeadsPastUnmerged];
+    rejects_each(&mutants, 1, &MERGED.map(|ops| program(ops, None)));
 }
 
 /// Single words and runs of images that begin one beside the other.

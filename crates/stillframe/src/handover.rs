@@ -40,6 +40,8 @@ struct Writers {
     arena_words: AtomicUsize,
     /// Words that the arena has room for.
     arena_room: AtomicUsize,
+    /// Words that older images keep beside it.
+    kept: AtomicUsize,
     /// Whether the writer waits for the capture.
     waiting: AtomicU64,
     waits: AtomicU64,
@@ -72,6 +74,7 @@ impl Handover {
                 total: AtomicUsize::new(0),
                 arena_words: AtomicUsize::new(0),
                 arena_room: AtomicUsize::new(0),
+                kept: AtomicUsize::new(0),
                 waiting: AtomicU64::new(0),
                 waits: AtomicU64::new(0),
                 interruptions: AtomicU64::new(0),
@@ -155,6 +158,11 @@ impl Handover {
         epoch
     }
 
+    /// Epoch of the image that begins next. The caller is the writer.
+    pub(crate) fn next_epoch(&self) -> u64 {
+        self.writers.0.epoch.load(Ordering::Relaxed) + 1
+    }
+
     /// Words captured so far. Acquire: partner of [`advance`](Self::advance). What the snapshotter
     /// did with those words, in its sink too, happens before what the writer does next.
     pub(crate) fn captured(&self) -> usize {
@@ -191,6 +199,11 @@ impl Handover {
     /// How much arena the next image may use.
     pub(crate) fn set_arena_room(&self, words: usize) {
         self.writers.0.arena_room.store(words, Ordering::Relaxed);
+    }
+
+    /// How much older images keep beside the arena.
+    pub(crate) fn note_kept(&self, words: usize) {
+        self.writers.0.kept.store(words, Ordering::Relaxed);
     }
 
     pub(crate) fn note_interruption(&self) {
@@ -274,8 +287,9 @@ impl Handover {
 pub(crate) struct Waiting(Shared<Handover>);
 
 impl Waiting {
-    pub(crate) fn begin(handover: &Shared<Handover>) -> Self {
-        handover.writers.0.waits.fetch_add(1, Ordering::Relaxed);
+    /// Waits for an image of `handover`; the wait counts in `counts`, that of the newest image.
+    pub(crate) fn begin(handover: &Shared<Handover>, counts: &Handover) -> Self {
+        counts.writers.0.waits.fetch_add(1, Ordering::Relaxed);
         handover.writers.0.waiting.store(1, Ordering::Relaxed);
         Self(handover.clone())
     }
@@ -329,6 +343,11 @@ impl Progress {
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
         self.handover.arena_used() * 8
+    }
+    /// Bytes that older images which are held keep beside that, when the writer last looked.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.handover.writers.0.kept.load(Ordering::Relaxed) * 8
     }
     /// Times the writer had to wait for the capture because the budget was used up.
     #[must_use]

@@ -231,6 +231,12 @@ mutants! {
     ImprintClosesForOthers,
     /// Imprint, several images: when the newest has ended the writer saves nothing more.
     ImprintForgetsOlderImages,
+    /// Imprint, several images: a volume that is merged takes over words that have entries, too.
+    ImprintMergesAll,
+    /// Imprint, several images: of a frame that is merged the words stay behind.
+    ImprintMergesNoFrames,
+    /// Imprint, several images: readers are led past a volume before it is merged.
+    ImprintLeadsPastUnmerged,
 
     // -- the hand-over
     /// Hand-over: begin is published without Release.

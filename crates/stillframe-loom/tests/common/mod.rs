@@ -79,6 +79,8 @@ pub(crate) enum Op {
     /// Begins an image beside those that are held, which the writer captures at the end: each
     /// thread more takes loom much longer.
     Beside,
+    /// Drops the newest image that was begun beside others.
+    Drop,
     /// Grows the state to this many words.
     Grow(usize),
     /// Writes a new value into a word.
@@ -187,16 +189,21 @@ pub(crate) fn run_with<A: Algorithm>(
                 let begun = state.begin(Point::declare(), sink);
                 let image = begun.expect("the image before has ended");
                 let (expected, faults) = (oracle.clone(), faults.clone());
-                let take = move || take(image, look, &expected, &faults);
+                let taken = move |is_wanted: bool| {
+                    if is_wanted {
+                        take(image, look, &expected, &faults);
+                    }
+                };
                 match op {
-                    Op::Beside => kept.push(take),
-                    _ => snapshotters.push(loom::thread::spawn(take)),
+                    Op::Beside => kept.push(taken),
+                    _ => snapshotters.push(loom::thread::spawn(move || taken(true))),
                 }
             }
+            Op::Drop => kept.pop().into_iter().for_each(|taken| taken(false)),
         }
     }
     join_all_tending(&mut state, &mut snapshotters);
-    kept.into_iter().for_each(|take| take());
+    kept.into_iter().for_each(|taken| taken(true));
     (0..oracle.len()).for_each(|index| check_read(state.read(index), index, &oracle, faults));
 }
 

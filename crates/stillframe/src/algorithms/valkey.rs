@@ -242,7 +242,7 @@ impl Valkey {
             }
             let count = walk.advance(SLICE_BLOCKS, &self.shared, &self.handover);
             drop(walk);
-            waiting.get_or_insert_with(|| Waiting::begin(&self.handover));
+            waiting.get_or_insert_with(|| Waiting::begin(&self.handover, &self.handover));
             if count == 0 {
                 waits.wait();
             }

@@ -180,7 +180,11 @@ fn judge_of_imprint(mutant: Mutant) -> Judge {
         | Mutant::ImprintForgetsOlderImages => {
             Suite("several_images_at_a_time", several::images_side_by_side)
         }
+        Mutant::ImprintMergesAll | Mutant::ImprintMergesNoFrames => {
+            Suite("a_kept_image_costs_no_more_with_each_begin", several::kept_over_begins)
+        }
         Mutant::ImprintLooksForVolumesLast => Model("several_images_reject"),
+        Mutant::ImprintLeadsPastUnmerged => Model("merged_volumes_reject"),
         Mutant::HandoverGetChecksStopFirst => Model("imprint_given_up_access_rejects"),
         Mutant::ImprintWaitsPastStop => Model("a_writer_that_waits_past_a_stop_hangs"),
         Mutant::HandoverFailsSilently => Model("a_writer_without_a_stop_hangs"),

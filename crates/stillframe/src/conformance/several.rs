@@ -219,6 +219,38 @@ fn a_kept_image_gives_way_to_a_capture(seed: u64) -> Verdict {
     rig.check_reads()
 }
 
+/// What an image keeps follows from the words that were written since it began, not from how many
+/// images began: it stays right, and is as large after thousands of them.
+pub(super) fn kept_over_begins(seed: u64) -> Verdict {
+    let mut rig = ample(seed)?;
+    let mut kept = vec![begin(&mut rig, Manner::Plain)?];
+    // In a volume: a record of each word, a frame of each block, a bit of each word; the index.
+    let blocks = WORDS.div_ceil(BLOCK_WORDS);
+    let each = blocks * (2 * BLOCK_WORDS + BLOCK_WORDS + 2 + BLOCK_WORDS.div_ceil(64)) + 5 * 512;
+    for round in 0..rounds(2000) {
+        let one = begin(&mut rig, Manner::Plain)?;
+        // The volumes of two begins may not be merged yet: of the one before, and of this one.
+        let most = 8 * each * kept.len() + 8 * 2 * (3 * 2 * BLOCK_WORDS * 8 + 5 * 512);
+        let bytes = rig.state.progress().kept_bytes();
+        ensure!(bytes <= most, "{bytes} bytes for {} images in round {round}", kept.len());
+        let count = if round % 50 == 0 { 600 } else { rig.rng.below(5) };
+        rig.writes(count)?;
+        match rig.rng.below(100) {
+            0 if kept.len() < MOST - 1 => kept.push(one),
+            0 => drop(kept.swap_remove(rig.rng.below(kept.len()))),
+            1..30 => drop(one),
+            _ => one.finish()?.map_err(|error| error.to_string())?,
+        }
+        for one in &kept {
+            one.look(&mut rig.rng)?.ok_or("an image has no words")?;
+        }
+    }
+    for one in kept {
+        one.finish()?.map_err(|error| error.to_string())?;
+    }
+    rig.check_reads()
+}
+
 /// A sink of an image that may be given up, whatever the options say.
 struct Cancelled;
 
@@ -234,6 +266,11 @@ impl crate::Sink for Cancelled {
 #[test]
 fn several_images_at_a_time() {
     prove(images_side_by_side, 24);
+}
+
+#[test]
+fn a_kept_image_costs_no_more_with_each_begin() {
+    prove(kept_over_begins, 6);
 }
 
 #[test]
@@ -294,7 +331,7 @@ fn a_view_outlasts_checkpoints() {
                 ensure!(was_left || !is_left, "a view came back");
             }
             ensure!(is_left || is_small, "a view was given up for little");
-            ensure!(!is_left || !is_small || cfg!(miri), "volumes do not count");
+            ensure!(!is_left || !is_small || cfg!(miri), "what is kept does not count");
             match view.finish()? {
                 Ok(()) => ensure!(is_left, "a view came back"),
                 Err(CaptureError::OverBudget) => ensure!(!is_left, "a view was there"),

@@ -33,6 +33,10 @@
 //!   the begin before it, too, or that one was saved in its time. A block that is captured is
 //!   closed only if no other image was held at begin; the writer leaves alone what all held images
 //!   have captured.
+//! - I7: a volume whose image is over is merged into the one before it, once another is written:
+//!   entries of words that have none there are taken over, and then nobody is led to it any more.
+//!   An image that was given up leads to no volume. So what is kept follows from what is held, not
+//!   from how many images began since.
 //!
 //! The cases for a word while its block is copied: not written before the copy: the live value is
 //! the image. Written before, or while the block is copied: its record or its frame is found (I2)
@@ -46,7 +50,7 @@ mod volume;
 use std::collections::VecDeque;
 
 pub use self::before::Before;
-use self::volume::{Link, Volume};
+use self::volume::{Index, Link, Volume};
 use crate::algorithm::{Algorithm, New, check_many, write_by_replace, write_each};
 use crate::budget::OnFull;
 use crate::error::{BeginError, MemoryError};
@@ -59,7 +63,7 @@ use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::{Arc, AtomicU64, Backoff, Ordering, fence};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Backoff, Mutex, Ordering, fence};
 
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
@@ -73,6 +77,9 @@ const ENTRY: usize = 2;
 const REFRESH: usize = ENTRY * if BLOCK_WORDS == 512 { 64 } else { 2 };
 /// In the second word of an entry: it is a frame.
 const FRAME: u64 = 1 << 63;
+/// Most volumes that images may need. Each takes five mappings, of which Linux gives a process
+/// 65,530.
+const VOLUMES_MAX: usize = 1024;
 
 /// State words with before-images.
 #[derive(Debug)]
@@ -89,10 +96,15 @@ pub struct Imprint {
     volume: Volume,
     /// Words of its log that the budget leaves.
     room: usize,
-    /// Images in the order of their begin, from the oldest one that has not ended.
+    /// Images in the order of their begin, from the oldest one that is wanted, and those in between
+    /// that are over but have volumes of their own.
     held: VecDeque<HeldImage>,
+    /// Older images that were given up, but not dropped.
+    lost: Vec<HeldImage>,
     /// Where the snapshotters look for the next volume.
     link: Arc<Link>,
+    /// For threads that merge volumes.
+    merging: Arc<Mutex<()>>,
     options: Options,
 }
 
@@ -105,9 +117,11 @@ struct HeldImage {
     on_full: OnFull,
     /// Whether the writer gave it up.
     given_up: bool,
-    /// Words of its volume and of those after it that no other image here began, once another one
-    /// is written.
-    volume_words: usize,
+    /// Whether it was lost at the begin before this one.
+    was_lost: bool,
+    start: Arc<Link>,
+    /// Words of its volume, once another one is written.
+    kept_words: Arc<AtomicUsize>,
 }
 
 impl Algorithm for Imprint {
@@ -124,7 +138,9 @@ impl Algorithm for Imprint {
             volume,
             room: 0,
             held: VecDeque::new(),
+            lost: Vec::new(),
             link: Arc::new(Link::new()),
+            merging: Arc::new(Mutex::new(())),
             options: options.clone().max_words(options.max_words.max(options.words)),
         })
     }
@@ -181,33 +197,33 @@ impl Algorithm for Imprint {
         _point: Point,
         sink: S,
     ) -> Result<InProcess<S, Before>, BeginError> {
-        while self.held.front().is_some_and(HeldImage::has_ended) {
-            self.held.pop_front();
-        }
-        let held = self.held.iter().filter(|image| !image.has_ended()).count();
+        self.forget_over();
         let ignores = self.handover().is(Mutant::HandoverIgnoresDone);
-        if held >= self.options.images && !ignores {
+        if !(self.has_room_for_image() || ignores) {
             return Err(BeginError::Busy { epoch: self.progress().epoch() });
         }
         let alone = self.held.is_empty() || ignores;
         let budget = self.budget_words();
-        if alone {
+        if alone && (self.lost.is_empty() || ignores) {
             self.volume.reuse(budget);
         } else {
             self.next_volume()?;
         }
         self.handover().set_arena_room(self.volume.log.len().min(budget));
+        self.handover().note_kept(self.held.iter().map(HeldImage::kept_words).sum());
         (self.room, self.open) = (0, 0);
         self.reach = self.volume.log.until(0);
         self.span = self.words.len().next_multiple_of(BLOCK_WORDS);
-        let before = Before::new(&self.words, &self.volume, alone);
+        let index = Arc::new(Index::new(&self.volume));
+        // What is saved from now on is of no use to images that were given up.
         if !alone {
-            self.link.set(before.index());
+            self.link.set(&index);
         }
-        self.link = Arc::clone(before.index().link());
+        self.link = Arc::clone(index.link());
+        let before = self.before(&index, alone);
         let on_full = sink.on_full().unwrap_or(self.options.on_full);
         let lease = Lease::publish(self.handover(), self.words.len());
-        self.held.push_back(HeldImage::new(&lease, on_full));
+        self.held.push_back(HeldImage::new(&lease, on_full, &before, &index));
         Ok(InProcess::new(before, Held::new(sink, lease)))
     }
 
@@ -217,10 +233,17 @@ impl Algorithm for Imprint {
 }
 
 impl HeldImage {
-    fn new(lease: &Lease, on_full: OnFull) -> Self {
-        let Lease { handover, epoch, words } = lease;
-        let (handover, given_up, volume_words) = (handover.clone(), false, 0);
-        Self { handover, epoch: *epoch, words: *words, on_full, given_up, volume_words }
+    fn new(lease: &Lease, on_full: OnFull, before: &Before, index: &Index) -> Self {
+        Self {
+            handover: lease.handover.clone(),
+            epoch: lease.epoch,
+            words: lease.words,
+            on_full,
+            given_up: false,
+            was_lost: false,
+            start: Arc::clone(&before.start),
+            kept_words: Arc::clone(index.kept_words()),
+        }
     }
 
     fn has_ended(&self) -> bool {
@@ -234,6 +257,16 @@ impl HeldImage {
         }
         let stops = || self.handover.check_stop(self.epoch).is_err();
         !self.given_up && !self.has_ended() && !stops()
+    }
+
+    /// The writer cares for it no more, and fences before it writes on.
+    fn give_up(&mut self) {
+        self.given_up = true;
+        self.handover.stop_over_budget();
+    }
+
+    fn kept_words(&self) -> usize {
+        self.kept_words.load(Ordering::Relaxed)
     }
 
     /// The first word that the image may still need.
@@ -276,26 +309,58 @@ impl Imprint {
     fn next_volume(&mut self) -> Result<(), MemoryError> {
         let options = Options { words: self.words.len(), ..self.options.clone() };
         let volume = Volume::create(&options, self.handover().following())?;
-        let used = self.used();
-        let index = if used == 0 { 0 } else { self.volume.index_words() };
-        if let Some(newest) = self.held.back_mut() {
-            newest.volume_words = used + index;
+        if let Some(newest) = self.held.back() {
+            newest.kept_words.fetch_add(self.volume.kept_words(), Ordering::Relaxed);
         }
         self.volume = volume;
-        self.forget_ended();
         Ok(())
     }
 
-    /// Forgets the images that have ended: a view may outlast thousands. Older ones need what was
-    /// saved for them, too, and pay for it from then on.
-    fn forget_ended(&mut self) {
+    /// The image of this instant, to be restored from a volume and those after it.
+    fn before(&self, index: &Arc<Index>, alone: bool) -> Before {
+        let start = Arc::new(Link::new());
+        start.set(index);
+        let others = self.lost.iter().chain(&self.held).filter(|image| !image.has_ended());
+        let others = others.map(|image| Arc::clone(&image.start)).collect();
+        let merging = Arc::clone(&self.merging);
+        Before { words: self.words.view(), start, alone, others, merging }
+    }
+
+    /// Whether one more image may be held. Many volumes cost mappings: then the oldest image is
+    /// given up, if it may be.
+    fn has_room_for_image(&mut self) -> bool {
+        while self.held.len() >= VOLUMES_MAX {
+            let Some(oldest) = self.held.front_mut() else { break };
+            if oldest.on_full == OnFull::Slow {
+                return false;
+            }
+            oldest.give_up();
+            self.fence_stop();
+            self.forget_over();
+        }
+        let held = self.held.iter().filter(|image| !image.has_ended());
+        held.count() + self.lost.len() < self.options.images
+    }
+
+    /// Forgets the images that are over: what only they needed is gone, or was merged into what
+    /// others need. An image that was given up but is held lets go of its volumes at the end of
+    /// another image, or here, if there was none since the last begin.
+    fn forget_over(&mut self) {
+        self.lost.retain_mut(|image| {
+            if std::mem::replace(&mut image.was_lost, true) {
+                image.start.try_end();
+            }
+            !image.has_ended()
+        });
+        let newest = self.volume.handover.next_epoch() - 1;
         for image in std::mem::take(&mut self.held) {
-            match self.held.back_mut() {
-                Some(older) if image.has_ended() => older.volume_words += image.volume_words,
-                _ => self.held.push_back(image),
+            let has_volume = image.kept_words() > 0 || image.epoch == newest;
+            if image.is_wanted() || has_volume && !self.held.is_empty() {
+                self.held.push_back(image);
+            } else if !image.has_ended() {
+                self.lost.push(image);
             }
         }
-        debug_assert!(self.held.len() <= self.options.images, "those that are held");
     }
 
     /// Replaces a word, and saves its old value first if an image needs that.
@@ -391,8 +456,10 @@ impl Imprint {
             open = open.min(image.open());
         }
         let Some(oldest) = oldest else { return self.give_up() };
-        let older = self.held.range(oldest..self.held.len() - 1).map(|image| image.volume_words);
-        let room = self.budget_words().saturating_sub(older.sum()).min(self.volume.log.len());
+        let older = self.held.range(oldest..self.held.len() - 1).map(HeldImage::kept_words);
+        let kept = older.sum();
+        self.handover().note_kept(kept);
+        let room = self.budget_words().saturating_sub(kept).min(self.volume.log.len());
         self.room = room / ENTRY * ENTRY;
         self.reach.set_end((self.used() + REFRESH).min(self.room), &self.volume.log);
         let end = self.open + self.span;
@@ -449,10 +516,10 @@ impl Imprint {
             return self.give_up();
         };
         if oldest.on_full == OnFull::Cancel {
-            oldest.given_up = true;
-            oldest.handover.stop_over_budget();
+            oldest.give_up();
         } else {
-            let begin = || (Waiting::begin(&oldest.handover), Backoff::default());
+            let counts = &self.volume.handover;
+            let begin = || (Waiting::begin(&oldest.handover, counts), Backoff::default());
             pause.get_or_insert_with(begin).1.wait();
         }
         self.refresh();

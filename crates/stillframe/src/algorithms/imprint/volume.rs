@@ -23,6 +23,10 @@ const CHUNK_WORDS: usize = 1 << 15;
 const BIT_WORDS: usize = BLOCK_WORDS.div_ceil(64);
 /// In a link: the entry is a frame.
 const WHOLE: u64 = 1 << 15;
+/// What a volume takes beside its words: its hand-over, and the rest of the last page of each of its
+/// mappings. The checkers, which have no pages, count words alone.
+const OVERHEAD_WORDS: usize =
+    if cfg!(any(miri, feature = "loom", feature = "shuttle")) { 0 } else { 4 * 512 };
 
 const _: () = assert!(BLOCK_WORDS <= 1 << 15 && LIMIT > 0);
 
@@ -63,9 +67,13 @@ impl Volume {
         self.next_marks.grow(blocks)
     }
 
-    /// Words that marks and heads take, once all blocks have been written.
-    pub(super) fn index_words(&self) -> usize {
-        self.heads.len() + 2 * self.heads.len().div_ceil(8)
+    /// Words that the volume takes: its log, marks and heads. Nothing if nothing was written.
+    pub(super) fn kept_words(&self) -> usize {
+        let index = self.heads.len() + 2 * self.heads.len().div_ceil(8);
+        match self.handover.arena_used() {
+            0 => 0,
+            used => used + index + OVERHEAD_WORDS,
+        }
     }
 
     /// Makes room for the next image, with `log` words of log; all before have ended.
@@ -107,30 +115,73 @@ pub(super) struct Index {
     /// itself: most words have none, and the walk to an entry is long. Set before `indexed` rises.
     bits: OnceLock<Option<Words>>,
     link: Arc<Link>,
+    /// The image of its begin.
+    epoch: u64,
+    /// Whether that image needs it no more.
+    is_over: AtomicUsize,
+    /// Words that it takes, once another volume is written; none if it was merged into another.
+    kept_words: Arc<AtomicUsize>,
 }
 
-/// The way from a volume to the one of the next begin that found images held. The writer keeps that
-/// of the newest volume, and so keeps no volume.
+/// The way to a volume: from the one before, or from an image to that of its begin. The writer
+/// keeps that from the newest volume to the next, and so keeps no volume.
+///
+/// The writer sets it once, and waits for nobody: none takes the lock before.
 #[derive(Debug)]
 pub(super) struct Link {
-    next: OnceLock<Arc<Index>>,
+    to: Mutex<Option<Arc<Index>>>,
     is_set: AtomicUsize,
 }
 
 impl Link {
     pub(super) fn new() -> Self {
-        Self { next: OnceLock::new(), is_set: AtomicUsize::new(0) }
+        Self { to: Mutex::new(None), is_set: AtomicUsize::new(0) }
     }
 
-    /// Another volume is written from now on: the caller is the writer, and has stored nothing
-    /// since. Release: partner of [`Index::next`], for who copies no word that is newer.
-    pub(super) fn set(&self, next: &Arc<Index>) {
-        let _ = self.next.set(Arc::clone(next));
+    /// The caller is the writer. If it is a way to another volume, that is written from now on, and
+    /// nothing was stored since. Release: partner of [`follow`](Self::follow), for who copies no
+    /// word that is newer.
+    pub(super) fn set(&self, to: &Arc<Index>) {
+        *self.lock() = Some(Arc::clone(to));
         self.is_set.store(1, Ordering::Release);
+    }
+
+    /// The volume there, if there is one.
+    pub(super) fn follow(&self) -> Option<Arc<Index>> {
+        if self.is_set.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.lock().clone()
+    }
+
+    /// Leads to another volume from now on, or nowhere. What it led to is dropped behind the lock.
+    fn lead(&self, to: Option<Arc<Index>>) -> Option<Arc<Index>> {
+        std::mem::replace(&mut *self.lock(), to)
+    }
+
+    /// The image that starts here needs its volumes no more.
+    pub(super) fn end(&self) {
+        if let Some(index) = self.lead(None) {
+            index.is_over.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`end`](Self::end), for the writer: not if it would have to wait.
+    pub(super) fn try_end(&self) {
+        let taken = self.to.try_lock().ok().and_then(|mut to| to.take());
+        if let Some(index) = taken {
+            index.is_over.store(1, Ordering::Relaxed);
+        }
+    }
+
+    // A poisoned lock is taken anyway: each change is one assignment.
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Index>>> {
+        self.to.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl Index {
+    /// The index of a volume in which the next image begins.
     pub(super) fn new(volume: &Volume) -> Self {
         Self {
             log: volume.log.view(),
@@ -144,6 +195,9 @@ impl Index {
             resident: AtomicUsize::new(0),
             bits: OnceLock::new(),
             link: Arc::new(Link::new()),
+            epoch: volume.handover.next_epoch(),
+            is_over: AtomicUsize::new(0),
+            kept_words: Arc::new(AtomicUsize::new(0)),
         }
     }
 
@@ -162,9 +216,18 @@ impl Index {
     /// The volume that was written after this one; the log here has its last end if there is one.
     /// Asked for behind the Acquire fence after a copy, partner of the writer's Release fence
     /// before it stores a word that it saved there (I2): who copied such a word finds the volume.
-    pub(super) fn next(&self) -> Option<&Self> {
-        let is_set = self.link.is_set.load(Ordering::Acquire) != 0;
-        if is_set { self.link.next.get().map(|next| &**next) } else { None }
+    pub(super) fn next(&self) -> Option<Arc<Self>> {
+        self.link.follow()
+    }
+
+    /// Words that it takes, for the writer, who says so when it goes on in another volume.
+    pub(super) fn kept_words(&self) -> &Arc<AtomicUsize> {
+        &self.kept_words
+    }
+
+    /// Whether the image of its begin was given up or cancelled, and so reads nothing more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.handover.check_stop(self.epoch).is_err()
     }
 
     /// The end of the log, as the writer has published it.
@@ -195,14 +258,95 @@ impl Index {
             } else {
                 ((key & !FRAME) as usize, WHOLE, ENTRY + BLOCK_WORDS)
             };
-            self.log.store(at + 1, self.position(block) << 16 | offset);
-            self.heads.word(block).store(self.base + at as u64, Ordering::Release);
-            if let Some(bits) = bits {
-                set_bits(bits, block, (offset != WHOLE).then_some(offset as usize));
-            }
+            self.link_entry(at, block, offset, bits);
             at += words;
         }
         self.indexed.store(at, Ordering::Release);
+    }
+
+    /// Makes the entry at `at` in the log the newest of its block. The caller has the lock.
+    fn link_entry(&self, at: usize, block: usize, offset: u64, bits: Option<&Words>) {
+        self.log.store(at + 1, self.position(block) << 16 | offset);
+        if let Some(bits) = bits {
+            set_bits(bits, block, (offset != WHOLE).then_some(offset as usize));
+        }
+        self.heads.word(block).store(self.base + at as u64, Ordering::Release);
+    }
+
+    /// Takes over the entries of `later`, the next volume, of words that have none here: so the
+    /// images of this begin and of those before need it no more, once nobody is led there. Neither
+    /// is written any more, and the caller is the only one who merges. Returns whether there was
+    /// room.
+    ///
+    /// Who reads meanwhile was led to `later` before, and finds there what it misses here: the
+    /// oldest entry of a word wins, and those that are taken over are newer than all that are here.
+    fn absorb(&self, later: &Self) -> bool {
+        self.extend(self.end());
+        later.extend(later.end());
+        let most = later.indexed.load(Ordering::Relaxed);
+        if most == 0 {
+            return true;
+        }
+        let bits = self.bits.get().unwrap_or_else(|| self.make_bits()).as_ref();
+        let _indexing = self.lock();
+        let start = self.indexed.load(Ordering::Relaxed);
+        if most > self.log.len() - start {
+            return false;
+        }
+        let (mut end, mut entries) = (start, Vec::new());
+        for block in 0..self.heads.len().min(later.heads.len()) {
+            entries.clear();
+            later.walk(block, |at, offset| entries.push((at, offset)));
+            for &(at, offset) in entries.iter().rev() {
+                if self.covers(block, offset, bits) && !self.is(Mutant::ImprintMergesAll) {
+                    continue;
+                }
+                let words = if offset.is_some() { ENTRY } else { ENTRY + BLOCK_WORDS };
+                let is_cut = self.is(Mutant::ImprintMergesNoFrames);
+                self.log.copy_from(end, &later.log, at, if is_cut { ENTRY } else { words });
+                let offset = offset.map_or(WHOLE, |offset| offset as u64);
+                self.link_entry(end, block, offset, bits);
+                end += words;
+            }
+        }
+        self.indexed.store(end, Ordering::Release);
+        self.kept_words.fetch_add(end - start, Ordering::Relaxed);
+        true
+    }
+
+    /// Whether there are entries here of a word of a block, or of all of its words.
+    fn covers(&self, block: usize, offset: Option<usize>, bits: Option<&Words>) -> bool {
+        let Some(bits) = bits else {
+            let mut is_covered = false;
+            self.walk(block, |_, of| is_covered |= of.is_none() || of == offset);
+            return is_covered;
+        };
+        let start = block * BIT_WORDS;
+        match offset {
+            None => (start..start + BIT_WORDS).all(|at| bits.load(at) == u64::MAX),
+            Some(offset) => bits.load(start + offset / 64) >> (offset % 64) & 1 != 0,
+        }
+    }
+
+    /// Merges the volumes behind `first` that no image begins in any more, each into the one
+    /// before it. The newest, which is being written, is left alone. One thread at a time does so.
+    pub(super) fn merge(first: Arc<Self>) {
+        let mut into = first;
+        while let Some(later) = into.next() {
+            let Some(after) = later.next() else { return };
+            let is_over = later.is_over.load(Ordering::Relaxed) != 0;
+            let leads_first = is_over && into.is(Mutant::ImprintLeadsPastUnmerged);
+            if leads_first {
+                into.link.lead(Some(Arc::clone(&after)));
+            }
+            if is_over && into.absorb(&later) {
+                // Who is led past `later` finds here what it had.
+                into.link.lead(Some(after));
+                later.kept_words.store(0, Ordering::Relaxed);
+            } else {
+                into = later;
+            }
+        }
     }
 
     /// Place of a block's newest indexed entry plus one, or 0 if it has none in this image. A block
@@ -291,6 +435,7 @@ impl Index {
             for block in 0..blocks {
                 self.walk(block, |_, offset| set_bits(&bits, block, offset));
             }
+            self.kept_words.fetch_add(bits.len(), Ordering::Relaxed);
             Some(bits)
         })
     }
@@ -311,7 +456,7 @@ impl Index {
 
     /// The volume after this one, if nobody else may come to it from here.
     fn take_next(&mut self) -> Option<Arc<Self>> {
-        Arc::get_mut(&mut self.link)?.next.take()
+        Arc::get_mut(&mut self.link)?.lead(None)
     }
 
     /// Makes another chunk of the log resident if the writer will soon need it.
