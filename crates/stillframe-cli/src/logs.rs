@@ -1,7 +1,9 @@
 //! Logs, one line an event: on standard error or in a file, for people or as JSON.
 //!
 //! A log file is opened anew for each line, as redis-server does: a tool that rotates logs
-//! moves it away and sends no signal.
+//! moves it away and sends no signal. [`limit`] bounds what one kind of line takes.
+
+mod limit;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -14,6 +16,8 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use self::limit::Limited;
 
 /// The handle for later changes of the level.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
@@ -62,6 +66,7 @@ fn begin(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {
         Some(path) => BoxMakeWriter::new(LogFile(path)),
         None => BoxMakeWriter::new(io::stderr),
     };
+    let writer = Limited::new(writer, format == LogFormat::Json);
     let lines = fmt::layer().with_target(false).with_ansi(ansi).with_writer(writer);
     // A line that cannot be written, as on a full disk, is lost. To say so on standard error would
     // be a panic where that cannot be written, either.

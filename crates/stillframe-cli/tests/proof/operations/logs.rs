@@ -2,6 +2,8 @@
 
 use crate::support::{Kind, Reply, Server, Setup, stillframe, wait_until};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 #[test]
 fn the_level_changes_at_run_time() {
@@ -78,4 +80,36 @@ fn a_log_that_cannot_be_written_stops_nothing() {
     server.client().ok("PING");
     client.send(&[b"SHUTDOWN"]);
     assert!(server.wait().success());
+}
+
+#[test]
+fn peers_that_cause_lines_in_a_loop_do_not_fill_the_log() {
+    const PEERS: usize = 300;
+    let begun = std::time::Instant::now();
+    let server = Server::start(Kind::Ours("imprint"));
+    let floods: [(&[u8], &str); 2] =
+        [(b"*1\r\n$-5\r\n", "Protocol error"), (b"POST / HTTP/1.1\r\n", "it speaks HTTP")];
+    for (request, _) in floods {
+        for _ in 0..PEERS {
+            let mut peer = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+            peer.write_all(request).expect("the server reads");
+            let _ = peer.read_to_end(&mut Vec::new()); // it may be reset: it sent more than was read
+        }
+    }
+    for (_, sentence) in floods {
+        let (mut lines, mut others) = (0, 0);
+        wait_until("every line is written or counted", || {
+            let log = server.log();
+            let told: Vec<&str> = log.lines().filter(|line| line.contains(sentence)).collect();
+            let count = |line: &&str| -> Option<usize> {
+                line.split_once("(and ")?.1.split_once(' ')?.0.parse().ok()
+            };
+            lines = told.len();
+            others = told.iter().filter_map(count).sum::<usize>();
+            lines + others == PEERS
+        });
+        let seconds = begun.elapsed().as_secs() as usize;
+        assert!(lines <= 11 + seconds, "{lines} lines of {PEERS} within {seconds} s");
+        assert!(others > 0, "some are only counted");
+    }
 }
