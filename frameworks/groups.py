@@ -30,23 +30,12 @@ KILL_AFTER_SECONDS = 3
 BACK_AFTER_SECONDS = 3
 
 
-def free_ports(count):
-    """Ports below those that the system hands out: nobody takes one while a member is down."""
-    found, port = [], 11_000 + os.getpid() % 10_000
-    while len(found) < count:
-        port += 1
-        with socket.socket() as free:
-            if free.connect_ex(("127.0.0.1", port)) != 0:
-                found.append(port)
-    return found
-
-
 class Group:
     """Three members, each in a folder of its own."""
 
     def __init__(self, binary, scratch):
         self.binary, self.scratch = binary, scratch
-        ports = free_ports(6)
+        ports = [run.own_port() for _ in range(6)]
         self.ports, self.raft = ports[:3], ports[3:]
         self.members = [None] * 3
         for member in range(3):

@@ -31,6 +31,9 @@ import time
 import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "scripts"))
+from ports import own_port  # noqa: E402
+
 USER_CACHE = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
 CACHE = pathlib.Path(USER_CACHE) / "stillframe"
 START_SECONDS = 20
@@ -196,9 +199,7 @@ class Server:
         self.name = name
         self.folder = scratch / name
         self.folder.mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = own_port()
         log = open(self.folder / "log", "w")
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),

@@ -11,7 +11,8 @@ import socket
 import time
 
 from benches.load import load, start_load, finish_load
-from benches.servers import Client, Server, encode, free_port, in_turns, key_name, say, spread
+from benches.servers import Client, Server, encode, in_turns, key_name, say, spread
+from ports import own_port
 
 DEPTHS = (1, 16)
 CLIENTS = 50
@@ -25,7 +26,7 @@ class Group:
 
     def __init__(self, options):
         self.options = options
-        self.ports = {member: (free_port(), free_port()) for member in (1, 2, 3, 4)}
+        self.ports = {member: (own_port(), own_port()) for member in (1, 2, 3, 4)}
         self.members = {}
         self.folders = {}
         for member in (1, 2, 3):

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import time
 
+from ports import own_port
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # Rivals by their programs; scripts/install-peers.sh puts them there, the third with --build.
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
@@ -76,18 +78,12 @@ def encode(*words):
     return b"".join(parts)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Server:
     def __init__(self, name, options, flags=(), port=None, folder=None):
         self.name = name
         prefix = f"bench-{name}-"
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=options.dir))
-        self.port = port or free_port()
+        self.port = port or own_port()
         common = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         self.socket = self.folder / "socket"
         common += ["--save", "", "--unixsocket", str(self.socket), *flags]

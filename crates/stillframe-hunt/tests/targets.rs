@@ -149,9 +149,7 @@ fn a_sync_that_fails_gives_one_sentence() {
 #[test]
 fn nobody_there_and_wrong_plans_are_told() {
     let stop = AtomicBool::new(false);
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = free.local_addr().expect("an address").to_string();
-    drop(free);
+    let address = format!("127.0.0.1:{}", stillframe_measure::own_port());
     let error = hunt(&plan(address), &stop).expect_err("nobody listens");
     assert!(matches!(error, HuntError::Connect { .. }), "{error}");
     let wrong = [

@@ -8,7 +8,8 @@
 //!   a report needs five kinds of plots that read well on a phone and in the dark, with names
 //!   beside lines, and no more.
 //!
-//! - The server that a tool is pointed at ([`target`]).
+//! - The server that a tool is pointed at ([`target`]), and ports for servers of its own
+//!   ([`own_port`]).
 //!
 //! Nothing here knows algorithms, requests or workloads.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod draw;
 pub mod environment;
 pub mod panel;
 pub mod plot;
+mod port;
 mod sample;
 pub mod scale;
 mod sheet;
@@ -29,6 +31,7 @@ pub mod zipf;
 
 pub use environment::{Environment, environment};
 pub use panel::{Kind, Panel, Point, Series};
+pub use port::own_port;
 pub use sample::{spread, thread_time};
 pub use style::Style;
 pub use table::Table;

@@ -1,7 +1,7 @@
 //! Scripts that use no data give the replies of redis-server, byte for byte.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,31 +61,28 @@ fn ours(engine: &mut Engine, source: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> V
     buffer
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}
-
 struct Redis {
     child: Child,
-    stream: TcpStream,
+    stream: UnixStream,
     _directory: tempfile::TempDir,
 }
 
 impl Redis {
     fn start() -> Self {
         let directory = tempfile::tempdir().expect("a folder");
-        let port = free_port();
+        let socket = directory.path().join("socket");
         let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--save", "", "--dir"])
+            .args(["--port", "0", "--save", "", "--dir"])
             .arg(directory.path())
+            .arg("--unixsocket")
+            .arg(&socket)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("redis-server starts");
         let begun = Instant::now();
         let stream = loop {
-            match TcpStream::connect(("127.0.0.1", port)) {
+            match UnixStream::connect(&socket) {
                 Ok(stream) => break stream,
                 Err(error) if begun.elapsed() > Duration::from_secs(60) => panic!("{error}"),
                 Err(_) => thread::sleep(Duration::from_millis(20)),

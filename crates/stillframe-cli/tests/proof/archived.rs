@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use stillframe_peers::{azurite, python, versitygw};
 
 use crate::support::{
-    Client, Kind, Peer, Random, Server, Setup, are_here, free_port, lasting_port, output_of,
-    rounds, send_signal, wait_until,
+    Client, Kind, Peer, Random, Server, Setup, are_here, output_of, own_port, rounds, send_signal,
+    wait_until,
 };
 
 const KEY: &str = "AKIDOFATEST";
@@ -78,7 +78,7 @@ impl Bucket {
     fn new(store: Store) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("root/bucket")).expect("a folder");
-        let mut bucket = Self { store, folder, port: lasting_port(), server: None };
+        let mut bucket = Self { store, folder, port: own_port(), server: None };
         bucket.start();
         if store == Store::Azure {
             let mut command = Command::new(python());
@@ -338,7 +338,7 @@ fn a_foreign_or_torn_manifest_and_a_second_server_are_refused_by_name() {
     client.ok("SET k v");
     caught_up(&mut client);
 
-    let command = bucket.archiving(&second).command(&second, free_port());
+    let command = bucket.archiving(&second).command(&second, own_port());
     let output = output_of(command);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(!output.status.success() && said.contains(url) && !said.contains(SECRET), "{said}");

@@ -1,7 +1,7 @@
 //! The configuration file: read, changed by CONFIG SET, and written back as redis-server does it.
 
 use crate::support::{
-    Client, Kind, Peer, Reply, Setup, are_here, free_port, output_of, redis_is_here,
+    Client, Kind, Peer, Reply, Setup, are_here, output_of, own_port, redis_is_here,
 };
 use std::fs;
 use std::process::Command;
@@ -200,7 +200,7 @@ fn ports_and_addresses_change_at_run_time() {
         let text = refused(&mut client, [b"port", number.as_bytes()]);
         assert!(text.ends_with("Unable to listen on this port. Check server logs."), "{text}");
         server.client().ok("PING");
-        let port = free_port();
+        let port = own_port();
         client.ok(&format!("CONFIG SET port {port}"));
         assert!(Client::try_connect(server.port).is_none(), "nobody listens there any more");
         let mut moved = Client::try_connect(port).expect("the new port");

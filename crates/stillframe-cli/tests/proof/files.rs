@@ -2,7 +2,7 @@
 
 use crate::support::dataset::{self, Dataset};
 use crate::support::{
-    ALGORITHMS, Kind, Peer, Random, Server, Setup, are_here, free_port, output_of, redis_is_here,
+    ALGORITHMS, Kind, Peer, Random, Server, Setup, are_here, output_of, own_port, redis_is_here,
     rounds,
 };
 use std::fs;
@@ -180,7 +180,7 @@ fn refusal(dump: &[u8]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("dump.rdb"), dump).expect("a file");
     let setup = Setup::new(Kind::subject("imprint"));
-    let command = setup.command(folder.path(), free_port());
+    let command = setup.command(folder.path(), own_port());
     let output = output_of(command);
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();

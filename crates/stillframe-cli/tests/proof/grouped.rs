@@ -3,8 +3,8 @@
 //! replication.
 
 use crate::support::{
-    Client, Kind, Peer, Reply, Server, Setup, are_here, free_port, output_of, python,
-    redis_is_here, wait_until,
+    Client, Kind, Peer, Reply, Server, Setup, are_here, output_of, own_port, python, redis_is_here,
+    wait_until,
 };
 use std::process::Command;
 
@@ -37,7 +37,7 @@ impl Pair {
     }
 
     fn redis() -> Self {
-        let buses = [free_port(), free_port()].map(|port| port.to_string());
+        let buses = [own_port(), own_port()].map(|port| port.to_string());
         let start = |bus: &String| {
             let flags = ["--cluster-enabled", "yes", "--cluster-port", bus];
             Setup::new(Kind::Redis).flags(&flags).start()

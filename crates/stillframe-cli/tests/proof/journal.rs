@@ -2,8 +2,8 @@
 
 use crate::pairs::{Counts, Form, Pairs, WRITERS};
 use crate::support::{
-    ALGORITHMS, Client, Kind, PATIENCE, Peer, Random, Reply, Setup, are_here, free_port,
-    limit_file_size, rounds, stillframe, wait_until,
+    ALGORITHMS, Client, Kind, PATIENCE, Peer, Random, Reply, Setup, are_here, limit_file_size,
+    own_port, rounds, stillframe, wait_until,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ fn lane(
 }
 
 fn kill_while_starting(policy: &str, folder: &Path, random: &mut Random) {
-    let mut command = server(policy, folder).command(folder, free_port());
+    let mut command = server(policy, folder).command(folder, own_port());
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = quiet.spawn().expect("the server's program starts");
     std::thread::sleep(Duration::from_millis(random.below(40) as u64));

@@ -3,7 +3,7 @@
 
 use crate::pairs::{Counts, Pairs, WRITERS};
 use crate::support::{
-    ALGORITHMS, Client, Kind, PATIENCE, PUBLISHED, Random, Reply, Setup, free_port, rounds,
+    ALGORITHMS, Client, Kind, PATIENCE, PUBLISHED, Random, Reply, Setup, own_port, rounds,
 };
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -71,7 +71,7 @@ fn resume(pairs: &mut Pairs, counts: Counts) {
 }
 
 fn kill_while_starting(kind: Kind, folder: &std::path::Path, random: &mut Random) {
-    let mut command = Setup::new(kind).command(folder, free_port());
+    let mut command = Setup::new(kind).command(folder, own_port());
     let mut child = command
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -1,6 +1,6 @@
 //! A start that cannot succeed says why, in a sentence, with the right exit status.
 
-use crate::support::{Kind, Setup, free_port, output_of, redis_is_here, stillframe};
+use crate::support::{Kind, Setup, output_of, own_port, redis_is_here, stillframe};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -54,7 +54,7 @@ fn a_folder_that_cannot_be_used_is_named() {
     fs::write(&file, "").expect("a file");
     // Not even root can make a folder in either.
     for place in [file.join("data"), file, Path::new("/proc/stillframe").to_owned()] {
-        let text = refused(&place, free_port());
+        let text = refused(&place, own_port());
         assert!(text.contains(&place.display().to_string()), "{text}");
     }
 }
@@ -64,7 +64,7 @@ fn a_second_server_on_one_folder_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut first = Setup::new(Kind::Ours("imprint")).folder(folder.path()).start();
     first.client().ok("SET k v");
-    let text = refused(folder.path(), free_port());
+    let text = refused(folder.path(), own_port());
     assert!(text.contains(&folder.path().display().to_string()), "{text}");
     assert!(text.contains(&first.pid().to_string()), "it names the other's process: {text}");
     first.client().ok("SAVE");
@@ -99,7 +99,7 @@ fn a_dump_file_with_another_checksum_ends_the_start_and_the_log_says_so() {
         let mut bytes = fs::read(&dump).expect("a dump file");
         *bytes.last_mut().expect("a checksum") ^= 1;
         fs::write(&dump, bytes).expect("a damaged dump file");
-        let output = output_of(Setup::new(kind).command(folder.path(), free_port()));
+        let output = output_of(Setup::new(kind).command(folder.path(), own_port()));
         assert!(!output.status.success(), "{kind:?}");
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);

@@ -5,7 +5,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
+use stillframe_measure::own_port;
+
 use super::client::Client;
 use crate::case::{REDIS, VALKEY};
 
 /// Longest wait for a server that loads its data.
 const START: Duration = Duration::from_secs(600);
-/// Times another process may take the port that was free.
-const ATTEMPTS: usize = 5;
 
 /// A folder of its own, removed when dropped.
 #[derive(Debug)]
@@ -91,20 +90,13 @@ impl Setup {
     /// # Errors
     /// One sentence with the last line that it logged.
     pub(super) fn start(&self, folder: &Path) -> Result<Server, String> {
-        let mut last = String::new();
-        for _ in 0..ATTEMPTS {
-            match self.attempt(folder) {
-                Ok(server) => return Ok(server),
-                Err(why) => last = why,
-            }
-        }
-        Err(format!("{} does not start: {last}", self.program.display()))
+        let started = self.launch(folder);
+        started.map_err(|why| format!("{} does not start: {why}", self.program.display()))
     }
 
-    fn attempt(&self, folder: &Path) -> Result<Server, String> {
+    fn launch(&self, folder: &Path) -> Result<Server, String> {
         let text = |error: io::Error| error.to_string();
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let port = free.map_err(text)?.port();
+        let port = own_port();
         let log = folder.join("log");
         let output = File::create(&log).map_err(text)?;
         let child = Command::new(std::env::current_exe().map_err(text)?)

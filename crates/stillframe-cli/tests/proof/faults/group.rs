@@ -13,7 +13,7 @@ use super::member::{Common, Member, shim};
 use super::nemesis::{Fault, Means, Side, Step, Whom, directions, weather};
 use super::network::Network;
 use super::watch::Watch;
-use crate::support::{Random, Stop, lasting_port};
+use crate::support::{Random, Stop, own_port};
 
 const MEMBERS: usize = 3;
 /// Clients whose calls are recorded.
@@ -47,8 +47,8 @@ impl Group {
     /// may take `patience`.
     pub(super) fn start(seed: u64, mutant: Option<&'static str>, patience: Duration) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let (raft, client) = ([(); MEMBERS].map(|()| lasting_port()), [(); MEMBERS]);
-        let client = client.map(|()| lasting_port());
+        let (raft, client) = ([(); MEMBERS].map(|()| own_port()), [(); MEMBERS]);
+        let client = client.map(|()| own_port());
         let network = Network::start(&raft, seed);
         let peer = |place: usize| {
             format!("{}={}/127.0.0.1:{}", place + 1, network.address(place), client[place])

@@ -1,12 +1,12 @@
 //! Figures for Prometheus: every line well formed, the numbers those of INFO, bad peers harmless.
 
-use crate::support::{Client, Kind, Server, Setup, free_port, wait_until};
+use crate::support::{Client, Kind, Server, Setup, own_port, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 fn start() -> (Server, u16) {
-    let port = free_port();
+    let port = own_port();
     let flags = ["--metrics-port", &port.to_string()];
     (Setup::new(Kind::Ours("imprint")).flags(&flags).start(), port)
 }

@@ -2,12 +2,12 @@
 
 use super::certificates::Certificates;
 use crate::replication::{assert_equal, fill, under_load, wait_for_link};
-use crate::support::{Kind, Peer, Random, Server, Setup, free_port};
+use crate::support::{Kind, Peer, Random, Server, Setup, own_port};
 use std::time::Duration;
 
 /// A server that speaks TLS to clients and to its primary.
 fn start(certificates: &Certificates, kind: Kind) -> (Server, u16) {
-    let port = free_port();
+    let port = own_port();
     let flags = certificates.flags(port);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let more = ["--tls-replication", "yes", "--repl-diskless-sync-delay", "0"];

@@ -3,7 +3,7 @@
 use super::certificates::Certificates;
 use super::said;
 use crate::support::{
-    Client, Kind, Peer, Reply, Server, Setup, free_port, python, stillframe, wait_until,
+    Client, Kind, Peer, Reply, Server, Setup, own_port, python, stillframe, wait_until,
 };
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn start_ours(certificates: &Certificates, more: &[&str]) -> (Server, u16) {
 }
 
 fn start_one(kind: Kind, certificates: &Certificates, more: &[&str]) -> (Server, u16) {
-    let port = free_port();
+    let port = own_port();
     let flags = certificates.flags(port);
     let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
     (Setup::new(kind).flags(&flags).start(), port)
@@ -254,7 +254,7 @@ fn a_server_may_speak_tls_alone() {
     else {
         return;
     };
-    let port = free_port();
+    let port = own_port();
     let folder = certificates.folder();
     let mut command = Setup::new(Kind::Ours("imprint")).command(&folder, 0);
     let mut child = command

@@ -2,7 +2,7 @@
 //! Dashboards and alerts are written against names: none changes unnoticed.
 
 use super::figures::get;
-use crate::support::{Client, Kind, Setup, free_port, wait_until};
+use crate::support::{Client, Kind, Setup, own_port, wait_until};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -85,7 +85,7 @@ fn news(shape: &str, known: &mut Vec<String>) -> String {
 }
 
 fn start() -> (crate::support::Server, u16) {
-    let port = free_port();
+    let port = own_port();
     let flags = ["--metrics-port", &port.to_string(), "--repl-diskless-sync-delay", "0"];
     (Setup::new(Kind::Ours("imprint")).flags(&flags).start(), port)
 }

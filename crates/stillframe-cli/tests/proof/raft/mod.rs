@@ -12,7 +12,7 @@ mod secure;
 mod told;
 mod waits;
 
-use crate::support::{Client, Kind, Reply, Server, Setup, lasting_port, rounds, wait_until};
+use crate::support::{Client, Kind, Reply, Server, Setup, own_port, rounds, wait_until};
 
 /// How to start the members of a group, again and again.
 pub(crate) struct Group {
@@ -32,7 +32,7 @@ impl Group {
     /// A group that `founders` of these members begin. They are counted from 0, and named from 1.
     fn of(members: usize, founders: usize, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let ports = (0..members).map(|_| [(); 2].map(|()| lasting_port())).collect();
+        let ports = (0..members).map(|_| [(); 2].map(|()| own_port())).collect();
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         Self { folder, ports, founders, flags }
     }

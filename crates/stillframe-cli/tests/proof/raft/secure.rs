@@ -3,7 +3,7 @@
 use super::load::Counter;
 use super::{Group, leader, wait_until_equal};
 use crate::operations::certificates::Certificates;
-use crate::support::{Reply, Server, Setup, lasting_port, wait_until};
+use crate::support::{Reply, Server, Setup, own_port, wait_until};
 
 /// Flags of a member with the certificate of `who`.
 fn flags(made: &Certificates, who: &str, authority: &str) -> Vec<String> {
@@ -145,7 +145,7 @@ fn with_tls_a_member_listens_and_passes_clients_on_beyond_this_machine() {
         let [raft, client] = group.ports[member];
         // What the others are told is the TLS port; the plain one is for this test.
         let listen = format!("0.0.0.0:{raft}");
-        let setup = group.setup(member).port(lasting_port());
+        let setup = group.setup(member).port(own_port());
         let setup = with(setup, &made.flags(client));
         let setup = with(setup, &flags(&made, names[member], "ca.crt"));
         setup.flags(&["--tls-replication", "yes", "--raft-listen", &listen]).start()

@@ -1,7 +1,7 @@
 //! What a person is told of a group: each event once in the log; figures in INFO and for metrics.
 
 use super::{Group, leader};
-use crate::support::{Server, free_port, wait_until};
+use crate::support::{Server, own_port, wait_until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -51,7 +51,7 @@ fn the_log_tells_each_event_once() {
 
 #[test]
 fn figures_of_a_member_are_in_info_and_for_metrics() {
-    let port = free_port();
+    let port = own_port();
     let group = Group::new();
     let first = group.setup(0).flags(&["--metrics-port", &port.to_string()]).start();
     let servers = [first, group.start(1), group.start(2)];

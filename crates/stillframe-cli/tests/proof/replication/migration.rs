@@ -2,7 +2,7 @@
 
 use super::{Who, fill, under_load};
 use crate::replayed::contents;
-use crate::support::{Client, Peer, Random, are_here, free_port, wait_until};
+use crate::support::{Client, Peer, Random, are_here, own_port, wait_until};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn the_five_commands_move_the_data_while_clients_write() {
     let block = page.split("```").nth(1).expect("the five commands");
     let old = Who::Redis.start("");
     let folder = tempfile::tempdir().expect("a folder");
-    let port = free_port();
+    let port = own_port();
     let typed: Vec<String> = block
         .lines()
         .skip(1)

@@ -2,7 +2,7 @@
 //! one of the replicas takes its place, and the old one follows it when it comes back.
 
 use super::{Who, assert_equal, fill, wait_for_link};
-use crate::support::{Client, Random, Server, free_port, redis_is_here, wait_until};
+use crate::support::{Client, Random, Server, own_port, redis_is_here, wait_until};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ struct Sentinel {
 impl Sentinel {
     fn watch(primary: u16) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let (file, port) = (folder.path().join("sentinel.conf"), free_port());
+        let (file, port) = (folder.path().join("sentinel.conf"), own_port());
         let text = format!(
             "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor it 127.0.0.1 {primary} 2\n\
              sentinel down-after-milliseconds it 1500\nsentinel failover-timeout it 20000\n\

@@ -1,6 +1,6 @@
 //! `daemonize yes`, with Debian's own configuration file.
 
-use crate::support::{Client, Kind, Peer, are_here, free_port, redis_is_here, wait_until};
+use crate::support::{Client, Kind, Peer, are_here, own_port, redis_is_here, wait_until};
 use rustix::process::{Pid, Signal, getsid, kill_process, test_kill_process};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ fn debians_own_file_starts_a_daemon() {
         let here = folder.path().display();
         // The folders of the package and its port are the machine's; all else is as it stands.
         let text = text
-            .replace("\nport 6379\n", &format!("\nport {}\n", free_port()))
+            .replace("\nport 6379\n", &format!("\nport {}\n", own_port()))
             .replace("/var/lib/redis", &here.to_string())
             .replace("/var/log/redis", &here.to_string())
             .replace("/run/redis", &here.to_string());

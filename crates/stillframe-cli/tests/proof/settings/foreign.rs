@@ -1,13 +1,13 @@
 //! A start beside data of another kind is refused with advice, and the advice works.
 
-use crate::support::{Kind, Server, Setup, free_port, output_of, redis_is_here, stillframe};
+use crate::support::{Kind, Server, Setup, output_of, own_port, redis_is_here, stillframe};
 use std::fs;
 use std::path::Path;
 
 /// Starts our server in vain; its message.
 fn refused(folder: &Path, flags: &[&str]) -> String {
     let setup = Setup::new(Kind::Ours("imprint")).flags(flags);
-    let output = output_of(setup.command(folder, free_port()));
+    let output = output_of(setup.command(folder, own_port()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
     text

@@ -1,7 +1,7 @@
 //! What stands on the command line, and where relative paths lead.
 
 use super::{all, refused};
-use crate::support::{Client, Kind, Setup, free_port, redis_is_here, wait_until};
+use crate::support::{Client, Kind, Setup, own_port, redis_is_here, wait_until};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -49,7 +49,7 @@ const LOOKED_AT: [&str; 11] = [
 
 /// What the settings are after a start with `line`, in which PORT is a port's number.
 fn settings(kind: Kind, folder: &Path, line: &[&str], input: &str) -> Vec<String> {
-    let port = free_port();
+    let port = own_port();
     let mut command = program(kind);
     command.args(line.iter().map(|word| word.replace("PORT", &port.to_string())));
     command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -158,7 +158,7 @@ fn relative_paths_start_where_the_data_lies() {
                     logfile it.log\ninclude more.conf\n";
         fs::write(folder.path().join("a.conf"), text).expect("a file");
         let mut command = program(kind);
-        let port = free_port().to_string();
+        let port = own_port().to_string();
         command.args(["a.conf", "--bind", "127.0.0.1", "--save", "", "--port", &port]);
         command.current_dir(folder.path()).stdin(Stdio::null());
         let mut started = Started(command.spawn().expect("it starts"));

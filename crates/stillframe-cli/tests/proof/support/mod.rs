@@ -9,7 +9,8 @@ mod stop;
 
 pub(crate) use client::Client;
 pub(crate) use disk::Disk;
-pub(crate) use server::{Kind, Server, Setup, free_port, lasting_port, output_of, stillframe};
+pub(crate) use server::{Kind, Server, Setup, output_of, stillframe};
+pub(crate) use stillframe_measure::own_port;
 pub(crate) use stillframe_peers::reply::{Reply, decode, encode};
 pub(crate) use stillframe_peers::{Peer, Random, are_here, python, rounds, skipped};
 pub(crate) use stop::{Stop, at_the_end};

@@ -1,11 +1,9 @@
 //! A server as a child process in a folder of its own, killed when dropped.
 
-use super::{Client, PATIENCE, wait_until};
+use super::{Client, PATIENCE, own_port, wait_until};
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -173,20 +171,10 @@ impl Setup {
             (Some(own), _) => own.path().to_owned(),
             (None, folder) => folder.clone().expect("one of the two is there"),
         };
-        // Between finding a free port and listening on it another process may take it.
-        for _ in 0..5 {
-            if let Some((child, port, log)) = self.attempt(&folder) {
-                return Server { child, port, log, folder, _own: own, kind: self.kind };
-            }
-        }
-        panic!("{:?} does not start; its log:\n{}", self.kind, read_log(&folder.join("log")));
-    }
-
-    fn attempt(&self, folder: &Path) -> Option<(Child, u16, PathBuf)> {
-        let port = self.port.unwrap_or_else(free_port);
+        let port = self.port.unwrap_or_else(own_port);
         let log = self.log.clone().unwrap_or_else(|| folder.join("log"));
         let output = File::options().create(true).append(true).open(&log).expect("a log file");
-        let mut command = self.command(folder, port);
+        let mut command = self.command(&folder, port);
         command.stdout(output.try_clone().expect("a second handle")).stderr(output);
         let mut child = command.spawn().expect("the server's program starts");
         let mut answers = false;
@@ -195,34 +183,12 @@ impl Setup {
                 if let Some(password) = &self.password {
                     client.try_call(&[b"AUTH", password.as_bytes()]);
                 }
-                // Another server may have taken the port meanwhile.
-                let process = child.id().to_string();
-                let is_ours = |found: Option<String>| {
-                    !self.wrapper.is_empty() || found.is_some_and(|found| found == process)
-                };
-                (self.loading || client.ready()) && is_ours(client.try_info("process_id"))
+                self.loading || client.ready()
             });
             answers || child.try_wait().expect("a child's state").is_some()
         });
-        answers.then_some((child, port, log))
-    }
-}
-
-/// A port that nothing listens on just now.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
-}
-
-/// A port that nobody else gets while its server is down: below those that the system hands out.
-pub(crate) fn lasting_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 12_000 + (std::process::id() % 10_000) as u16;
-    loop {
-        let port = start + NEXT.fetch_add(1, Ordering::Relaxed);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
+        assert!(answers, "{:?} does not start; its log:\n{}", self.kind, read_log(&log));
+        Server { child, port, log, folder, _own: own, kind: self.kind }
     }
 }
 
