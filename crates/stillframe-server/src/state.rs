@@ -8,7 +8,7 @@ use stillframe_storage::Storage;
 use stillframe_storage::replay::Loading;
 
 use crate::acl::Users;
-use crate::client::{Needs, Replies};
+use crate::client::Needs;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -105,7 +105,7 @@ impl ServerState {
             self.meter.failed(waiter.command);
             self.meter.answered_error(refusal.text());
         }
-        if client.session.replies == Replies::Dropped {
+        if client.session.drops_reply() {
             client.output.truncate(start);
         }
         self.clients.wake(waiter.place);

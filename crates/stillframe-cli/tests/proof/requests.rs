@@ -249,3 +249,32 @@ fn large_values_go_through_and_do_not_pile_up() {
         assert!(grown < 8 * value.len() as u64, "{grown} bytes for one value");
     }
 }
+
+/// Redis leaves elements out of an array that EXEC has announced, so that all that follows is read
+/// wrongly.
+#[test]
+fn client_reply_within_a_transaction_leaves_its_reply_whole() {
+    let server = Server::start(Kind::Ours("imprint"));
+    for (mode, replies) in [("OFF", "+PONG\r\n"), ("SKIP", "+PONG\r\n+PONG\r\n")] {
+        let mut client = server.client();
+        let queued = ["MULTI", "ECHO a", &format!("CLIENT REPLY {mode}"), "ECHO b"];
+        queued.iter().for_each(|request| drop(client.ask(request)));
+        let exec = client.ask("EXEC");
+        let replies_of: Vec<String> = exec.list().iter().map(Reply::text).collect();
+        assert_eq!(replies_of, ["a", "OK", "b"], "{mode}");
+        // The next one gets no reply; after OFF, none does.
+        client.send(&[b"ECHO", b"dropped"]);
+        if mode == "OFF" {
+            client.send(&[b"ECHO", b"dropped, too"]);
+            assert_eq!(client.ask("CLIENT REPLY ON").text(), "OK");
+        }
+        replies.lines().for_each(|_| assert_eq!(client.ask("PING").text(), "PONG"));
+    }
+    let mut client = server.client();
+    client.send(&[b"CLIENT", b"REPLY", b"OFF"]);
+    let queued: [&[&[u8]]; 4] =
+        [&[b"MULTI"], &[b"ECHO", b"a"], &[b"CLIENT", b"REPLY", b"ON"], &[b"ECHO", b"b"]];
+    queued.iter().for_each(|request| client.send(request));
+    assert_eq!(client.ask("EXEC").list().len(), 3);
+    assert_eq!(client.ask("PING").text(), "PONG");
+}

@@ -43,6 +43,11 @@ fn publish_and_subscribe_as_redis() {
 }
 
 #[test]
+fn replies_are_skipped_as_in_redis() {
+    prove("replies");
+}
+
+#[test]
 fn scripts_reply_as_in_redis() {
     prove("scripts");
 }

@@ -144,6 +144,15 @@ impl Session {
         }
     }
 
+    /// Whether the reply that is due now is not sent; the next one is, after CLIENT REPLY SKIP.
+    pub(crate) fn drops_reply(&mut self) -> bool {
+        let drops = self.replies != Replies::Sent;
+        if self.replies == Replies::Skip {
+            self.replies = Replies::Sent;
+        }
+        drops
+    }
+
     /// Whether nothing of it is kept here beyond what a greeting tells another server.
     pub(crate) fn is_portable(&self) -> bool {
         let caller = &self.caller;

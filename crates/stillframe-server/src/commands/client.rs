@@ -141,7 +141,8 @@ fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `CLIENT REPLY ON | OFF | SKIP`: only ON gets a reply.
+/// `CLIENT REPLY ON | OFF | SKIP`: only ON gets a reply, but for EXEC, which has announced one for
+/// each of its requests.
 fn reply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let silenced = ctx.session.replies == Replies::Dropped;
     match args[2].to_ascii_lowercase().as_slice() {
@@ -153,6 +154,9 @@ fn reply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         b"skip" if silenced => {}
         b"skip" => ctx.session.replies = Replies::SkipNext,
         _ => return Err(SYNTAX),
+    }
+    if ctx.server.ledger.in_exec && ctx.session.replies != Replies::Sent {
+        ctx.out.ok();
     }
     Ok(())
 }

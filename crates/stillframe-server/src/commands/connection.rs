@@ -55,7 +55,9 @@ fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     transactions::close(ctx);
     on_branch::leave(ctx);
     ctx.server.hub.forget(ctx.session, &mut ctx.server.ledger.events);
-    ctx.session.replies = Replies::Sent;
+    if ctx.session.replies == Replies::Dropped {
+        ctx.session.replies = Replies::Sent; // a reply to be skipped is that of RESET
+    }
     ctx.session.reads_locally = false;
     ctx.session.caller.db = 0;
     ctx.session.name.clear();

@@ -198,14 +198,13 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.server.clients.silence(true);
     answer(ctx, args);
     ctx.server.clients.silence(false);
-    if ctx.session.replies != Replies::Sent {
+    // A request that is postponed or blocks replies later, and that reply is the one to skip.
+    let replies_later = ctx.session.postponed.is_some() || ctx.session.caller.waits;
+    if !replies_later && ctx.session.drops_reply() {
         if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
             disown_reply(ctx, args, start);
         }
         ctx.out.buffer.truncate(start);
-    }
-    if ctx.session.replies == Replies::Skip {
-        ctx.session.replies = Replies::Sent;
     }
     ctx.out.buffer.append(ctx.server.clients.waiting_mail());
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::turn::Turn;
-use crate::client::{Client, Replies};
+use crate::client::Client;
 use crate::commands::{self};
 use stillframe_redis::Waiter;
 
@@ -51,7 +51,7 @@ impl Turn<'_> {
         let hidden = ctx.server.hub.hide_requests();
         commands::run(&mut ctx, waiter.command, &args);
         ctx.server.hub.show_again(hidden);
-        if ctx.session.replies == Replies::Dropped {
+        if !ctx.session.caller.waits && ctx.session.drops_reply() {
             ctx.out.buffer.truncate(start);
         }
         if ctx.server.hub.tracks() {

@@ -93,7 +93,7 @@ fn peers_that_cause_lines_in_a_loop_do_not_fill_the_log() {
         for _ in 0..PEERS {
             let mut peer = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
             peer.write_all(request).expect("the server reads");
-            let _ = peer.read_to_end(&mut Vec::new()); // it may be reset: it sent more than was read
+            let _ = peer.read_to_end(&mut Vec::new()); // or a reset
         }
     }
     for (_, sentence) in floods {
