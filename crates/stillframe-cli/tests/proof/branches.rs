@@ -435,6 +435,14 @@ fn users_do_on_branches_what_they_may() {
     ana.ask("SET open:1 z");
     client.ok("ACL SETUSER ana -set");
     assert!(ana.ask("EXEC").list()[0].text().starts_with("NOPERM"));
+    client.ok("ACL SETUSER ana +set -stillframe|branch");
+    for request in ["SET open:1 y", "GET open:1", "EVAL return(1) 0"] {
+        let answer = ana.ask(request).text();
+        assert!(answer.starts_with("NOPERM") && answer.contains("stillframe|branch"), "{answer}");
+    }
+    assert_eq!(ana.ask("RESET").text(), "RESET");
+    ana.ok("AUTH ana x");
+    assert_eq!(ana.ask("GET open:1").text(), "a", "the data, and no branch");
     let mut bob = server.client();
     bob.ok("AUTH bob x");
     assert!(bob.ask(&format!("STILLFRAME BRANCH USE {id}")).text().starts_with("NOPERM"));
