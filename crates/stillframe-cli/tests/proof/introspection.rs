@@ -237,6 +237,7 @@ fn the_keys_of_requests_are_found_as_by_redis() {
         "lcs a b",
         "del a b c",
         "migrate h 1 k 0 1",
+        "migrate h 1 k 0 1 COPY",
         "restore a 0 x",
         "watch a b",
         "exec x",
@@ -246,6 +247,25 @@ fn the_keys_of_requests_are_found_as_by_redis() {
             // Redis names flags in the order of their bits, as the table here does.
             let [a, b] = [&mut ours, &mut redis].map(|client| client.ask(&line));
             assert_eq!(a, b, "{line}: ours, then redis-server's");
+        }
+    }
+}
+
+/// The keys behind KEYS of MIGRATE stand in place of an empty one.
+#[test]
+fn an_empty_key_of_migrate_is_none() {
+    if !redis_is_here("keys of MIGRATE") {
+        return;
+    }
+    let [ours, redis] = both();
+    let (mut ours, mut redis) = (ours.client(), redis.client());
+    for command in ["GETKEYS", "GETKEYSANDFLAGS"] {
+        for options in ["KEYS a b", "AUTH keys KEYS a"] {
+            let mut line = vec!["COMMAND", command, "MIGRATE", "h", "1", "", "0", "1"];
+            line.extend(options.split(' '));
+            let words: Vec<&[u8]> = line.iter().map(|word| word.as_bytes()).collect();
+            let [a, b] = [&mut ours, &mut redis].map(|client| client.call(&words));
+            assert_eq!(a, b, "{line:?}: ours, then redis-server's");
         }
     }
 }

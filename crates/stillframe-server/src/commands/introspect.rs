@@ -5,7 +5,7 @@ use stillframe_resp::Out;
 use super::{Command, Context, Lookup, Table, permissions};
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
-use stillframe_redis::facts::{Argument, Begin, Find, READ, Spec, WRITE, categories};
+use stillframe_redis::facts::{Argument, Begin, Find, More, READ, Spec, WRITE, categories};
 use stillframe_redis::flags::{ABSENT, NAMES, NO_MANDATORY_KEYS};
 use stillframe_redis::text::glob;
 
@@ -248,6 +248,9 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
     let mut keys = Vec::new();
     for spec in specs {
         let found = match spec.begin {
+            // MIGRATE names keys behind KEYS in place of an empty key, not beside it.
+            Begin::Keyword(..) if command.keys.more == More::Migrated => continue,
+            Begin::Index(_) if command.keys.more == More::Migrated => command.keys.of(request),
             // SORT alone: the data decides which other keys it reads; the table knows the one it
             // writes.
             Begin::Unknown if spec.flags.contains(&"OW") => {
