@@ -8,6 +8,8 @@ stillframe::mutants! { pub when feature = "mutants";
     AcknowledgesEarly,
     /// The group is not asked whether the member that has read still leads.
     ReadsUnasked,
+    /// The group is not asked before a client that has waited is told that its time is over.
+    AnswersLateUnasked,
     /// A read does not wait for a write in flight whose own client was given up.
     ReadsWhatIsInFlight,
     /// The last request of a transaction goes into a batch of its own, with the next effects.

@@ -94,9 +94,35 @@ impl ServerState {
         id: u64,
         answer: impl FnOnce(&mut Out<'_>) -> Result<(), Refusal>,
     ) -> bool {
-        let Some(waiter) = self.ledger.waiters.leave(id) else { return false };
+        self.end_wait(id, answer).is_some()
+    }
+
+    /// As [`unblock`](Self::unblock), with a reply that tells of the data: in a group it waits like
+    /// that to a request which has just come, so that no member answers which leads no more.
+    pub(crate) fn unblock_with_data(
+        &mut self,
+        id: u64,
+        answer: impl FnOnce(&mut Out<'_>) -> Result<(), Refusal>,
+    ) -> bool {
+        let Some(place) = self.end_wait(id, answer) else { return false };
+        if let (Some(member), Some(client)) = (self.group.member_mut(), self.clients.get_mut(place))
+            && !member.answers_late_unasked()
+        {
+            client.session.tells = true;
+            member.look();
+        }
+        true
+    }
+
+    /// Ends a client's waiting; returns its place.
+    fn end_wait(
+        &mut self,
+        id: u64,
+        answer: impl FnOnce(&mut Out<'_>) -> Result<(), Refusal>,
+    ) -> Option<usize> {
+        let waiter = self.ledger.waiters.leave(id)?;
         self.meter.ended_wait(waiter.command);
-        let Some(client) = self.clients.get_mut(waiter.place) else { return false };
+        let client = self.clients.get_mut(waiter.place)?;
         client.session.caller.waits = false;
         let start = client.output.len();
         let mut out = Out::new(&mut client.output, client.session.protocol);
@@ -109,7 +135,7 @@ impl ServerState {
             client.output.truncate(start);
         }
         self.clients.wake(waiter.place);
-        true
+        Some(waiter.place)
     }
 
     /// How many other servers have the writes of a client up to an offset, or to a stamp of the
@@ -124,7 +150,7 @@ impl ServerState {
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
         let replicas = self.ledger.waiters.acks(id).map(|acks| self.servers_with(acks.offset));
-        self.unblock(id, |out| {
+        self.unblock_with_data(id, |out| {
             match replicas {
                 Some(count) => out.integer(count as i64),
                 None => out.null_array(),
@@ -221,7 +247,7 @@ impl ServerState {
         self.hub.is_paused()
             || self.postpones_writes()
             || self.awaits_log()
-            || self.group.hands_over()
+            || self.group.holds_data()
     }
 
     /// Whether the server itself postpones writes.
@@ -243,7 +269,7 @@ impl ServerState {
         let changes = needs.has(flags::WRITE | flags::SCRIPT);
         let may_write = changes || needs.has(flags::MAY_REPLICATE);
         let on_data = may_write || needs.has(flags::READONLY);
-        self.group.hands_over() && on_data
+        self.group.holds_data() && on_data
             || self.hub.pause_stops(may_write)
             || may_write && self.postpones_writes()
             || changes && self.awaits_log()

@@ -6,7 +6,8 @@
 //! - Replies wait in `output`; `sent` bytes of it have been written. The server serves a
 //!   client with many unread replies no further until it reads them, so that memory stays bounded.
 //! - Under `appendfsync always` replies wait until the log holds every write they may show, those
-//!   of other clients too; later replies wait behind them.
+//!   of other clients too; later replies wait behind them. So do those of a member of a group that
+//!   tell of the data.
 
 use std::collections::VecDeque;
 use std::io;
@@ -189,6 +190,9 @@ impl Client {
     pub(crate) fn release(&mut self, durable: u64) {
         while self.withheld.front().is_some_and(|&(record, _)| record <= durable) {
             self.withheld.pop_front();
+        }
+        if self.withheld.is_empty() && self.judged == self.output.len() {
+            self.session.in_doubt = false;
         }
     }
 

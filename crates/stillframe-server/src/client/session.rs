@@ -48,6 +48,10 @@ pub(crate) struct Session {
     pub(crate) replica: Option<Box<Replica>>,
     /// The offset in the stream of replication up to which its own writes reach.
     pub(crate) wrote_up_to: u64,
+    /// In a group: replies since the last flush tell of the data, so that they wait for the group.
+    pub(crate) tells: bool,
+    /// In a group: it has changed something, and nobody knows yet whether that counts.
+    pub(crate) in_doubt: bool,
     /// Close the connection once the replies are sent.
     pub(crate) closing: bool,
     /// The server's address it is connected to.
@@ -123,6 +127,8 @@ impl Session {
             postponed: None,
             replica: None,
             wrote_up_to: 0,
+            tells: false,
+            in_doubt: false,
             closing: false,
             local,
             fd,

@@ -322,10 +322,13 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
     ctx.server.send_events();
     if let Some(member) = ctx.server.group.member_mut()
-        && ctx.branch.is_none()
-        && (command.has(flags::READONLY | flags::WRITE) || command.is_exec())
+        && !ctx.session.caller.waits
+        && tells(command, member.serves())
     {
-        member.look();
+        ctx.session.tells = true;
+        if ctx.branch.is_none() {
+            member.look();
+        }
     }
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
@@ -355,7 +358,21 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
             mail.clear();
         }
         ctx.out.buffer.splice(start..start, mail.drain(..));
+        ctx.session.tells = true; // it may be of keys
     }
+}
+
+/// Whether the reply to a command tells of the data. So do some that are neither read nor write,
+/// where this member `serves`; EXEC says whether a watched key has changed. What shows this server
+/// to people (INFO, DEBUG) does not count: it answers whoever leads.
+fn tells(command: &Command, serves: bool) -> bool {
+    if command.has(flags::READONLY | flags::WRITE) {
+        return command.name != "lolwut"; // a read of nothing
+    }
+    let slots = ["cluster|countkeysinslot", "cluster|getkeysinslot"];
+    let others = ["function|dump", "function|list", "wait"];
+    let is_one = command.is_exec() || slots.contains(&command.name);
+    serves && (is_one || others.contains(&command.name))
 }
 
 /// Shows a request to the clients in MONITOR.
@@ -421,6 +438,7 @@ fn note_effects(ctx: &mut Context<'_>, args: &[&[u8]], changed: bool) {
         effects.seal();
     }
     if changed {
+        session.in_doubt = server.group.member().is_some();
         session.wrote_up_to = match server.group.member() {
             Some(member) => member.next_stamp(),
             None => server.replication.stream().end() + effects.stream_bytes() as u64,

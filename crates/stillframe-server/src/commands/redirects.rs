@@ -19,7 +19,7 @@ use stillframe_resp::Protocol;
 
 use super::{Command, Context, flags, on_branch};
 use crate::client::Needs;
-use crate::group::{is_of_leader, is_redirect, slot};
+use crate::group::{Member, is_of_leader, is_redirect, slot};
 
 /// Why a member of a group that follows does not serve a request that needs this.
 #[cold]
@@ -57,6 +57,8 @@ fn one(ctx: &Context<'_>, command: &Command, args: &[&[u8]], needs: Needs) -> Op
     let script = needs.has(flags::SCRIPT);
     let changes = needs.has(flags::WRITE) || needs.has(flags::MAY_REPLICATE) && !script;
     let here = ctx.session.reads_locally && group.reads_locally() && !changes;
+    // One that has led, and may have lost what it ran last, shows that to nobody.
+    let here = here && !group.member().is_some_and(Member::is_ahead);
     (!here).then(|| group.moved(slot(key)))
 }
 

@@ -21,8 +21,8 @@ use stillframe_storage::wake::Wake;
 use crate::consensus::{Batch, Change, Consensus, Event, Message, Reign, Reply, View};
 use crate::mutant::{Mutant, Mutation};
 
-/// Bytes of batches in flight; beyond, no requests are served.
-const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+/// Bytes of batches in flight; beyond, no requests on data are served.
+const IN_FLIGHT_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
 /// Bytes before the requests of a unit.
 const HEAD_BYTES: usize = 5;
@@ -222,14 +222,26 @@ impl Member {
         self.leads.is_some() && self.view.has_quorum && !self.is_overfull
     }
 
-    /// Whether so much waits for the group that requests must wait, too.
+    /// Whether so much waits for the group that requests on data must wait, too. They do not once
+    /// this member serves nobody: then they are refused.
+    #[inline]
     pub(crate) fn lags(&self) -> bool {
-        self.in_flight_bytes > IN_FLIGHT_BYTES_MAX
+        self.in_flight_bytes > IN_FLIGHT_BYTES_MAX && self.serves()
+    }
+
+    /// Whether memory has what may be lost: no read of it is true that the group does not confirm.
+    pub(crate) fn is_ahead(&self) -> bool {
+        !self.in_flight.is_empty() || self.is_overfull
     }
 
     /// Whether it makes the mistake of that name.
     pub(crate) fn expires_by_own_clock(&self) -> bool {
         self.mutation.is(Mutant::ExpiresByOwnClock)
+    }
+
+    /// Whether it makes the mistake of that name.
+    pub(crate) fn answers_late_unasked(&self) -> bool {
+        self.mutation.is(Mutant::AnswersLateUnasked)
     }
 
     /// Whether it leads.
@@ -509,9 +521,9 @@ impl Member {
         self.asked.contains(&client)
     }
 
-    /// Whether this member hands on the lead, so that requests on data wait.
+    /// Whether this member hands on the lead, so that requests on data wait: as long as it serves.
     pub(crate) fn hands_over(&self) -> bool {
-        self.handing_over.is_some()
+        self.handing_over.is_some() && self.serves()
     }
 
     pub(crate) fn stop(&mut self) {

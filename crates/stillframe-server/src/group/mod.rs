@@ -75,10 +75,17 @@ impl Group {
         }
     }
 
-    /// Whether this server hands on the lead of its group, so that requests on data wait.
+    /// Whether this server hands on the lead of its group.
     #[inline]
     pub(crate) fn hands_over(&self) -> bool {
         self.member.as_ref().is_some_and(|member| member.hands_over())
+    }
+
+    /// Whether requests on data wait: the lead is being handed on, or too much waits for the group.
+    /// All others are served meanwhile.
+    #[inline]
+    pub(crate) fn holds_data(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| member.hands_over() || member.lags())
     }
 
     /// Whether the server belongs to a group.

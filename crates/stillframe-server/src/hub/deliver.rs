@@ -50,13 +50,15 @@ pub(crate) struct Delivery<'a> {
     pub(super) clients: &'a mut Clients,
     pub(super) config: &'a Config,
     now: Instant,
+    /// The messages tell of the data: in a group they wait as replies do.
+    tells: bool,
 }
 
 impl<'a> Delivery<'a> {
     /// In the turn under way.
     #[inline]
     pub(crate) fn new(clients: &'a mut Clients, config: &'a Config, clock: &Clock) -> Self {
-        Self { clients, config, now: clock.turn() }
+        Self { clients, config, now: clock.turn(), tells: false }
     }
 
     /// Adds a message to a client's output. The client whose request runs is out of the registry:
@@ -68,6 +70,7 @@ impl<'a> Delivery<'a> {
         if client.dead || client.session.closing {
             return;
         }
+        client.session.tells |= self.tells;
         client.output.extend_from_slice(message.bytes(client.session.protocol));
         let limit = client.output_limit(&self.config.output_limits);
         if client.over_output_limit(limit, self.now) {
@@ -134,6 +137,7 @@ impl Hub {
         if self.pubsub.is_empty() {
             return;
         }
+        to.tells = true;
         if classes.has('K') {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
             self.publish(to, Kind::Channel, &channel, event.as_bytes());
@@ -142,5 +146,6 @@ impl Hub {
             let channel = format!("__keyevent@{db}__:{event}");
             self.publish(to, Kind::Channel, channel.as_bytes(), key);
         }
+        to.tells = false;
     }
 }

@@ -1,10 +1,10 @@
 //! What a member of a group answers, by what it knows of the group.
 
-use stillframe_redis::facts::{More, all};
+use stillframe_redis::facts::all;
 use stillframe_redis::flags;
 use stillframe_resp::Protocol;
 
-use super::InProcess;
+use super::{InProcess, request_of};
 use crate::Config;
 use crate::client::Session;
 use crate::group::{MemberView, Reads, View, slot};
@@ -77,37 +77,6 @@ impl Member {
     }
 }
 
-/// A request of a command with a key `K` in each place that a key must be; the other words are
-/// numbers.
-fn request(facts: &'static stillframe_redis::Facts) -> Vec<Vec<u8>> {
-    let mut words: Vec<Vec<u8>> =
-        facts.name.split('|').map(|word| word.as_bytes().into()).collect();
-    let keys = facts.keys;
-    let least = usize::from(facts.arity.unsigned_abs()).max(keys.first as usize + 1);
-    while words.len() < least {
-        words.push(b"1".to_vec());
-    }
-    if keys.first > 0 {
-        words[keys.first as usize] = b"K".to_vec();
-    }
-    match keys.more {
-        More::Counted(at) => {
-            let at = usize::from(at);
-            words.resize(words.len().max(at + 2), b"1".to_vec());
-            (words[at], words[at + 1]) = (b"1".to_vec(), b"K".to_vec());
-        }
-        More::Streams(_) => {
-            words.truncate(1);
-            if facts.name == "xreadgroup" {
-                words.extend([&b"GROUP"[..], b"g", b"c"].map(<[u8]>::to_vec));
-            }
-            words.extend([&b"STREAMS"[..], b"K", b"0"].map(<[u8]>::to_vec));
-        }
-        More::None | More::Stored(_) | More::Migrated => {}
-    }
-    words
-}
-
 #[test]
 fn a_server_without_a_group_is_no_node_of_a_cluster() {
     let mut server = Member::alone();
@@ -132,7 +101,7 @@ fn every_command_on_data_is_redirected_or_refused() {
             it.flags & (flags::ABSENT | flags::PUBSUB) == 0 && it.name != "exec"
         };
         for facts in all().iter().filter(is_data) {
-            let mut words = request(facts);
+            let mut words = request_of(facts);
             if facts.name == "stillframe|branch" {
                 words[2] = b"LIST".to_vec(); // with a number it is another command
             }

@@ -205,6 +205,39 @@ pub(crate) fn run_alone(
     outcome
 }
 
+/// A request of a command with a key `K` in each place that a key must be; the other words are
+/// numbers.
+#[cfg(test)]
+pub(crate) fn request_of(facts: &'static stillframe_redis::Facts) -> Vec<Vec<u8>> {
+    use stillframe_redis::facts::More;
+    let mut words: Vec<Vec<u8>> =
+        facts.name.split('|').map(|word| word.as_bytes().into()).collect();
+    let keys = facts.keys;
+    let least = usize::from(facts.arity.unsigned_abs()).max(keys.first as usize + 1);
+    while words.len() < least {
+        words.push(b"1".to_vec());
+    }
+    if keys.first > 0 {
+        words[keys.first as usize] = b"K".to_vec();
+    }
+    match keys.more {
+        More::Counted(at) => {
+            let at = usize::from(at);
+            words.resize(words.len().max(at + 2), b"1".to_vec());
+            (words[at], words[at + 1]) = (b"1".to_vec(), b"K".to_vec());
+        }
+        More::Streams(_) => {
+            words.truncate(1);
+            if facts.name == "xreadgroup" {
+                words.extend([&b"GROUP"[..], b"g", b"c"].map(<[u8]>::to_vec));
+            }
+            words.extend([&b"STREAMS"[..], b"K", b"0"].map(<[u8]>::to_vec));
+        }
+        More::None | More::Stored(_) | More::Migrated => {}
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,8 @@
 //!
 //! - A client's connection is passed on as a whole, from its first request for the leader on: so
 //!   transactions, watches, blocking requests and subscriptions are those of one session.
-//! - When another member leads, or the leader's connection ends, so does the client's, with an
-//!   error that says what is not known: nothing is sent to another leader again.
+//! - When another member leads, the leader is missed, or its connection ends, so does the client's,
+//!   with an error that says what is not known: nothing is sent to another leader again.
 
 use stillframe_redis::write_request;
 use stillframe_resp::Out;
@@ -69,16 +69,16 @@ impl Turn<'_> {
         upstream.write()
     }
 
-    /// Ends the connections of clients whose requests went to a member that leads no more.
+    /// Ends the connections of clients whose requests went to a member that leads no more, or is
+    /// missed.
     pub(super) fn end_forwarding(&mut self) {
         let leader = match self.state.group.view() {
             Some(view) if view.leads() => Some(view.me),
             _ => self.state.group.followed().map(|leader| leader.id),
         };
-        let Some(leader) = leader else { return }; // the old one may still be there
         let mut ended = Vec::new();
         for (place, client) in self.state.clients.others_mut() {
-            if let Some(upstream) = client.upstream.take_if(|it| it.leader() != leader) {
+            if let Some(upstream) = client.upstream.take_if(|it| Some(it.leader()) != leader) {
                 fail(client, &Lost::Ended, upstream.is_between_replies());
                 ended.push(place);
             }

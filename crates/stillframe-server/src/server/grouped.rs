@@ -15,7 +15,7 @@ use super::Server;
 use crate::commands::{Alone, Replay};
 use crate::config::address;
 use crate::consensus::{Applied, Begin, Content, Entry, Event, Message, Reign, Reply, Start};
-use crate::group::{Member, MemberView, View, Whose};
+use crate::group::{DOWN, Member, MemberView, View, Whose};
 use crate::hub::{Delivery, Kind};
 use crate::state::ServerState;
 use crate::{ServeError, persistence};
@@ -121,7 +121,7 @@ impl Server {
                 rest.push(id);
                 continue;
             }
-            self.state.unblock(id, |out| {
+            self.state.unblock_with_data(id, |out| {
                 out.integer(count as i64);
                 Ok(())
             });
@@ -224,8 +224,10 @@ impl Server {
             return;
         }
         member.give_up_waiting();
-        let flushing = self.state.clients.flushing().to_vec();
-        self.sockets.withheld.extend(flushing.into_iter().map(|place| (u64::MAX, place)));
+        let clients = &self.state.clients;
+        let tells = |place: &usize| clients.get(*place).is_some_and(|it| it.session.tells);
+        let telling = clients.flushing().iter().copied().filter(tells);
+        self.sockets.withheld.extend(telling.map(|place| (u64::MAX, place)));
         self.refuse_withheld(TOO_LARGE);
         self.show_group();
     }
@@ -233,7 +235,11 @@ impl Server {
     /// Replies that wait get none.
     fn give_up_waiting(&mut self) {
         if self.state.group.member_mut().is_some_and(Member::give_up_waiting) {
-            self.refuse_withheld(LEAD_LOST);
+            let down = DOWN;
+            self.refuse_withheld_by(|client| match client.session.in_doubt {
+                true => LEAD_LOST,
+                false => down.text(),
+            });
         }
     }
 

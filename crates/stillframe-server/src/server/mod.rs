@@ -16,6 +16,8 @@ mod forward;
 mod grouped;
 mod queue;
 pub(crate) mod requests;
+#[cfg(test)]
+mod roles_tests;
 mod serve_waiters;
 mod turn;
 
@@ -28,8 +30,8 @@ use stillframe_storage::replay::{ReplayError, Replays};
 use stillframe_storage::{Host, Parts};
 
 use self::turn::{Sockets, Turn};
+use crate::client::Client;
 use crate::commands::{Alone, Replay, Table};
-use crate::group::Member;
 use crate::hub::Delivery;
 use crate::io_threads::IoThreads;
 use crate::metrics::Metrics;
@@ -121,8 +123,7 @@ impl Server {
         if self.state.memory.evicts() {
             memory::make_room(&mut self.keyspace, &mut self.state);
         }
-        self.stalled = self.state.storage.journal.lags(self.state.clock.turn())
-            || self.state.group.member().is_some_and(Member::lags);
+        self.stalled = self.state.storage.journal.lags(self.state.clock.turn());
         if !self.stalled {
             self.at_turn().serve_share();
         }
@@ -215,10 +216,16 @@ impl Server {
 
     /// Ends the connections whose replies wait, with this error.
     fn refuse_withheld(&mut self, error: &[u8]) {
+        self.refuse_withheld_by(|_| error);
+    }
+
+    /// Ends the connections whose replies wait, each with its error.
+    fn refuse_withheld_by<'e>(&mut self, error: impl Fn(&Client) -> &'e [u8]) {
         let doubted: Vec<usize> = self.sockets.withheld.drain(..).map(|(_, place)| place).collect();
         for place in doubted {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.judge(Some(u64::MAX));
+            let error = error(client);
             client.fail_withheld(error);
             self.state.clients.flush_later(place);
         }

@@ -118,8 +118,9 @@ impl Turn<'_> {
     /// Serves the other clients while a script runs.
     fn run_within_script(&mut self) {
         if self.sockets.held.is_none() {
-            // What has changed nothing waits for nothing, unless a group must confirm it.
-            let is_free = self.state.has_handed_on();
+            // What has changed nothing waits for nothing. In a group `flush` holds back what tells
+            // of the data.
+            let is_free = self.state.group.member().is_some() || self.state.has_handed_on();
             let clients = &mut self.state.clients;
             self.sockets.held = Some(if is_free { Vec::new() } else { clients.take_flushing() });
         }
@@ -211,11 +212,21 @@ impl Turn<'_> {
 
     /// Writes the replies of this turn, once for each client.
     pub(crate) fn flush(&mut self) {
-        let awaited = self.state.awaited();
+        let (awaited, in_group) = (self.state.awaited(), self.state.group.member().is_some());
         let mut unfinished = Vec::new();
         for place in self.state.clients.take_flushing() {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
+            if let Some(held) = &mut self.sockets.held
+                && in_group
+                && client.session.tells
+            {
+                held.push(place); // the group is asked at the end of the turn
+                continue;
+            }
             client.flushing = false;
+            // In a group, what tells nothing of the data waits for no more than its turn.
+            let tells = std::mem::take(&mut client.session.tells) || !in_group;
+            let awaited = awaited.filter(|_| tells);
             if client.judge(awaited) {
                 self.sockets.withheld.extend(awaited.map(|record| (record, place)));
             }
