@@ -11,7 +11,7 @@ use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 /// Trusts a peer if an authority has signed its certificate, whatever its name.
 #[derive(Debug)]
@@ -71,5 +71,47 @@ impl ServerCertVerifier for SignedByAuthority {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What to say of a file with a certificate of [version 1](is_version_one).
+pub const VERSION_ONE: &str = "holds an X.509 certificate of version 1, which no peer takes; make \
+    one of version 3: 'openssl x509 -req' does with -extfile";
+
+/// Whether a certificate is of X.509 version 1, as `openssl x509 -req` makes them by itself. TLS
+/// takes none but an authority's.
+#[must_use]
+pub fn is_version_one(certificate: &CertificateDer<'_>) -> bool {
+    let Err(Error::InvalidCertificate(CertificateError::Other(why))) =
+        ParsedCertificate::try_from(certificate)
+    else {
+        return false;
+    };
+    why.0.to_string().contains("UnsupportedCertVersion")
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::pem::PemObject;
+
+    use super::*;
+
+    const ONE: &[u8] = b"-----BEGIN CERTIFICATE-----\n\
+    MIIBGDCBvwIUS+CDhXYgDH8JPhvyN11Uev3+wqwwCgYIKoZIzj0EAwIwDjEMMAoG\n\
+    A1UEAwwDb2xkMCAXDTI2MTEyNjIxNDMxMVoYDzIxMjYxMTAyMjE0MzExWjAOMQww\n\
+    CgYDVQQDDANvbGQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQCtDAICd6wwXV/\n\
+    QNrMsj220wuZyLF86qhEqEae78Yd7iVF86giKI/q6sdkF2P8Xqox3nuz2fxvBT/h\n\
+    BONP7RfaMAoGCCqGSM49BAMCA0gAMEUCIB/jBwTp93UW2DimuhgqqeRFqO/xSEgU\n\
+    fVhCf6K82VH1AiEA5BixyzRY1uxpIbGeok6D/27sdhEoEDku/5lHSuSPtaA=\n\
+    -----END CERTIFICATE-----\n\
+    ";
+
+    #[test]
+    fn a_certificate_of_version_one_is_told_from_others() {
+        let certificate = CertificateDer::from_pem_slice(ONE).expect("a certificate");
+        assert!(is_version_one(&certificate));
+        let mut other = certificate.to_vec();
+        other.truncate(100);
+        assert!(!is_version_one(&other.into()), "it is cut");
     }
 }

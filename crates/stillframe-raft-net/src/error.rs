@@ -25,8 +25,8 @@ pub enum Error {
     /// A plain port beyond this machine.
     #[error(
         "raft at {address} would be open to everybody who reaches this machine: give the nodes TLS \
-         certificates, listen on 127.0.0.1, or allow unprotected connections if the network is \
-         trusted"
+         certificates (of a server: raft-tls-cert-file, raft-tls-key-file and \
+         raft-tls-ca-cert-file), or listen on 127.0.0.1"
     )]
     UnprotectedListener {
         /// The address.
@@ -35,7 +35,7 @@ pub enum Error {
     /// A plain connection beyond this machine.
     #[error(
         "raft to {address} would go over the network in plain text: give the nodes TLS \
-         certificates, or allow unprotected connections if the network is trusted"
+         certificates (of a server: raft-tls-cert-file, raft-tls-key-file and raft-tls-ca-cert-file)"
     )]
     UnprotectedPeer {
         /// The address.

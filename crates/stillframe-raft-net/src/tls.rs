@@ -18,7 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use stillframe_authority::SignedByAuthority;
+use stillframe_authority::{SignedByAuthority, VERSION_ONE, is_version_one};
 use tokio::time::{MissedTickBehavior, interval};
 
 /// The files of a node, in PEM form.
@@ -65,6 +65,12 @@ pub enum TlsError {
     /// A file holds no certificate.
     #[error("{} holds no certificate in PEM form", path.display())]
     NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A certificate is of X.509 version 1.
+    #[error("{} {}", path.display(), VERSION_ONE)]
+    VersionOne {
         /// The file.
         path: PathBuf,
     },
@@ -190,6 +196,9 @@ impl Material {
             TlsError::NoPair { cert, key, source }
         };
         let (chain, key) = (certificates(&files.cert)?, key(&files.key)?);
+        if chain.iter().any(is_version_one) {
+            return Err(TlsError::VersionOne { path: files.cert.clone() });
+        }
         let verifier =
             WebPkiClientVerifier::builder_with_provider(roots.clone().into(), provider.clone());
         let verifier = verifier.build();

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use rustls::pki_types::pem;
 #[cfg(feature = "tls")]
 use rustls::server::VerifierBuilderError;
+#[cfg(feature = "tls")]
+use stillframe_authority::VERSION_ONE;
 
 /// Why the settings of TLS are refused.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +57,14 @@ pub enum TlsError {
     /// A file holds no certificate.
     #[error("{setting} {} holds no certificate in PEM form", path.display())]
     NoCertificate {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A certificate is of X.509 version 1.
+    #[error("{setting} {} {}", path.display(), VERSION_ONE)]
+    VersionOne {
         /// The setting that names it.
         setting: &'static str,
         /// The file.

@@ -20,7 +20,7 @@ use rustls::{
     ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, ServerConnection,
     SupportedProtocolVersion,
 };
-use stillframe_authority::SignedByAuthority;
+use stillframe_authority::{SignedByAuthority, is_version_one};
 
 use super::{TlsError, TlsStream};
 use crate::config::Config;
@@ -154,6 +154,9 @@ fn identity(
         }
     }
     let chain = certificates(cert_setting, Path::new(cert_file))?;
+    if chain.iter().any(is_version_one) {
+        return Err(TlsError::VersionOne { setting: cert_setting, path: cert_file.into() });
+    }
     let bytes = read(key_setting, Path::new(key_file))?;
     let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| TlsError::NoKey {
         setting: key_setting,

@@ -4,6 +4,7 @@
 mod daemons;
 mod foreign;
 mod lines;
+mod named;
 mod protected;
 mod renames;
 
