@@ -2,12 +2,15 @@
 //!
 //! - Credentials come from the environment, as `object_store` reads it, and never from the URL.
 //!   What a store says passes `tell` before anybody sees it.
+//! - A request has a time that its bytes decide ([`Patience`]): a store that takes a request and
+//!   says nothing is one that cannot be reached.
 //! - An object that must be new is put with `PutMode::Create`. If the answer to that is lost, the
 //!   next try finds the object; its content then shows whose it is.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -29,7 +32,7 @@ use crate::manifest::{MANIFESTS, Manifest};
 
 /// Most bytes of an object that is read whole.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
-/// How long a request may take: a part of 8 MiB at 30 kB/s.
+/// How long the client waits by itself, beyond all that [`Patience`] gives.
 const REQUEST_TIMEOUT: &str = "300 seconds";
 
 /// See the head of this file.
@@ -42,6 +45,47 @@ pub(crate) struct Remote {
     pub(crate) parts: Option<Arc<dyn Multipart>>,
     /// The folder, if it is one of this machine.
     folder: Option<PathBuf>,
+    pub(crate) patience: Patience,
+}
+
+/// How long a request may take.
+#[derive(Debug, Clone)]
+pub(crate) struct Patience {
+    /// For one of few bytes.
+    pub(crate) answer: Duration,
+    /// What its bytes take beyond that, in times of what they take at [`RATE`]. A request that has
+    /// failed for lack of time doubles it, so that a slow way out is found to be one. A figure by
+    /// itself, so relaxed.
+    times: Arc<AtomicU64>,
+}
+
+/// Bytes a second that a way out is expected to take at first.
+const RATE: u64 = 250_000;
+/// Most times as long: 31 kB a second.
+const TIMES_MAX: u64 = 8;
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { answer: Duration::from_secs(15), times: Arc::new(AtomicU64::new(1)) }
+    }
+}
+
+impl Patience {
+    fn time(&self, bytes: u64) -> Duration {
+        let millis = bytes.saturating_mul(1000) / RATE;
+        self.answer + Duration::from_millis(millis * self.times.load(Ordering::Relaxed))
+    }
+
+    /// Learns from a request whether there was time enough, and how much of it was taken.
+    fn learn(&self, bytes: u64, taken: Duration) {
+        let times = self.times.load(Ordering::Relaxed);
+        let time = self.time(bytes);
+        if taken >= time && bytes > RATE {
+            self.times.store((2 * times).min(TIMES_MAX), Ordering::Relaxed);
+        } else if bytes > RATE && taken < time / 4 {
+            self.times.store((times / 2).max(1), Ordering::Relaxed);
+        }
+    }
 }
 
 /// A store whose uploads in parts have names.
@@ -73,7 +117,8 @@ impl Remote {
                 drop(Directory::create_at(&path)?);
                 let store = LocalFileSystem::new_with_prefix(&path).map_err(failed)?;
                 let store = Arc::new(store.with_fsync(true));
-                Ok(Self { url, prefix: Path::default(), store, parts: None, folder: Some(path) })
+                let (prefix, patience) = (Path::default(), Patience::default());
+                Ok(Self { url, prefix, store, parts: None, folder: Some(path), patience })
             }
             ObjectStoreScheme::AmazonS3 => {
                 let timeout = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
@@ -103,7 +148,23 @@ impl Remote {
         prefix: Path,
         store: Arc<S>,
     ) -> Self {
-        Self { url, prefix, store: Arc::clone(&store) as _, parts: Some(store), folder: None }
+        let (parts, patience) = (Some(Arc::clone(&store) as _), Patience::default());
+        Self { url, prefix, store, parts, folder: None, patience }
+    }
+
+    /// Gives a request that sends so many bytes its time.
+    pub(crate) async fn within<T>(
+        &self,
+        bytes: u64,
+        request: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let (time, begun) = (self.patience.time(bytes), Instant::now());
+        let answer = tokio::time::timeout(time, request).await;
+        self.patience.learn(bytes, if answer.is_ok() { begun.elapsed() } else { time });
+        answer.unwrap_or_else(|_| {
+            let source = format!("no answer within {} s", time.as_secs_f32().ceil()).into();
+            Err(Error::Generic { store: "archive", source })
+        })
     }
 
     pub(crate) fn path(&self, name: &str) -> Path {
@@ -113,7 +174,9 @@ impl Remote {
     /// Puts an object that must be new.
     pub(crate) async fn create(&self, name: &str, text: &str) -> Result<Created, ArchiveError> {
         let payload = Bytes::copy_from_slice(text.as_bytes()).into();
-        match self.store.put_opts(&self.path(name), payload, PutMode::Create.into()).await {
+        let path = self.path(name);
+        let put = self.store.put_opts(&path, payload, PutMode::Create.into());
+        match self.within(text.len() as u64, put).await {
             Ok(_) => Ok(Created::New),
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Created::Existed),
             Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => {
@@ -125,26 +188,29 @@ impl Remote {
 
     /// Puts an object under a name that this run alone uses.
     pub(crate) async fn put(&self, name: &str, bytes: Bytes) -> Result<(), ArchiveError> {
-        let put = self.store.put(&self.path(name), bytes.into()).await;
+        let (path, length) = (self.path(name), bytes.len() as u64);
+        let put = self.within(length, self.store.put(&path, bytes.into())).await;
         put.map(drop).map_err(|error| self.failed("cannot put", name, &error))
     }
 
     /// A small object, whole.
     pub(crate) async fn get(&self, name: &str) -> Result<Bytes, ArchiveError> {
         let failed = |error: Error| self.failed("cannot get", name, &error);
-        let found = self.store.get(&self.path(name)).await.map_err(failed)?;
+        let path = self.path(name);
+        let found = self.within(0, self.store.get(&path)).await.map_err(failed)?;
         if found.meta.size > WHOLE_BYTES_MAX {
             let problem = format!("{} bytes are too many", found.meta.size);
             return Err(self.damaged(name, problem));
         }
-        found.bytes().await.map_err(failed)
+        let bytes = found.meta.size;
+        self.within(bytes, found.bytes()).await.map_err(failed)
     }
 
     /// The names in a folder, sorted.
     pub(crate) async fn list(&self, folder: &str) -> Result<Vec<String>, ArchiveError> {
         let listed = self.store.list(Some(&self.path(folder)));
-        let found: Vec<_> = listed
-            .try_collect()
+        let found: Vec<_> = self
+            .within(0, listed.try_collect())
             .await
             .map_err(|error| self.failed("cannot list", folder, &error))?;
         let in_folder = |path: &Path| Some(format!("{folder}/{}", path.filename()?));
@@ -158,9 +224,12 @@ impl Remote {
     pub(crate) async fn remove(&self, names: &[String]) -> Result<(), ArchiveError> {
         let paths: Vec<_> = names.iter().map(|name| Ok(self.path(name))).collect();
         let mut removed = self.store.delete_stream(futures_util::stream::iter(paths).boxed());
-        while let Some(outcome) = removed.next().await {
-            match outcome {
-                Ok(_) | Err(Error::NotFound { .. }) => {}
+        loop {
+            // The stream ends, or the store says nothing.
+            let next = async { removed.next().await.transpose() };
+            match self.within(0, next).await {
+                Ok(None) => break,
+                Ok(Some(_)) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(self.failed("cannot delete from", &self.url, &error)),
             }
         }
@@ -299,6 +368,23 @@ fn secrets() -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_has_seconds_and_a_slow_way_is_learned() {
+        let (patience, part) = (Patience::default(), 8 << 20);
+        let seconds = |bytes| patience.time(bytes).as_secs();
+        assert_eq!((seconds(0), seconds(1000), seconds(part)), (15, 15, 48));
+        for expected in [82, 149, 283, 283] {
+            patience.learn(part, patience.time(part));
+            assert_eq!(seconds(part), expected);
+        }
+        assert_eq!(seconds(1000), 15, "what is small has no more time");
+        patience.learn(1000, patience.time(1000));
+        for expected in [149, 82, 48, 48] {
+            patience.learn(part, Duration::from_secs(3));
+            assert_eq!(seconds(part), expected);
+        }
+    }
 
     #[test]
     fn secrets_are_not_shown() {

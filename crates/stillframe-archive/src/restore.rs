@@ -297,11 +297,13 @@ impl Target {
         part: &Object,
     ) -> Result<(), ArchiveError> {
         let failed = |error| remote.failed("cannot get", &part.name, &error);
-        let got = remote.store.get(&remote.path(&part.name)).await.map_err(failed)?;
+        let path = remote.path(&part.name);
+        let got = remote.within(0, remote.store.get(&path)).await.map_err(failed)?;
         let (mut sum, mut bytes) = (Sha256::new(), 0);
         let mut stream = got.into_stream();
-        while let Some(piece) = stream.next().await {
-            let piece = piece.map_err(failed)?;
+        loop {
+            let next = async { stream.next().await.transpose() };
+            let Some(piece) = remote.within(0, next).await.map_err(failed)? else { break };
             sum.update(&piece);
             bytes += piece.len() as u64;
             file.write_all(&piece).map_err(Error::file("writing", self.directory.path()))?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::ArchiveError;
 use crate::manifest::Manifest;
@@ -11,6 +11,11 @@ use crate::spool::{Known, Spool};
 
 /// How often the directory is looked at.
 const LOOK_PERIOD: Duration = Duration::from_millis(250);
+/// An archive that is later than two intervals and so long is behind.
+const GRACE: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 5_000 });
+/// One that is later than so long, and than four intervals, is warned of, and again as often.
+const LATE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(300)];
+
 /// How far an archive is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -20,7 +25,7 @@ pub enum State {
     Claiming,
     /// Files wait for their upload, or are on their way.
     Behind,
-    /// All is archived that is on the disk.
+    /// All is archived that was on the disk two intervals ago.
     Current,
     /// The store cannot be reached, or refuses.
     Waiting,
@@ -48,6 +53,8 @@ impl State {
 pub struct Status {
     /// How far it is.
     pub state: State,
+    /// How long ago all was archived that was on the disk.
+    pub behind: Duration,
     /// Bytes of the files that wait.
     pub pending_bytes: u64,
     /// Bytes uploaded since the start.
@@ -72,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) is_store: bool,
     known: Mutex<Known>,
     status: Mutex<Status>,
+    /// All that was on the disk then is archived; at first, when the archive began.
+    archived: Mutex<Instant>,
     stopped: AtomicBool,
     /// All files are to be looked at anew.
     starts_over: AtomicBool,
@@ -89,6 +98,7 @@ impl Shared {
             is_store,
             known: Mutex::default(),
             status: Mutex::default(),
+            archived: Mutex::new(Instant::now()),
             stopped: AtomicBool::new(false),
             starts_over: AtomicBool::new(false),
         }
@@ -108,7 +118,24 @@ impl Shared {
     }
 
     pub(crate) fn status(&self) -> Status {
-        lock(&self.status).clone()
+        let behind = self.behind();
+        let mut status = Status { behind, ..lock(&self.status).clone() };
+        // Nothing else says so while a request is not answered.
+        if status.state == State::Current && behind > 2 * self.settings().interval + GRACE {
+            status.state = State::Behind;
+        }
+        status
+    }
+
+    /// How long ago all was archived that was on the disk.
+    fn behind(&self) -> Duration {
+        lock(&self.archived).elapsed()
+    }
+
+    /// All that was on the disk then is archived.
+    pub(crate) fn note_archived(&self, at: Instant) {
+        let mut archived = lock(&self.archived);
+        *archived = at.max(*archived);
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -164,10 +191,29 @@ impl Shared {
         Ok(())
     }
 
+    /// Warns of an archive that is late, also while its own thread waits for the store. `told`:
+    /// when that was done last.
+    fn warn_if_late(&self, told: &mut Option<Instant>) {
+        let [late, again] = LATE;
+        let (behind, is_refused) = (self.behind(), lock(&self.status).state == State::Refused);
+        if behind <= late.max(4 * self.settings().interval) {
+            if told.take().is_some() {
+                tracing::info!("the archive has caught up");
+            }
+        } else if !is_refused && told.is_none_or(|at| at.elapsed() >= again) {
+            *told = Some(Instant::now());
+            let why = lock(&self.status).last_error.clone();
+            let why = if why.is_empty() { "the store is slow, or says nothing" } else { &why };
+            tracing::warn!("the archive lacks the last {} s: {why}", behind.as_secs());
+        }
+    }
+
     /// Looks at the directory until the archive ends.
     pub(crate) fn look_on(&self, mut spool: Spool) {
         let mut told = String::new();
+        let mut late = None;
         while !self.stopped.load(Ordering::Relaxed) {
+            self.warn_if_late(&mut late);
             match self.look(&mut spool) {
                 Ok(()) => told.clear(),
                 Err(error) => {

@@ -22,6 +22,8 @@ use crate::spool::Facts;
 
 /// Bytes of a part, unless the file needs larger ones. Tests have small files, and want parts.
 pub(crate) const PART_BYTES: u64 = if cfg!(test) { 150 } else { 8 << 20 };
+/// A store that puts the parts together has as long as for so many bytes.
+const COMPLETE_BYTES: u64 = 16 << 20;
 /// Stores take 10,000 parts.
 const PARTS_MAX: u64 = 9_000;
 
@@ -77,11 +79,15 @@ impl Uploading {
         let way = match &remote.parts {
             _ if bytes <= PART_BYTES => Way::Whole,
             Some(store) => {
-                let id = store.create_multipart(&path).await.map_err(failed)?;
+                let begun = remote.within(0, store.create_multipart(&path)).await;
+                let id = begun.map_err(failed)?;
                 owner.note_upload(&Begun { object: name.clone(), id: id.clone() })?;
                 Way::Named { id, parts: Vec::new() }
             }
-            None => Way::Nameless(remote.store.put_multipart(&path).await.map_err(failed)?),
+            None => {
+                let begun = remote.within(0, remote.store.put_multipart(&path)).await;
+                Way::Nameless(begun.map_err(failed)?)
+            }
         };
         Ok(Self { facts, name, input, bytes, done: 0, sum: Sha256::new(), way })
     }
@@ -111,15 +117,17 @@ impl Uploading {
             pace.keep(bytes).await;
             let put = match &mut self.way {
                 Way::Whole => {
-                    let put = remote.store.put(&path, part.clone().into()).await;
-                    put.map(drop)
+                    let put = remote.store.put(&path, part.clone().into());
+                    remote.within(bytes, put).await.map(drop)
                 }
                 Way::Named { id, parts } => {
                     let Some(store) = &remote.parts else { return Ok(Advance::On) };
-                    let put = store.put_part(&path, id, parts.len(), part.clone().into()).await;
-                    put.map(|part| parts.push(part))
+                    let put = store.put_part(&path, id, parts.len(), part.clone().into());
+                    remote.within(bytes, put).await.map(|part| parts.push(part))
                 }
-                Way::Nameless(upload) => upload.put_part(part.clone().into()).await,
+                Way::Nameless(upload) => {
+                    remote.within(bytes, upload.put_part(part.clone().into())).await
+                }
             };
             put.map_err(|error| remote.failed("cannot put", &self.name, &error))?;
             self.sum.update(&part);
@@ -139,13 +147,16 @@ impl Uploading {
             Way::Whole => return Ok(()),
             Way::Named { id, parts } => {
                 let Some(store) = &remote.parts else { return Ok(()) };
-                store.complete_multipart(&path, id, parts.clone()).await.map(drop)
+                let completed = store.complete_multipart(&path, id, parts.clone());
+                remote.within(COMPLETE_BYTES, completed).await.map(drop)
             }
-            Way::Nameless(upload) => upload.complete().await.map(drop),
+            Way::Nameless(upload) => {
+                remote.within(COMPLETE_BYTES, upload.complete()).await.map(drop)
+            }
         };
         let Err(error) = completed else { return Ok(()) };
         // The answer to an earlier try may have been lost.
-        match remote.store.head(&path).await {
+        match remote.within(0, remote.store.head(&path)).await {
             Ok(found) if found.size == self.bytes => Ok(()),
             _ => Err(remote.failed("cannot put", &self.name, &error)),
         }
@@ -155,8 +166,10 @@ impl Uploading {
     pub(crate) async fn abort(self, remote: &Remote) {
         let path = remote.path(&self.name);
         let _ = match (self.way, &remote.parts) {
-            (Way::Named { id, .. }, Some(store)) => store.abort_multipart(&path, &id).await,
-            (Way::Nameless(mut upload), _) => upload.abort().await,
+            (Way::Named { id, .. }, Some(store)) => {
+                remote.within(0, store.abort_multipart(&path, &id)).await
+            }
+            (Way::Nameless(mut upload), _) => remote.within(0, upload.abort()).await,
             _ => Ok(()),
         };
     }
@@ -170,7 +183,8 @@ pub(crate) async fn end_earlier(remote: &Remote, owner: &Owner) -> Result<(), Ar
         /// The claim was put a moment ago, so that the store is there.
         const TRIES: u32 = 3;
         for tries in 1..=TRIES {
-            match store.abort_multipart(&remote.path(&begun.object), &begun.id).await {
+            let path = remote.path(&begun.object);
+            match remote.within(0, store.abort_multipart(&path, &begun.id)).await {
                 Ok(()) | Err(Error::NotFound { .. }) => break,
                 Err(error) if tries == TRIES => {
                     let error = remote.failed("cannot end the upload of", &begun.object, &error);

@@ -37,7 +37,7 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// See the head of this file.
 pub(crate) struct Worker {
-    remote: Remote,
+    pub(crate) remote: Remote,
     owner: Owner,
     files: Arc<Directory>,
     shared: Arc<Shared>,
@@ -51,7 +51,10 @@ pub(crate) struct Worker {
     objects: u64,
     /// Objects whose put failed, which may be there.
     lost: Vec<Object>,
+    /// When the open segment was looked at last.
     tail_at: Option<Instant>,
+    /// Its time has not come again.
+    tail_waits: bool,
     /// For tests: objects go at once.
     pub(crate) grace_ms: u64,
     mutation: Mutation,
@@ -72,6 +75,7 @@ impl Worker {
             objects: 0,
             lost: Vec::new(),
             tail_at: None,
+            tail_waits: false,
             grace_ms: GRACE_MS,
             mutation: Mutation::current(),
         }
@@ -129,10 +133,12 @@ impl Worker {
     pub(crate) async fn turn(&mut self) -> Result<bool, ArchiveError> {
         self.claim().await?;
         self.put_manifest().await?;
+        let looked = Instant::now();
         let pending = Spool::pending(&self.files)?;
         let settings = self.shared.settings();
         let Some(set) = self.set() else {
             return if pending.is_empty() {
+                self.shared.note_archived(looked);
                 Ok(false)
             } else {
                 self.begin("it is the first").await
@@ -141,11 +147,16 @@ impl Worker {
         let image_period_ms = u64::try_from(settings.image_period.as_millis()).unwrap_or(u64::MAX);
         let plan = Plan { set, pending: &pending, image_period_ms };
         let steps = plan.steps();
+        self.tail_waits = false;
         for step in steps {
             if self.take(step, settings.interval).await? {
                 self.shared.note_state(State::Behind);
                 return Ok(true);
             }
+        }
+        if self.image.as_ref().is_none_or(|image| self.can_do_without(&image.facts)) {
+            let seen = self.tail_at.filter(|_| self.tail_waits);
+            self.shared.note_archived(seen.unwrap_or(looked));
         }
         if self.image.is_some() {
             self.advance_image().await?;
@@ -160,6 +171,14 @@ impl Worker {
         let manifest = self.manifest.as_ref()?;
         let set = manifest.sets.last()?;
         (set.owner == self.owner.id && set.store == self.is_store).then_some(set)
+    }
+
+    /// Whether the newest state is archived without this image: by an earlier one and the log.
+    fn can_do_without(&self, it: &Facts) -> bool {
+        self.set().is_some_and(|set| {
+            set.last_segment(it.generation).is_some()
+                && set.images.iter().any(|image| image.generation == it.generation)
+        })
     }
 
     async fn begin(&mut self, why: &str) -> Result<bool, ArchiveError> {
@@ -204,6 +223,7 @@ impl Worker {
             Step::Tail { generation, first, is_urgent } => {
                 let is_due = self.tail_at.is_none_or(|at| at.elapsed() >= interval);
                 if !is_due && !is_urgent {
+                    self.tail_waits = true;
                     return Ok(false);
                 }
                 self.upload_tail(generation, first).await
@@ -289,6 +309,7 @@ impl Worker {
             return Ok(false);
         };
         let Some((input, _)) = self.open(&what)? else { return Ok(false) };
+        let looked = Some(Instant::now());
         let archived = self.archived(generation, first).filter(|it| it.identity == identity);
         let (mut parts, start) = match archived {
             Some(it) => (it.parts.clone(), Place { offset: it.bytes(), last: it.end }),
@@ -296,8 +317,8 @@ impl Worker {
         };
         let walked = walk(&input, start).map_err(|error| self.unread(&what, error))?;
         let is_as_before = archived.is_some() && walked.proved == start;
-        self.tail_at = Some(Instant::now());
         if is_as_before {
+            self.tail_at = looked;
             return Ok(false);
         }
         if parts.len() >= PARTS_MAX {
@@ -305,6 +326,7 @@ impl Worker {
         }
         let from = parts.iter().map(|part| part.bytes).sum();
         parts.extend(self.put_slices(&what, &input, from, walked.proved.offset).await?);
+        self.tail_at = looked;
         let end = walked.proved.last;
         self.put_segment(Segment { generation, first, end, closed: false, identity, parts }).await
     }

@@ -47,6 +47,7 @@ impl Archive for OfServer {
         let it = self.0.status();
         ArchiveFigures {
             state: it.state.word(),
+            behind_seconds: it.behind.as_secs(),
             pending_bytes: it.pending_bytes,
             uploaded_bytes: it.uploaded_bytes,
             manifest_ms: it.manifest_ms,

@@ -34,6 +34,8 @@ pub struct ArchiveWish {
 pub struct ArchiveFigures {
     /// Its state in a word.
     pub state: &'static str,
+    /// How long ago all was archived that was on the disk.
+    pub behind_seconds: u64,
     /// Bytes of the files that wait.
     pub pending_bytes: u64,
     /// Bytes uploaded since the start.

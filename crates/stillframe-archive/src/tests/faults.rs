@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -29,6 +29,8 @@ pub(crate) struct Faulty {
     count: AtomicU64,
     /// It fails after its effect.
     late: AtomicU64,
+    /// It takes all calls, and answers none.
+    pub(crate) hangs: AtomicBool,
 }
 
 impl Faulty {
@@ -52,6 +54,9 @@ impl Faulty {
     }
 
     async fn call<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        if self.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let from = self.fails.load(Ordering::Relaxed);
         let fails = from > 0 && (from..from + self.count.load(Ordering::Relaxed)).contains(&number);

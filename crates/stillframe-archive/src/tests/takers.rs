@@ -1,6 +1,7 @@
 //! Who may put, and what a reader gets.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use crate::manifest::Manifest;
 use crate::restore::fetch_from;
 use crate::sealed::Unsealed;
 use crate::settings::Settings;
+use crate::shared::State;
 
 fn archived() -> (Server, Arc<Faulty>, Steps) {
     let mut server = Server::new(0);
@@ -24,6 +26,29 @@ fn archived() -> (Server, Arc<Faulty>, Steps) {
     server.set("k", "another value");
     steps.settle();
     (server, store, steps)
+}
+
+#[test]
+fn a_store_that_says_nothing_is_told_by_the_age_of_what_waits() {
+    let (mut server, store, mut steps) = archived();
+    steps.worker.remote.patience.answer = Duration::from_millis(50);
+    steps.shared.note_state(State::Current); // as the worker's thread does
+    server.set("k", "a third value");
+    store.hangs.store(true, Ordering::Relaxed);
+    let mut late = Duration::ZERO;
+    for _ in 0..3 {
+        steps.look();
+        let error = steps.turn().expect_err("nothing is answered").to_string();
+        assert!(error.contains("no answer within 1 s"), "{error}");
+        let status = steps.shared.status();
+        assert!(status.behind > late, "{status:?}");
+        late = status.behind;
+    }
+    assert_eq!(steps.shared.status().state, State::Behind, "{late:?}");
+    store.hangs.store(false, Ordering::Relaxed);
+    steps.settle();
+    assert!(steps.shared.status().behind < late);
+    assert_eq!(restored(&store, None).expect("it is there").1, server.states[3]);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What shows the figures and alerts on them: each name there is one of `/metrics`, as
-//! `shape::names_of_figures_stay` pins them.
+//! `shape::names_of_figures_stay` pins them; those of groups and archives, which a server by itself
+//! does not have, are in the list of figures.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const FIGURES: &str = include_str!("../../figures.txt");
+const LIST: &str = include_str!("../../../../stillframe-server/src/commands/figures/list.rs");
 const PAGE: &str = include_str!("../../../../stillframe-server/src/metrics/page.html");
 
 fn packaging() -> PathBuf {
@@ -32,6 +34,11 @@ fn dashboards_and_alerts_name_figures_that_are_there() {
             let is_metric = ["gauge", "counter", "histogram"].contains(&kind);
             is_metric.then(|| rest.split(' ').next().expect("a name"))
         })
+        .chain(
+            named(LIST)
+                .into_iter()
+                .filter(|it| ["raft", "archive"].iter().any(|of| it.contains(of))),
+        )
         .collect();
     for (file, least) in [("grafana.json", 40), ("alerts.yml", 12), ("alerts.test.yml", 12)] {
         let text = std::fs::read_to_string(packaging().join(file)).expect("it is there");

@@ -343,6 +343,16 @@ static PERSISTENCE: &[Figure] = &[
     always!("log_kept_since_ms", |s| s.server.storage.journal.kept().since_ms),
     always!("log_kept_bytes", |s| s.server.storage.journal.kept().bytes),
     always!("archive_state", |s| s.server.process.archive().map_or("off", |it| it.state)),
+    figure("", |s| s.of_archive(|_| 1u8.into()))
+        .gauge("stillframe_archive_state", "How far the archive is.")
+        .labelled(|s| {
+            let state = s.server.process.archive().map_or("off", |it| it.state);
+            vec![("state", state.to_owned())]
+        }),
+    figure("archive_behind_sec", |s| s.of_archive(|it| it.behind_seconds.into())).gauge(
+        "stillframe_archive_behind_seconds",
+        "How long ago all was archived that was on the disk.",
+    ),
     figure("archive_pending_bytes", |s| s.of_archive(|it| it.pending_bytes.into()))
         .gauge("stillframe_archive_pending_bytes", "Bytes that wait for the archive."),
     figure("archive_uploaded_bytes", |s| s.of_archive(|it| it.uploaded_bytes.into()))
