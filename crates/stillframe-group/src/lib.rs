@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod identity;
 mod machine;
+mod mutant;
 mod node;
 mod received;
 mod types;

@@ -10,11 +10,12 @@ mod tell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use openraft::error::RaftError;
+use openraft::error::{CheckIsLeaderError, RaftError};
 use openraft::{Config, LogId, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
@@ -215,10 +216,9 @@ fn config(settings: &Settings) -> Result<Arc<Config>, Error> {
     let config = Config {
         cluster_name: settings.group.clone(),
         heartbeat_interval: (timeout / HEARTBEATS).max(1),
-        // Openraft waits for the longest of these (the lease), then for one between them: together
-        // 1 to 1.2 times what the setting says. Who is refused tries again after one between them:
-        // the second try, if the first was of a member with an older log, is within twice the
-        // setting.
+        // `elections` says when. These are the time for a vote, and the lease: so long after it has
+        // heard its leader a member refuses all votes.
+        enable_elect: false,
         election_timeout_min: timeout * 2 / 5,
         election_timeout_max: timeout * 3 / 5,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(settings.entries_per_image),
@@ -251,16 +251,18 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         raft = made => raft.map_err(|error| error.to_string())?,
         _ = &mut stop => return Ok(()),
     };
-    let elections = Elections::new(&raft);
+    let elections = Elections::new(&raft, settings.election_timeout_ms);
     let serving = questions::serve(listener, &elections, events.clone());
-    let changes = Arc::default();
+    let (changes, hands_over) = (Arc::default(), Arc::default());
     let id = settings.id;
-    let node = Running { id, raft: raft.clone(), network, events, newest, elections, changes };
+    let raft_of = raft.clone();
+    let node =
+        Running { id, raft: raft_of, network, events, newest, elections, changes, hands_over };
     let mut tasks = vec![
-        tokio::spawn(node.elections.clone().stand_back(node.network.clone())),
+        tokio::spawn(node.clone().stand()),
         tokio::spawn(node.clone().begin_group(settings.clone())),
         tokio::spawn(node.clone().carry_out(commands)),
-        tokio::spawn(node.clone().confirm(confirm)),
+        tokio::spawn(node.clone().confirm(settings.election_timeout_ms, confirm)),
         tokio::spawn(node.clone().purge(bounds)),
         tokio::spawn(node.watch(settings.election_timeout_ms, closely)),
     ];
@@ -291,6 +293,8 @@ struct Running {
     elections: Elections,
     /// Held while the group is being changed: one change at a time.
     changes: Arc<Mutex<()>>,
+    /// This leader falls silent, so that another member may be elected.
+    hands_over: Arc<AtomicBool>,
 }
 
 impl Running {
@@ -352,11 +356,25 @@ impl Running {
     }
 
     /// Asks the group whether this member leads: one question for all stamps that came meanwhile.
-    async fn confirm(self, mut stamps: watch::Receiver<u64>) {
+    /// openraft gives the others a heartbeat's time; it is asked again for an election timeout.
+    async fn confirm(self, timeout_ms: u64, mut stamps: watch::Receiver<u64>) {
+        let patience = Duration::from_millis(timeout_ms);
         while stamps.changed().await.is_ok() {
-            let stamp = *stamps.borrow_and_update();
+            let (mut stamp, begun) = (*stamps.borrow_and_update(), Instant::now());
+            let read = loop {
+                match self.raft.get_read_log_id().await {
+                    Ok((read, _)) => break read,
+                    Err(RaftError::APIError(CheckIsLeaderError::QuorumNotEnough(_)))
+                        if begun.elapsed() < patience =>
+                    {
+                        // It may have been refused at once.
+                        tokio::time::sleep(patience / 20).await;
+                        stamp = *stamps.borrow_and_update();
+                    }
+                    Err(_) => break None,
+                }
+            };
             // The first of its reign, or a later one: it names the reign that was confirmed.
-            let read = self.raft.get_read_log_id().await.ok().and_then(|(read, _)| read);
             let reign = read.map(|id| reign_of(&id.leader_id));
             self.events.send(Event::Confirmed { stamp, reign });
         }
@@ -366,9 +384,18 @@ impl Running {
     async fn watch(self, timeout_ms: u64, mut closely: watch::Receiver<bool>) {
         let mut metrics = self.raft.metrics();
         let mut changes = self.raft.server_metrics();
+        let mut missed = self.elections.missed();
         let (mut last, mut elections, mut voted) = (View::default(), 0, None);
+        let mut acknowledged = None;
         loop {
+            // The figure is as old as the metrics.
+            let is_new = metrics.has_changed().unwrap_or(false);
             let now = metrics.borrow_and_update().clone();
+            if is_new || now.millis_since_quorum_ack.is_none() {
+                let age = now.millis_since_quorum_ack.map(Duration::from_millis);
+                acknowledged = age.and_then(|age| Instant::now().checked_sub(age));
+            }
+            let heard_ms = acknowledged.map(|at: Instant| at.elapsed().as_millis() as u64);
             if now.running_state.is_err() {
                 return self.tell_end(&now);
             }
@@ -376,7 +403,12 @@ impl Running {
                 elections += 1;
                 voted = Some(now.vote.leader_id);
             }
-            let view = View { elections, ..self.view(&now, timeout_ms) };
+            let misses = *missed.borrow_and_update() == Some(now.vote.leader_id);
+            let patience = timeout_ms << u8::from(self.hands_over.load(Ordering::SeqCst));
+            let has_quorum = heard_ms.is_none_or(|age| age <= patience);
+            let view = self.view(&now, has_quorum);
+            let leader = view.leader.filter(|&id| id == self.id || !misses);
+            let view = View { elections, leader, ..view };
             if now.state == ServerState::Leader && view.changes {
                 let node = self.clone();
                 tokio::spawn(async move { node.end_change().await });
@@ -398,6 +430,7 @@ impl Running {
                 }
                 // The loop has gone.
                 changed = closely.changed() => if changed.is_err() { return },
+                _ = missed.changed() => {}
                 () = tokio::time::sleep(FIGURES) => {}
             }
         }
@@ -412,7 +445,8 @@ impl Running {
         self.events.send(Event::Failed(why));
     }
 
-    fn view(&self, now: &Metrics, timeout_ms: u64) -> View {
+    /// What the loop is to know; `has_quorum`: of a leader, whether it hears of most others.
+    fn view(&self, now: &Metrics, has_quorum: bool) -> View {
         let membership = now.membership_config.membership();
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
         let leads = now.state == ServerState::Leader;
@@ -423,13 +457,11 @@ impl Running {
             votes: voters.contains(id),
             matched: matched(now, *id).map(|id| id.index),
         };
-        // Who has just been elected has heard of most others: else its first entry would not count.
-        let heard = now.millis_since_quorum_ack.is_none_or(|age| age <= 2 * timeout_ms);
         View {
             id: self.id,
             term: now.current_term,
             leader: now.current_leader,
-            has_quorum: !leads || heard || voters.len() == 1,
+            has_quorum: !leads || has_quorum || voters.len() == 1,
             role: match now.state {
                 ServerState::Leader => "leader",
                 ServerState::Candidate => "candidate",

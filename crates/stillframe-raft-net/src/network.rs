@@ -16,7 +16,6 @@ use openraft::raft::{
 };
 use openraft::{RaftLogId, RaftTypeConfig};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
 use crate::error::{Error, ForwardError};
 use crate::frame::Kind;
@@ -38,7 +37,6 @@ pub struct Network {
     settings: Arc<Settings>,
     snapshots: Arc<Outgoing>,
     lanes: Arc<Mutex<BTreeMap<(u64, Lane), LaneHandle>>>,
-    refusals: Arc<watch::Sender<u64>>,
 }
 
 /// The way to one node.
@@ -48,7 +46,6 @@ pub struct Link {
     lanes: [LaneHandle; 3],
     /// Of all snapshots of this node.
     snapshots: Arc<Outgoing>,
-    refusals: Arc<watch::Sender<u64>>,
     /// Bytes of entries in an append: halved when one does not arrive in time.
     window: usize,
 }
@@ -75,19 +72,7 @@ impl Network {
     pub fn new(settings: Settings) -> Result<Self, Error> {
         settings.check()?;
         let snapshots = Arc::new(Outgoing::new(settings.limits.snapshot_rate));
-        let refusals = Arc::new(watch::Sender::new(0));
-        Ok(Self { settings: Arc::new(settings), snapshots, lanes: Arc::default(), refusals })
-    }
-
-    /// Counts how often this node was refused a vote by one that has a longer log.
-    ///
-    /// openraft 0.9 has a node that was refused so wait before its next election, for another one
-    /// to be elected first. It forgets that only at that election, and so waits before it however
-    /// long ago the refusal was, also when nobody else can be elected. Whoever calls this takes the
-    /// wait upon himself: openraft learns of no longer log from then on.
-    #[must_use]
-    pub fn refusals(&self) -> watch::Receiver<u64> {
-        self.refusals.subscribe()
+        Ok(Self { settings: Arc::new(settings), snapshots, lanes: Arc::default() })
     }
 
     /// Sends bytes to the [`Listener`](crate::Listener) of a node, whose callback answers them.
@@ -102,8 +87,33 @@ impl Network {
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, ForwardError> {
+        self.forward_on(Lane::Forward, (node, member), request, time).await
+    }
+
+    /// As [`forward`](Self::forward), on the connection of votes and heartbeats: for what is small
+    /// and may not wait behind other requests.
+    ///
+    /// # Errors
+    /// As of [`forward`](Self::forward).
+    pub async fn forward_first(
+        &self,
+        node: u64,
+        member: &Member,
+        request: &[u8],
+        time: Duration,
+    ) -> Result<Vec<u8>, ForwardError> {
+        self.forward_on(Lane::Control, (node, member), request, time).await
+    }
+
+    async fn forward_on(
+        &self,
+        lane: Lane,
+        (node, member): (u64, &Member),
+        request: &[u8],
+        time: Duration,
+    ) -> Result<Vec<u8>, ForwardError> {
         let most = self.settings.limits.frame_bytes_max;
-        let lane = self.lane(node, &member.raft, Lane::Forward);
+        let lane = self.lane(node, &member.raft, lane);
         let message = || message::plain(request, most);
         let body =
             lane.call(Kind::Forward, message, time).await.map_err(|failure| match failure {
@@ -168,8 +178,7 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetworkFactory<C> for N
         let lanes = [lane(Lane::Control), lane(Lane::Entries), lane(snapshots)];
         let window = self.settings.limits.append_bytes_max;
         let (settings, snapshots) = (Arc::clone(&self.settings), Arc::clone(&self.snapshots));
-        let refusals = Arc::clone(&self.refusals);
-        Link { settings, target, lanes, snapshots, refusals, window }
+        Link { settings, target, lanes, snapshots, window }
     }
 }
 
@@ -264,16 +273,8 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetwork<C> for Link {
         option: RPCOption,
     ) -> Result<VoteResponse<u64>, Failed> {
         let most = self.settings.limits.frame_bytes_max;
-        let ours = request.last_log_id;
         let message = move || message::encode(&request, most);
-        let reply: Result<VoteResponse<u64>, Failed> =
-            self.call(0, (Kind::Vote, RPCTypes::Vote), message, option).await;
-        let mut reply = reply?;
-        if reply.last_log_id > ours && self.refusals.receiver_count() > 0 {
-            reply.last_log_id = ours;
-            self.refusals.send_modify(|count| *count += 1);
-        }
-        Ok(reply)
+        self.call(0, (Kind::Vote, RPCTypes::Vote), message, option).await
     }
 
     fn backoff(&self) -> Backoff {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
@@ -214,6 +215,13 @@ impl Running {
 
     /// Falls silent until another member may be elected, and has it stand.
     async fn have_elected(&self, id: u64, target: &Member) -> Result<(), String> {
+        self.hands_over.store(true, Ordering::SeqCst);
+        let outcome = self.fall_silent_for(id, target).await;
+        self.hands_over.store(false, Ordering::SeqCst);
+        outcome
+    }
+
+    async fn fall_silent_for(&self, id: u64, target: &Member) -> Result<(), String> {
         // A leader that is heard of bars others from being elected for so long.
         let silence =
             self.raft.config().election_timeout_max + self.raft.config().heartbeat_interval;

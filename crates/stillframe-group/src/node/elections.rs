@@ -1,54 +1,350 @@
-//! When this member does not ask for votes.
+//! When this member asks for votes.
 //!
-//! A candidate that was refused because another member has a longer log waits, so that that one is
-//! elected first. openraft would make it wait before its next election however long ago that was;
-//! here the wait ends with the next leader.
+//! - It asks the others first (*pre-vote*): it stands only if most of those that vote have missed
+//!   their leader, too, and have no newer log. openraft 0.9 would stand as soon as its own time is
+//!   over, and a member that was away for a while would end the reign of a leader that is well. Its
+//!   timer is off.
+//! - To ask changes nothing, so whoever is refused asks again soon.
+//! - A member of a version that does not know the question is taken to agree.
 
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use openraft::Raft;
-use stillframe_raft_net::Network;
+use openraft::{LeaderId, LogId, Raft, ServerState};
+use serde::{Deserialize, Serialize};
+use stillframe_raft_net::ForwardError;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
+use super::questions::Question;
+use super::{Metrics, Running};
+use crate::mutant::{Mutant, Mutation};
 use crate::types::Types;
+
+/// What a member says to another that is about to stand for election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Opinion {
+    /// It would get this member's vote.
+    Agrees,
+    /// There is a leader.
+    HasLeader,
+    /// This member has just voted: that election comes first.
+    HasVoted,
+    /// The log of this member is newer.
+    HasMore,
+    /// Refused for one of these reasons, and no member of the group as far as is known here.
+    Removed,
+}
+
+/// What a member knows of its leader.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// The last vote was won: it names a leader.
+    is_won: bool,
+    /// How long ago that vote was given, or its leader heard.
+    silence: Duration,
+}
+
+/// What an opinion depends on.
+struct Known {
+    seen: Seen,
+    /// If this member leads: whether it has heard of most members of late.
+    leads: Option<bool>,
+    last: Option<LogId<u64>>,
+    /// The one that asks votes, or no members are known.
+    is_voter: bool,
+}
 
 #[derive(Clone)]
 pub(super) struct Elections {
     pub(super) raft: Raft<Types>,
+    timeout: Duration,
     /// It was let go from the group.
     is_over: Arc<AtomicBool>,
+    /// The leader that this member misses.
+    missed: Arc<watch::Sender<Option<LeaderId<u64>>>>,
 }
 
 impl Elections {
-    pub(super) fn new(raft: &Raft<Types>) -> Self {
-        Self { raft: raft.clone(), is_over: Arc::default() }
+    pub(super) fn new(raft: &Raft<Types>, timeout_ms: u64) -> Self {
+        let (is_over, missed) = (Arc::default(), Arc::new(watch::Sender::new(None)));
+        Self { raft: raft.clone(), timeout: Duration::from_millis(timeout_ms), is_over, missed }
     }
 
     /// This member was let go: it does not ask for votes any more.
     pub(super) fn end(&self, leader: u64) {
         self.is_over.store(true, Ordering::SeqCst);
-        self.raft.runtime_config().elect(false);
         tracing::warn!(
             "this member was removed from its group by member {leader}: it serves nobody any more, \
              and can be stopped"
         );
     }
 
-    /// Waits after refusals, until a leader is there or should have been long ago.
-    pub(super) async fn stand_back(self, network: Network) {
-        let mut refusals = network.refusals();
-        // The lease of the last leader and an election of another member, which may be late.
-        let longest = Duration::from_millis(3 * self.raft.config().election_timeout_max);
-        while refusals.changed().await.is_ok() {
-            self.raft.runtime_config().elect(false);
-            let leads = |metrics: &super::Metrics| metrics.current_leader.is_some();
-            let _ = self.raft.wait(Some(longest)).metrics(leads, "a leader").await;
-            self.raft.runtime_config().elect(true);
-            // It may have ended between the two: then it is the last who says so.
-            if self.is_over.load(Ordering::SeqCst) {
-                self.raft.runtime_config().elect(false);
+    /// The leader that this member misses, if it does.
+    pub(super) fn missed(&self) -> watch::Receiver<Option<LeaderId<u64>>> {
+        self.missed.subscribe()
+    }
+
+    /// What openraft knows; `None` if it has ended.
+    async fn look(&self) -> Option<(Seen, LeaderId<u64>)> {
+        let seen = self.raft.with_raft_state(|state| {
+            let vote = *state.vote_ref();
+            let silence = state.vote_last_modified().map_or(Duration::MAX, |at| at.elapsed());
+            (Seen { is_won: vote.committed, silence }, vote.leader_id)
+        });
+        seen.await.ok()
+    }
+
+    /// Says what this member thinks of the candidacy of another, whose log ends with `theirs`.
+    pub(super) async fn opinion(
+        &self,
+        sender: u64,
+        theirs: Option<LogId<u64>>,
+    ) -> Result<Opinion, String> {
+        let (seen, _) = self.look().await.ok_or("this member has ended")?;
+        let metrics = self.raft.metrics().borrow().clone();
+        let timeout_ms = self.timeout.as_millis() as u64;
+        let is_heard = metrics.millis_since_quorum_ack.is_none_or(|age| age <= timeout_ms);
+        let membership = metrics.membership_config.membership();
+        let known = Known {
+            seen,
+            leads: (metrics.state == ServerState::Leader).then_some(is_heard),
+            last: self.raft.data_metrics().borrow().last_log,
+            is_voter: membership.voter_ids().next().is_none()
+                || membership.voter_ids().any(|voter| voter == sender),
+        };
+        Ok(known.opinion(self.timeout, theirs))
+    }
+}
+
+impl Known {
+    fn opinion(&self, timeout: Duration, theirs: Option<LogId<u64>>) -> Opinion {
+        let mutation = Mutation::current();
+        let Seen { is_won, silence } = self.seen;
+        // As long as openraft refuses every vote, and as long as an election takes.
+        let (lease, election) = (timeout * 3 / 5, timeout / 5);
+        let has_leader = self.leads.unwrap_or(is_won && silence < lease);
+        let opinion = if has_leader && !mutation.is(Mutant::DeniesLeader) {
+            Opinion::HasLeader
+        } else if !is_won && silence < election {
+            Opinion::HasVoted
+        } else if theirs < self.last && !mutation.is(Mutant::AgreesToLess) {
+            Opinion::HasMore
+        } else {
+            return Opinion::Agrees;
+        };
+        if self.is_voter { opinion } else { Opinion::Removed }
+    }
+}
+
+/// Whether these are most of each set of voters.
+fn are_most(agree: &BTreeSet<u64>, sets: &[BTreeSet<u64>]) -> bool {
+    let any = Mutation::current().is(Mutant::CountsOneSet);
+    let is_most = |set: &BTreeSet<u64>| set.intersection(agree).count() > set.len() / 2;
+    !sets.is_empty() && if any { sets.iter().any(is_most) } else { sets.iter().all(is_most) }
+}
+
+/// How long a member is silent before it asks, with `chance` from 0 to 1. Who has voted or stood
+/// waits for the end of that election alone.
+fn patience(timeout: Duration, is_won: bool, chance: f64) -> Duration {
+    timeout.mul_f64(if is_won { 1.0 + chance / 5.0 } else { 0.4 + chance / 5.0 })
+}
+
+/// From 0 to 1.
+fn chance() -> f64 {
+    (RandomState::new().hash_one(0) >> 40) as f64 / f64::from(1 << 24)
+}
+
+impl Running {
+    /// Stands for election whenever most members miss their leader.
+    pub(super) async fn stand(self) {
+        let Elections { timeout, missed, is_over, raft } = self.elections.clone();
+        let (mut drawn, mut told) = (chance(), false);
+        while let Some((seen, leader)) = self.elections.look().await {
+            let metrics = raft.metrics().borrow().clone();
+            let leads = metrics.state == ServerState::Leader;
+            let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+            let wait = match voters.len() {
+                1 => Duration::ZERO,
+                _ => patience(timeout, seen.is_won, drawn).saturating_sub(seen.silence),
+            };
+            let misses = (seen.is_won && !leads && wait.is_zero()).then_some(leader);
+            missed.send_if_modified(|before| std::mem::replace(before, misses) != misses);
+            if !wait.is_zero() {
+                sleep(wait).await;
+                continue;
             }
+            let may_stand = !leads && voters.contains(&self.id) && !is_over.load(Ordering::SeqCst);
+            if may_stand {
+                match self.ask_others(&metrics).await {
+                    Some(true) if raft.trigger().elect().await.is_err() => return,
+                    Some(false) if !std::mem::replace(&mut told, true) => self.tell_removed(),
+                    _ => {}
+                }
+            }
+            drawn = chance();
+            sleep(timeout.mul_f64(0.1 + chance() / 10.0)).await;
+        }
+    }
+
+    fn tell_removed(&self) {
+        tracing::warn!(
+            "the others say that member {} does not belong to their group any more, and it gets no \
+             vote: it was removed while it was away. Stop it; to take it back, start it in an empty \
+             directory with raft-join yes, and ADD it",
+            self.id
+        );
+    }
+
+    /// Whether most members agree that this one stands. `Some(false)`: most say that it was
+    /// removed.
+    async fn ask_others(&self, metrics: &Metrics) -> Option<bool> {
+        let membership = metrics.membership_config.membership();
+        let sets = membership.get_joint_config();
+        let last = self.raft.data_metrics().borrow().last_log;
+        let time = self.elections.timeout * 2 / 5;
+        let (mut agree, mut removed) = (BTreeSet::from([self.id]), BTreeSet::new());
+        let mut asked = JoinSet::new();
+        let voters: BTreeSet<u64> = membership.voter_ids().filter(|&id| id != self.id).collect();
+        for id in voters {
+            let (node, member) = (self.clone(), membership.get_node(&id).cloned());
+            asked.spawn(async move {
+                let question = Question::MayStand(last);
+                (id, node.ask_within(id, &member.unwrap_or_default(), &question, time).await)
+            });
+        }
+        loop {
+            if are_most(&agree, sets) {
+                return Some(true);
+            }
+            match asked.join_next().await {
+                None => break,
+                Some(Err(_)) => {} // it has panicked: no answer
+                Some(Ok((id, answer))) => match opinion_of(answer) {
+                    Some(Opinion::Agrees) => drop(agree.insert(id)),
+                    Some(Opinion::Removed) => drop(removed.insert(id)),
+                    Some(_) | None => {}
+                },
+            }
+        }
+        are_most(&removed, sets).then_some(false)
+    }
+}
+
+/// What an answer says, if there is one.
+fn opinion_of(answer: Result<Vec<u8>, ForwardError>) -> Option<Opinion> {
+    match answer {
+        Ok(answer) => postcard::from_bytes(&answer).ok(),
+        // It does not know the question.
+        Err(ForwardError::Refused(_)) => Some(Opinion::Agrees),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::CommittedLeaderId;
+
+    use super::*;
+    use crate::mutant::with_mutant;
+
+    const TIMEOUT: Duration = Duration::from_millis(1000);
+
+    fn log(term: u64, index: u64) -> Option<LogId<u64>> {
+        Some(LogId::new(CommittedLeaderId::new(term, 1), index))
+    }
+
+    /// What a member says that follows a leader heard so many milliseconds ago, and has a log of
+    /// term 3 with 10 entries.
+    fn opinion(silence: u64, is_won: bool, theirs: Option<LogId<u64>>) -> Opinion {
+        let seen = Seen { is_won, silence: Duration::from_millis(silence) };
+        let known = Known { seen, leads: None, last: log(3, 10), is_voter: true };
+        known.opinion(TIMEOUT, theirs)
+    }
+
+    fn opinions_are_right() -> Result<(), String> {
+        use Opinion::{Agrees, HasLeader, HasMore, HasVoted};
+        for (silence, is_won, theirs, expected) in [
+            (0, true, log(9, 99), HasLeader),
+            (599, true, log(9, 99), HasLeader),
+            (600, true, log(3, 10), Agrees),
+            (600, true, log(3, 9), HasMore),
+            (600, true, log(2, 99), HasMore),
+            (600, true, None, HasMore),
+            (600, true, log(4, 1), Agrees),
+            (0, false, log(9, 99), HasVoted),
+            (199, false, log(9, 99), HasVoted),
+            (200, false, log(3, 11), Agrees),
+            (200, false, log(3, 9), HasMore),
+        ] {
+            let found = opinion(silence, is_won, theirs);
+            if found != expected {
+                return Err(format!("{silence} {is_won} {theirs:?}: {found:?}"));
+            }
+        }
+        let seen = Seen { is_won: true, silence: Duration::from_secs(60) };
+        for (leads, is_voter, theirs, expected) in [
+            (Some(true), true, log(9, 9), HasLeader),
+            // It hears of nobody: whoever can replace it may.
+            (Some(false), true, log(9, 9), Agrees),
+            (Some(false), true, log(1, 1), HasMore),
+            (Some(true), false, log(9, 9), Opinion::Removed),
+            (None, false, log(1, 1), Opinion::Removed),
+            // A member that was just taken in may have what this one lacks.
+            (None, false, log(9, 9), Agrees),
+        ] {
+            let known = Known { seen, leads, last: log(3, 10), is_voter };
+            let found = known.opinion(TIMEOUT, theirs);
+            if found != expected {
+                return Err(format!("{leads:?} {is_voter} {theirs:?}: {found:?}"));
+            }
+        }
+        let sets = [BTreeSet::from([1, 2, 3]), BTreeSet::from([1, 4, 5])];
+        for (agree, expected) in [
+            (vec![1, 2], false),
+            (vec![1, 4], false),
+            (vec![1, 2, 4], true),
+            (vec![2, 4, 5], false),
+        ] {
+            if are_most(&agree.iter().copied().collect(), &sets) != expected {
+                return Err(format!("{agree:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_member_agrees_if_it_misses_its_leader_and_has_no_more() {
+        opinions_are_right().expect("it does");
+        for &mutant in Mutant::ALL {
+            with_mutant(mutant, || {
+                opinions_are_right().expect_err(&format!("{mutant:?} was not found"))
+            });
+        }
+    }
+
+    #[test]
+    fn a_question_that_is_not_known_counts_as_agreed_and_silence_does_not() {
+        let known = postcard::to_allocvec(&Opinion::HasMore).expect("a byte");
+        assert_eq!(opinion_of(Ok(known)), Some(Opinion::HasMore));
+        assert_eq!(opinion_of(Ok(vec![200])), None);
+        let refused = ForwardError::Refused("no such question".into());
+        assert_eq!(opinion_of(Err(refused)), Some(Opinion::Agrees));
+        assert_eq!(opinion_of(Err(ForwardError::Timeout)), None);
+    }
+
+    #[test]
+    fn whoever_asks_has_waited_as_long_as_is_promised() {
+        for _ in 0..1000 {
+            let drawn = chance();
+            assert!((0.0..=1.0).contains(&drawn), "{drawn}");
+            let wait = patience(TIMEOUT, true, drawn);
+            assert!((1000..=1200).contains(&wait.as_millis()), "{wait:?}");
+            assert!((400..=600).contains(&patience(TIMEOUT, false, drawn).as_millis()));
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use openraft::LogId;
 use serde::{Deserialize, Serialize};
-use stillframe_raft_net::{Listener, Member, Serving};
+use stillframe_raft_net::{ForwardError, Listener, Member, Serving};
 use stillframe_server::consensus::{Event, Message};
 
 use super::{Elections, Running};
@@ -24,6 +25,9 @@ pub(super) enum Question {
     LetGo,
     /// Give your subscribers these messages.
     Deliver(Vec<Said>),
+    /// Say what you think of a candidate whose log ends with this entry; the answer is an
+    /// [`Opinion`](super::elections::Opinion).
+    MayStand(Option<LogId<u64>>),
 }
 
 /// A message on its way.
@@ -76,6 +80,10 @@ pub(super) fn serve(listener: Listener, elections: &Elections, events: Events) -
                     events.ask(|reply| Event::Messages(messages, reply)).await?;
                     Ok(Vec::new())
                 }
+                Question::MayStand(last) => {
+                    let opinion = elections.opinion(sender, last).await?;
+                    postcard::to_allocvec(&opinion).map_err(|error| text(&error))
+                }
                 Question::LetGo => {
                     elections.end(sender);
                     Ok(Vec::new())
@@ -93,8 +101,24 @@ impl Running {
         member: &Member,
         question: &Question,
     ) -> Result<Vec<u8>, String> {
-        let question = postcard::to_allocvec(question).map_err(|error| error.to_string())?;
-        let asked = self.network.forward(id, member, &question, QUESTION).await;
+        let asked = self.ask_within(id, member, question, QUESTION).await;
         asked.map_err(|error| format!("member {id} at {} does not answer: {error}", member.raft))
+    }
+
+    /// Asks another member, which has so much time.
+    pub(super) async fn ask_within(
+        &self,
+        id: u64,
+        member: &Member,
+        question: &Question,
+        time: Duration,
+    ) -> Result<Vec<u8>, ForwardError> {
+        let encoded = postcard::to_allocvec(question);
+        let encoded = encoded.map_err(|error| ForwardError::Refused(error.to_string()))?;
+        match question {
+            // Not behind messages, which are many.
+            Question::MayStand(_) => self.network.forward_first(id, member, &encoded, time).await,
+            _ => self.network.forward(id, member, &encoded, time).await,
+        }
     }
 }

@@ -409,35 +409,6 @@ fn errors_are_those_that_openraft_knows() {
     });
 }
 
-#[test]
-fn openraft_learns_of_no_longer_log_from_who_counts_refusals() {
-    let _watchdog = stillframe_peers::Watchdog::start();
-    block_on(async {
-        let pair = Pair::start(|_| ()).await;
-        let mut link = pair.link().await;
-        let option = || RPCOption::new(Duration::from_secs(10));
-        let appended = link.append_entries(append(entries(0, 3, 10)), option()).await;
-        assert!(matches!(appended, Ok(AppendEntriesResponse::Success)), "{appended:?}");
-        let mut ask = async |last| {
-            let last = last_id(last);
-            let request = VoteRequest::new(Vote::new(2, 2), last);
-            let reply = RaftNetwork::<Types>::vote(&mut link, request, option()).await;
-            let reply = reply.expect("it answers");
-            // It has a leader still, whatever the log.
-            assert!(!reply.vote_granted);
-            reply.last_log_id
-        };
-        assert_eq!(ask(None).await, last_id(Some(2)));
-        let refusals = pair.network.refusals();
-        assert_eq!(ask(None).await, None);
-        assert_eq!(ask(Some(1)).await, last_id(Some(1)));
-        assert_eq!(*refusals.borrow(), 2);
-        assert_eq!(ask(Some(2)).await, last_id(Some(2)));
-        assert_eq!(*refusals.borrow(), 2);
-        pair.end().await;
-    });
-}
-
 fn last_id(index: Option<u64>) -> Option<LogId<u64>> {
     Some(LogId::new(CommittedLeaderId::new(1, 2), index?))
 }

@@ -8,6 +8,7 @@ mod large;
 mod load;
 mod membership;
 mod messages;
+mod returns;
 mod secure;
 mod told;
 mod waits;

@@ -1,0 +1,10 @@
+//! Deliberate mistakes, compiled for tests alone: the tests must find each one.
+
+stillframe::mutants! { pub(crate) when test;
+    /// A member agrees to an election though it hears its leader.
+    DeniesLeader,
+    /// A member agrees to the election of another that has less.
+    AgreesToLess,
+    /// Most members of one of two sets of voters are enough.
+    CountsOneSet,
+}
