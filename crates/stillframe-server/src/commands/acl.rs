@@ -1,6 +1,7 @@
 //! ACL: users, their passwords and rights.
 
 use std::collections::HashSet;
+use std::sync::Once;
 
 use stillframe_resp::parse_integer;
 
@@ -62,6 +63,7 @@ fn setuser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     match ctx.server.users.change(&mut user, rules) {
         Ok(()) => {
             ctx.server.users.put(user);
+            warn_in_group(ctx);
             if let Some(number) = ctx.server.users.find(name) {
                 end_subscriptions(ctx, number);
             }
@@ -76,6 +78,19 @@ fn setuser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Says once that users are not replicated.
+fn warn_in_group(ctx: &Context<'_>) {
+    static ONCE: Once = Once::new();
+    if ctx.server.group.is_member() {
+        ONCE.call_once(|| {
+            tracing::warn!(
+                "ACL SETUSER and DELUSER change the users of this member alone: send them to each \
+                 member of the group, or have each read the same file by ACL LOAD"
+            );
+        });
+    }
+}
+
 /// `ACL DELUSER name...`: their connections end.
 fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if args[2..].contains(&&b"default"[..]) {
@@ -84,6 +99,7 @@ fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let users = &mut ctx.server.users;
     let removed: HashSet<usize> = args[2..].iter().filter_map(|name| users.remove(name)).collect();
     end_connections(ctx, &removed);
+    warn_in_group(ctx);
     ctx.out.integer(removed.len() as i64);
     Ok(())
 }
