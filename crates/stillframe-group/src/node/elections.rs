@@ -15,12 +15,10 @@ use std::time::Duration;
 
 use openraft::{LeaderId, LogId, Raft, ServerState};
 use serde::{Deserialize, Serialize};
-use stillframe_raft_net::ForwardError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::questions::Question;
 use super::{Metrics, Running};
 use crate::mutant::{Mutant, Mutation};
 use crate::types::Types;
@@ -168,9 +166,9 @@ impl Running {
             let metrics = raft.metrics().borrow().clone();
             let leads = metrics.state == ServerState::Leader;
             let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
-            let wait = match voters.len() {
-                1 => Duration::ZERO,
-                _ => patience(timeout, seen.is_won, drawn).saturating_sub(seen.silence),
+            let wait = match voters == BTreeSet::from([self.id]) {
+                true => Duration::ZERO, // nobody else can lead
+                false => patience(timeout, seen.is_won, drawn).saturating_sub(seen.silence),
             };
             let misses = (seen.is_won && !leads && wait.is_zero()).then_some(leader);
             missed.send_if_modified(|before| std::mem::replace(before, misses) != misses);
@@ -194,8 +192,8 @@ impl Running {
     fn tell_removed(&self) {
         tracing::warn!(
             "the others say that member {} does not belong to their group any more, and it gets no \
-             vote: it was removed while it was away. Stop it; to take it back, start it in an empty \
-             directory with raft-join yes, and ADD it",
+             vote: it was removed while it was away. Stop it; to take it back, start it in an \
+             empty directory with raft-join yes, and ADD it",
             self.id
         );
     }
@@ -213,8 +211,7 @@ impl Running {
         for id in voters {
             let (node, member) = (self.clone(), membership.get_node(&id).cloned());
             asked.spawn(async move {
-                let question = Question::MayStand(last);
-                (id, node.ask_within(id, &member.unwrap_or_default(), &question, time).await)
+                (id, node.ask_opinion(id, &member.unwrap_or_default(), last, time).await)
             });
         }
         loop {
@@ -224,24 +221,12 @@ impl Running {
             match asked.join_next().await {
                 None => break,
                 Some(Err(_)) => {} // it has panicked: no answer
-                Some(Ok((id, answer))) => match opinion_of(answer) {
-                    Some(Opinion::Agrees) => drop(agree.insert(id)),
-                    Some(Opinion::Removed) => drop(removed.insert(id)),
-                    Some(_) | None => {}
-                },
+                Some(Ok((id, Some(Opinion::Agrees)))) => drop(agree.insert(id)),
+                Some(Ok((id, Some(Opinion::Removed)))) => drop(removed.insert(id)),
+                Some(Ok(_)) => {}
             }
         }
         are_most(&removed, sets).then_some(false)
-    }
-}
-
-/// What an answer says, if there is one.
-fn opinion_of(answer: Result<Vec<u8>, ForwardError>) -> Option<Opinion> {
-    match answer {
-        Ok(answer) => postcard::from_bytes(&answer).ok(),
-        // It does not know the question.
-        Err(ForwardError::Refused(_)) => Some(Opinion::Agrees),
-        Err(_) => None,
     }
 }
 
@@ -325,16 +310,6 @@ mod tests {
                 opinions_are_right().expect_err(&format!("{mutant:?} was not found"))
             });
         }
-    }
-
-    #[test]
-    fn a_question_that_is_not_known_counts_as_agreed_and_silence_does_not() {
-        let known = postcard::to_allocvec(&Opinion::HasMore).expect("a byte");
-        assert_eq!(opinion_of(Ok(known)), Some(Opinion::HasMore));
-        assert_eq!(opinion_of(Ok(vec![200])), None);
-        let refused = ForwardError::Refused("no such question".into());
-        assert_eq!(opinion_of(Err(refused)), Some(Opinion::Agrees));
-        assert_eq!(opinion_of(Err(ForwardError::Timeout)), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use stillframe_raft_net::{ForwardError, Listener, Member, Serving};
 use stillframe_server::consensus::{Event, Message};
 
+use super::elections::Opinion;
 use super::{Elections, Running};
 use crate::events::Events;
 
@@ -26,7 +27,7 @@ pub(super) enum Question {
     /// Give your subscribers these messages.
     Deliver(Vec<Said>),
     /// Say what you think of a candidate whose log ends with this entry; the answer is an
-    /// [`Opinion`](super::elections::Opinion).
+    /// `Opinion`.
     MayStand(Option<LogId<u64>>),
 }
 
@@ -105,8 +106,19 @@ impl Running {
         asked.map_err(|error| format!("member {id} at {} does not answer: {error}", member.raft))
     }
 
+    /// Asks another member what it thinks of this one as a candidate.
+    pub(super) async fn ask_opinion(
+        &self,
+        id: u64,
+        member: &Member,
+        last: Option<LogId<u64>>,
+        time: Duration,
+    ) -> Option<Opinion> {
+        opinion_of(self.ask_within(id, member, &Question::MayStand(last), time).await)
+    }
+
     /// Asks another member, which has so much time.
-    pub(super) async fn ask_within(
+    async fn ask_within(
         &self,
         id: u64,
         member: &Member,
@@ -120,5 +132,30 @@ impl Running {
             Question::MayStand(_) => self.network.forward_first(id, member, &encoded, time).await,
             _ => self.network.forward(id, member, &encoded, time).await,
         }
+    }
+}
+
+/// What an answer says, if there is one.
+fn opinion_of(answer: Result<Vec<u8>, ForwardError>) -> Option<Opinion> {
+    match answer {
+        Ok(answer) => postcard::from_bytes(&answer).ok(),
+        // It does not know the question.
+        Err(ForwardError::Refused(_)) => Some(Opinion::Agrees),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_that_is_not_known_counts_as_agreed_and_silence_does_not() {
+        let known = postcard::to_allocvec(&Opinion::HasMore).expect("a byte");
+        assert_eq!(opinion_of(Ok(known)), Some(Opinion::HasMore));
+        assert_eq!(opinion_of(Ok(vec![200])), None);
+        let refused = ForwardError::Refused("no such question".into());
+        assert_eq!(opinion_of(Err(refused)), Some(Opinion::Agrees));
+        assert_eq!(opinion_of(Err(ForwardError::Timeout)), None);
     }
 }
