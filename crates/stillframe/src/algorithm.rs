@@ -42,10 +42,18 @@ pub trait Algorithm: Sized + Send + 'static {
     /// The latest value of a word. Panics if `index` is out of bounds.
     fn read(&self, index: usize) -> u64;
     /// [Reads](Self::read) of the `len` words from `start` on, by their number there; `None` if not
-    /// all of them are in bounds. Where words have one home, that is checked once for all.
+    /// all of them are in bounds. Where words have one home, that is checked once for all. A read
+    /// of another number panics.
     fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
         let is_whole = len <= self.words() && start <= self.words() - len;
-        is_whole.then_some(move |index| self.read(start + index))
+        is_whole.then_some(move |index| {
+            assert!(index < len, "word {index} of a window of {len}");
+            self.read(start + index)
+        })
+    }
+    /// The latest value of a word; `None` out of bounds.
+    fn get(&self, index: usize) -> Option<u64> {
+        (index < self.words()).then(|| self.read(index))
     }
     /// Replaces a word. Panics if `index` is out of bounds.
     fn write(&mut self, index: usize, value: u64);

@@ -99,6 +99,12 @@ impl<A: Algorithm> Engine<A> {
     pub fn read(&self, index: usize) -> u64 {
         self.algorithm.read(index)
     }
+    /// See [`Algorithm::get`].
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<u64> {
+        self.algorithm.get(index)
+    }
     /// See [`Algorithm::window`].
     #[inline]
     pub fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {

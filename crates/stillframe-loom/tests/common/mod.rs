@@ -141,8 +141,7 @@ pub(crate) fn run_with<A: Algorithm>(
 ) {
     let mut state = A::create(options).expect("loom has memory");
     let mut oracle = vec![0; options.words];
-    let mut value = 0;
-    let settled = Arc::default();
+    let (mut value, settled) = (0, Arc::default());
     let (mut snapshotters, mut kept) = (Vec::new(), Vec::new());
     for &op in program {
         match op {
@@ -189,10 +188,8 @@ pub(crate) fn run_with<A: Algorithm>(
                 let begun = state.begin(Point::declare(), sink);
                 let image = begun.expect("the image before has ended");
                 let (expected, faults) = (oracle.clone(), faults.clone());
-                let taken = move |is_wanted: bool| {
-                    if is_wanted {
-                        take(image, look, &expected, &faults);
-                    }
+                let taken = move |is_taken: bool| {
+                    is_taken.then(|| take(image, look, &expected, &faults));
                 };
                 match op {
                     Op::Beside => kept.push(taken),

@@ -43,8 +43,6 @@
 //! the copy of a block is part of its dump (the paper: before; the C code: after), so that the
 //! block is read from memory once.
 
-use std::cell::Cell;
-
 use crate::algorithm::{Algorithm, Half, New, Put, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
@@ -56,7 +54,7 @@ use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::{Backoff, Ordering};
+use crate::sync::{AtomicUsize, Backoff, Ordering};
 
 /// The latest value is in both arrays.
 const EQUAL: u8 = 0;
@@ -124,7 +122,7 @@ impl Algorithm for Piggyback {
             locations: self.locations.view(),
             image: self.current(),
             grain: self.grain,
-            done: Cell::new(0),
+            done: AtomicUsize::new(0),
             handover: self.handover.clone(),
         };
         self.is_second = !self.is_second;
@@ -265,7 +263,7 @@ pub struct Copier {
     image: usize,
     grain: Grain,
     /// Words before are no longer in the image's home alone.
-    done: Cell<usize>,
+    done: AtomicUsize,
     handover: Shared<Handover>,
 }
 
@@ -276,7 +274,7 @@ impl Copier {
         let end = start + length;
         let units = self.grain.items(start) >> self.grain.shift..self.grain.units(end);
         self.locations.each(units, ONLY + self.image as u8, |unit| self.copy_unit(unit));
-        self.done.set(end);
+        self.done.store(end, Ordering::Relaxed);
     }
 
     fn copy_unit(&self, unit: usize) {
@@ -316,7 +314,7 @@ impl View for Copier {
     fn pass(&self, block: usize, len: usize) {
         let start = block * BLOCK_WORDS;
         if self.handover.is(Mutant::PiggybackForgetsDeclined) {
-            return self.done.set(start + len);
+            return self.done.store(start + len, Ordering::Relaxed);
         }
         self.copy(start, len);
     }
@@ -334,8 +332,12 @@ impl Drop for Copier {
         }
         self.handover.end_early(Mutant::PiggybackEndsBeforeRest);
         let words = self.homes[self.image & 1].len();
-        while self.done.get() < words {
-            self.copy(self.done.get(), BLOCK_WORDS.min(words - self.done.get()));
+        loop {
+            let done = self.done.load(Ordering::Relaxed);
+            if done >= words {
+                return;
+            }
+            self.copy(done, BLOCK_WORDS.min(words - done));
         }
     }
 }

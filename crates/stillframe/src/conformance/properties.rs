@@ -220,7 +220,8 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
     const WORDS: usize = BLOCK_WORDS - 1;
     let mut rig = Rig::<A>::new(WORDS, seed)?;
     rig.writes(WORDS)?;
-    let misuses: [fn(&mut A); 7] = [
+    let misuses: [fn(&mut A); 8] = [
+        |state| _ = state.window(0, 1).map(|window| window(1)),
         |state| state.write_many(&[(0, 1), (WORDS, 1)]),
         |state| state.write(WORDS, 1),
         |state| _ = state.read(WORDS),
@@ -230,7 +231,7 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
         |state| state.write_u32(2 * WORDS, 1),
     ];
     let misused = |state: &mut A| -> Verdict {
-        for (number, misuse) in misuses.iter().take(rounds(7)).enumerate() {
+        for (number, misuse) in misuses.iter().take(rounds(8)).enumerate() {
             let result = catch_unwind(AssertUnwindSafe(|| misuse(state)));
             ensure!(result.is_err(), "misuse {number} is accepted");
         }
@@ -243,6 +244,8 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
         ensure!(rig.state.window(start, len).is_none(), "{len} words from {start} on are there");
     }
     ensure!(rig.state.window(WORDS, 0).is_some(), "no words are not there");
+    ensure!(rig.state.get(WORDS).is_none(), "a word beyond the last is there");
+    ensure!(rig.state.get(WORDS - 1) == Some(rig.oracle[WORDS - 1]), "the last word is not there");
     rig.state.write_run(WORDS, &[]);
     rig.state.write_many(&[]);
     rig.check_reads()?;

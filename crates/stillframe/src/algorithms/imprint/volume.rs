@@ -23,8 +23,8 @@ const CHUNK_WORDS: usize = 1 << 15;
 const BIT_WORDS: usize = BLOCK_WORDS.div_ceil(64);
 /// In a link: the entry is a frame.
 const WHOLE: u64 = 1 << 15;
-/// What a volume takes beside its words: its hand-over, and the rest of the last page of each of its
-/// mappings. The checkers, which have no pages, count words alone.
+/// What a volume takes beside its words: its hand-over, and the rest of the last page of each
+/// mapping. The checkers, which have no pages, count words alone.
 const OVERHEAD_WORDS: usize =
     if cfg!(any(miri, feature = "loom", feature = "shuttle")) { 0 } else { 4 * 512 };
 
