@@ -151,7 +151,7 @@ pub enum Error {
     /// The directory has a log, and the store was opened without.
     #[error(
         "{} holds a log of actions since the last checkpoint; open it with `open_with_log`, which \
-         applies them",
+         applies them, or as an `ActStore`",
         directory.display()
     )]
     NeedsLog {
@@ -256,6 +256,15 @@ pub enum Error {
     TooManyViews {
         /// How many may be kept.
         most: usize,
+    },
+    /// The store that a reader asks has ended.
+    #[error("the store was closed; open it again, and take a reader of it")]
+    Closed,
+    /// A reader waited for a point, and none came.
+    #[error("no point came in {waited:?}; call `point` more often, or wait longer")]
+    NoPoint {
+        /// How long it waited.
+        waited: std::time::Duration,
     },
     /// The image for a view could not be begun.
     #[error("no view could begin: {source}")]

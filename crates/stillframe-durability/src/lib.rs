@@ -30,14 +30,15 @@
 //! # }
 //! ```
 //!
-//! An application that must lose nothing between two checkpoints logs each action before it applies
-//! the action: [`Store::open_with_log`] has the example.
+//! An application that must lose nothing between two checkpoints changes an [`ActStore`] by
+//! actions, whose words are logged; or it logs each action of its own before it applies the action:
+//! [`Store::open_with_log`] has the example.
 //!
-//! Reading order: [`Store`], [`Options`], [`LogOptions`], [`Stats`], [`Recovery`]. Inside:
-//! `checkpoint` is the format, reader and writer; `recovery` finds the newest sound checkpoint;
-//! `store::replay` applies the log after it; `desk` makes a checkpoint durable; `retention` removes
-//! old ones; `log` is the format, reader and writer of the logical log, and its thread, `logger`;
-//! [`disk`] is the seam to the file system, with the disk that tests crash.
+//! Reading order: [`Store`], [`ActStore`], [`Options`], [`LogOptions`], [`Stats`], [`Recovery`].
+//! Inside: `checkpoint` is the format, reader and writer; `recovery` finds the newest sound
+//! checkpoint; `store::replay` applies the log after it; `desk` makes a checkpoint durable;
+//! `retention` removes old ones; `log` is the format, reader and writer of the logical log, and
+//! its thread, `logger`; [`disk`] is the seam to the file system, with the disk that tests crash.
 
 #![forbid(unsafe_code)]
 
@@ -86,7 +87,9 @@ pub use recovery::{Loaded, LostRecords, Recovery, Replayed, TornTail};
 pub use retention::Retention;
 pub use rewind::{Accepted, Rewound, rewind};
 pub use stats::{CheckpointProgress, LogStats, Stats};
-pub use store::Store;
 pub use store::act::{Act, NotWords};
+pub use store::acts::ActStore;
+pub use store::reader::Reader;
 pub use store::replay::{Action, ApplyError, Until};
 pub use store::view::{Branch, View, ViewLost, ViewSink};
+pub use store::{NotClosed, Store};

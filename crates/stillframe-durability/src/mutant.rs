@@ -52,6 +52,8 @@ stillframe::mutants! {
     PanicKeepsWrites,
     /// A checkpoint may begin between the end of an action and its record.
     ActPointsEarly,
+    /// An action that only grows the state leaves no record.
+    GrowthNotLogged,
     /// A checkpoint may begin while a state is converted.
     ConvertedInPart,
     /// The log of a state of the past begins before its checkpoint is on the disk.

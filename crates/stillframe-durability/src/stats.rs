@@ -49,7 +49,10 @@ pub struct Stats {
     pub arena_bytes: usize,
     /// Views that are kept.
     pub views: usize,
-    /// Times a write had to wait because an image had used up its budget.
+    /// Memory that views keep beside that, in bytes, when the writer last looked: at most the
+    /// budget.
+    pub views_bytes: usize,
+    /// Times a write had to wait because images, views among them, had used up their budget.
     pub writer_waits: u64,
     /// The log, if the store keeps one.
     pub log: Option<LogStats>,

@@ -1,11 +1,16 @@
 //! Views and branches of a store: beside checkpoints, increments, acts, growth and the log.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use stillframe::OnFull;
+use stillframe::algorithms::any::Any;
 use stillframe::algorithms::naive::Naive;
-use stillframe_durability::{Branch, Error, Increments, Options, Store, View, ViewLost};
+use stillframe_durability::{
+    ActStore, Branch, Error, Increments, Options, Reader, Store, View, ViewLost,
+};
 use stillframe_peers::{Random, Watchdog, rounds};
 use tempfile::TempDir;
 
@@ -44,7 +49,7 @@ fn check_branch(branch: &Branch, expected: &[u64]) {
 
 /// The store, what it must hold, and all that is kept of it.
 struct World {
-    store: Store,
+    store: ActStore,
     oracle: Vec<u64>,
     views: Vec<Kept<Arc<View>>>,
     branches: Vec<Kept<Branch>>,
@@ -52,16 +57,9 @@ struct World {
 }
 
 impl World {
-    fn write(&mut self) {
-        let index = self.random.below(self.oracle.len());
-        let value = self.random.next();
-        self.store.write(index, value);
-        self.oracle[index] = value;
-    }
-
     /// An action that succeeds or is undone.
-    fn act(&mut self) {
-        let (succeeds, writes) = (self.random.below(3) > 0, self.random.below(20));
+    fn act(&mut self, writes: usize) {
+        let (succeeds, writes) = (self.random.below(3) > 0, self.random.below(writes));
         let before = self.oracle.clone();
         let (oracle, random) = (&mut self.oracle, &mut self.random);
         let acted = self.store.act(|words| {
@@ -80,12 +78,13 @@ impl World {
 
     fn step(&mut self) {
         match self.random.below(16) {
-            0..=3 => (0..self.random.below(300)).for_each(|_| self.write()),
-            4 | 5 => self.act(),
+            0..=3 => self.act(300),
+            4 | 5 => self.act(20),
             6 => self.store.checkpoint(),
             7 if self.random.below(6) == 0 => {
                 let words = (self.oracle.len() + self.random.below(700)).min(WORDS_MAX);
-                self.store.grow(words).expect("there is room");
+                let grown = self.store.act(|act| act.grow(words).map_err(Error::Memory));
+                grown.expect("there is room");
                 self.oracle.resize(words, 0);
             }
             8 if self.views.len() < 6 => {
@@ -156,8 +155,8 @@ fn views_beside_everything_else() {
                 _ => options().pack(),
             };
             let store = match random.below(2) {
-                0 => Store::open_with_acts(data.path(), options),
-                _ => Store::open_with_acts(data.path(), options.keep_generations(3)),
+                0 => ActStore::open(data.path(), options),
+                _ => ActStore::open(data.path(), options.keep_generations(3)),
             };
             let store = store.expect("a sound directory");
             let mut world = World {
@@ -170,17 +169,18 @@ fn views_beside_everything_else() {
             world.check();
             (0..250).for_each(|_| world.step());
             world.check();
-            let World { store, mut views, branches, .. } = world;
-            store.close().expect("a sound disk");
+            let World { store, mut views, branches, oracle: last, .. } = world;
+            match random.below(2) {
+                0 => store.close().expect("a sound disk"),
+                _ => drop(store),
+            }
+            oracle = last;
             for Kept { kept, expected } in &mut views {
                 check_view(kept, expected, &mut random);
             }
             for Kept { kept, expected } in &branches {
                 check_branch(kept, expected);
             }
-            // What was written beside actions is lost beyond the last checkpoint.
-            let store = Store::open_with_acts(data.path(), self::options()).expect("sound");
-            oracle = (0..store.words()).map(|index| store.read(index)).collect();
         }
     }
 }
@@ -241,6 +241,7 @@ fn a_view_is_given_up_for_a_checkpoint() {
         assert_eq!(view.read(0), Err(ViewLost));
         assert!(view.read(0).expect_err("as before").to_string().contains("raise it"));
         assert_eq!((branch.read(3), branch.read(4)), (7, 0), "what is lost reads as zero");
+        assert_eq!((branch.try_read(3), branch.try_read(4)), (Ok(7), Err(ViewLost)));
         assert_eq!(branch.check(), Err(ViewLost));
         drop((view, branch));
         assert_eq!(store.views(), 0);
@@ -267,6 +268,73 @@ fn a_writer_may_wait_for_its_views() {
         (0..WORDS).for_each(|index| store.write(index, round));
         reader.join().expect("as it was");
     }
+    assert!(store.stats().writer_waits > 0, "waits for views count");
+}
+
+/// Threads ask for views while the writer goes on: each gets one of a point, and none waits for a
+/// store that has ended.
+#[test]
+fn readers_ask_for_views() {
+    let _watchdog = Watchdog::start();
+    let data = directory();
+    let mut store: Store = Store::open(data.path(), options()).expect("a new directory");
+    let (reader, ended) = (store.reader(), AtomicUsize::new(0));
+    let waited = reader.view_timeout(Duration::from_millis(1)).expect_err("there is no point");
+    assert!(matches!(waited, Error::NoPoint { .. }), "{waited}");
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let (reader, ended) = (reader.clone(), &ended);
+            scope.spawn(move || {
+                let mut before = 0;
+                for _ in 0..rounds(50, 1000) {
+                    let view = reader.view().expect("it is open");
+                    let words = [0, WORDS - 1].map(|index| view.read(index).expect("it is kept"));
+                    assert!(words[0] == words[1] && words[0] >= before, "{words:?} after {before}");
+                    before = words[0];
+                }
+                ended.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let mut round = 0;
+        while ended.load(Ordering::Relaxed) < 4 {
+            round += 1;
+            store.write(0, round);
+            store.write(WORDS - 1, round);
+            store.point();
+        }
+    });
+    let waiting = thread::spawn({
+        let reader = reader.clone();
+        move || reader.view().map(drop)
+    });
+    store.close().expect("the disk is sound");
+    // It asked before and is told of the end, or asked too late.
+    assert!(matches!(waiting.join().expect("no panic"), Err(Error::Closed)));
+    assert!(matches!(reader.view(), Err(Error::Closed)));
+}
+
+/// Views and branches of every algorithm may be shared by threads.
+#[test]
+fn what_is_kept_is_shared() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<View>();
+    is_shared::<Branch>();
+    is_shared::<View<Any>>();
+    is_shared::<Branch<Any>>();
+    is_shared::<Reader<Any>>();
+}
+
+#[test]
+fn single_words_are_asked_for_without_a_panic() {
+    let data = directory();
+    let mut store: Store = Store::open(data.path(), options()).expect("a new directory");
+    store.write(WORDS - 1, 7);
+    let (view, branch) = (store.view().expect("none"), store.branch().expect("one"));
+    assert_eq!((store.get(WORDS - 1), store.get(WORDS)), (Some(7), None));
+    assert_eq!((view.get(WORDS - 1), view.get(WORDS)), (Ok(Some(7)), Ok(None)));
+    assert_eq!((branch.get(WORDS - 1), branch.get(WORDS)), (Some(7), None));
+    let acted = store.act(|words| Ok::<_, Error>((words.get(WORDS - 1), words.get(WORDS))));
+    assert_eq!(acted.expect("no log"), (Some(7), None));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 use std::error::Error;
 
 use stillframe_state::{
-    Column, LogOptions, Slab, Slot, Source, State, Store, Str, Table, Target, Value, record,
+    ActStore, Column, LogOptions, Slab, Slot, Source, State, Str, Table, Target, Value, record,
 };
 
 const SIDE: usize = 32;
@@ -121,7 +121,7 @@ fn main() -> Outcome {
     let directory = arguments.next().ok_or("usage: game_world DIRECTORY [TICKS]")?;
     let ticks = arguments.next().map_or(Ok(1000), |count| count.parse::<u64>())?;
     let options = World::options("game-world", 1 << 22).log(LogOptions::default());
-    let mut store = Store::open_with_acts(directory, options)?;
+    let mut store = ActStore::open(directory, options)?;
     let world = World::attach(&mut store)?;
     world.check(&store)?;
     println!("going on from tick {}", world.tick.get(&store));

@@ -33,11 +33,15 @@ fn size(words: usize) -> (usize, usize) {
     (4 * shift as usize + quarters - 4, quarters << shift)
 }
 
-/// Blocks begin at word `words`, unless some were taken already.
-pub(crate) fn begin_at(target: &mut impl Target, words: usize) {
-    if target.read(END) == 0 {
-        target.write(END, words as u64);
-    }
+/// The write by which blocks begin at word `words`, unless they have begun.
+pub(crate) fn begin_at(source: &(impl Source + ?Sized), words: usize) -> Option<(usize, u64)> {
+    (source.read(END) == 0).then_some((END, words as u64))
+}
+
+#[cfg(test)]
+pub(crate) fn begin(words: &mut [u64], at: usize) {
+    let (word, value) = begin_at(words, at).expect("they have not begun");
+    words[word] = value;
 }
 
 /// The first word that was never given to a block.
@@ -113,7 +117,8 @@ mod tests {
     #[test]
     fn a_block_is_taken_again_after_it_was_given_back_and_is_zero() {
         let mut words = vec![0; HEADER];
-        begin_at(&mut words, HEADER);
+        begin(&mut words, HEADER);
+        assert_eq!(begin_at(&words, HEADER), None);
         let first = take(&mut words, 9).expect("memory");
         let second = take(&mut words, 10).expect("memory");
         assert_eq!(second, first + 10);

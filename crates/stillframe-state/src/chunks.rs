@@ -100,7 +100,7 @@ mod tests {
     fn items_lie_apart_in_as_many_words_as_they_need() {
         for stride in [1, 2, 3, 7, 255, 256, 257, 5000] {
             let (directory, mut words) = (blocks::HEADER, vec![0; blocks::HEADER + Chunks::WORDS]);
-            blocks::begin_at(&mut words, blocks::HEADER + Chunks::WORDS);
+            blocks::begin(&mut words, blocks::HEADER + Chunks::WORDS);
             let chunks = Chunks::new(directory, stride);
             let mut ends = 0;
             for index in 0..3000 {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_chunk_may_lie_below_those_before_it() {
         let (directory, mut words) = (blocks::HEADER, vec![0; blocks::HEADER + Chunks::WORDS]);
-        blocks::begin_at(&mut words, blocks::HEADER + Chunks::WORDS);
+        blocks::begin(&mut words, blocks::HEADER + Chunks::WORDS);
         let low = blocks::take(&mut words, 1024).expect("memory");
         let chunks = Chunks::new(directory, 1);
         let make_room = |words: &mut Vec<u64>, index| {

@@ -13,7 +13,8 @@
 //!   places and the shapes of records; the fingerprint is a hash of that text.
 //! - Words that are all zero are an empty place of every kind.
 
-use stillframe_durability::Options;
+use stillframe::Algorithm;
+use stillframe_durability::{ActStore, Error, Options};
 
 use crate::blocks;
 use crate::source::{Source, Target};
@@ -80,11 +81,12 @@ pub trait State: Copy {
     }
 
     /// The root in a store that was opened with these [options](Self::options), which is laid out
-    /// if it is new.
+    /// if it is new; in an [`ActStore`](crate::ActStore) by an action, so that its log begins with
+    /// that.
     ///
     /// # Errors
-    /// [`OtherLayout`] if the words have another layout.
-    fn attach(target: &mut impl Target) -> Result<Self, OtherLayout> {
+    /// [`OtherLayout`] if the words have another layout; [`AttachError`] of an `ActStore`.
+    fn attach<T: Attach>(target: &mut T) -> Result<Self, T::Error> {
         Self::attach_seeded(target, 0)
     }
 
@@ -98,17 +100,17 @@ pub trait State: Copy {
     ///
     /// # Errors
     /// As [`attach`](Self::attach).
-    fn attach_seeded(target: &mut impl Target, seed: u64) -> Result<Self, OtherLayout> {
+    fn attach_seeded<T: Attach>(target: &mut T, seed: u64) -> Result<Self, T::Error> {
         let layout = Self::layout();
         if target.words() < layout.words() {
-            return Err(OtherLayout { found: None, wanted: layout });
+            return Err(OtherLayout { found: None, wanted: layout }.into());
         }
-        if target.read(FINGERPRINT) == 0 {
-            target.write(FINGERPRINT, layout.fingerprint());
-            target.write(blocks::SEED, seed);
-        }
-        blocks::begin_at(target, layout.words());
-        Self::of(target)
+        let is_new = target.read(FINGERPRINT) == 0;
+        let first = [(FINGERPRINT, layout.fingerprint()), (blocks::SEED, seed)];
+        let begin = blocks::begin_at(target, layout.words());
+        let writes: Vec<_> = first.into_iter().filter(|_| is_new).chain(begin).collect();
+        target.write_together(&writes)?;
+        Ok(Self::of(target)?)
     }
 
     /// The root in words to be read: an image, or a store that is [attached](Self::attach).
@@ -223,6 +225,72 @@ impl Layout {
         self.words = at.checked_add(words).expect("a layout fits the address space");
         at
     }
+}
+
+/// Words that a state is [attached](State::attach) to: those of a [`Target`], or of a store of
+/// actions, whose places are written by actions alone.
+///
+/// ```
+/// # use stillframe_state::{ActStore, Error, State, Value};
+/// # #[derive(Clone, Copy, State)]
+/// # struct World { tick: Value<u64> }
+/// # let data = tempfile::tempdir()?;
+/// let mut store = ActStore::open(data.path(), World::options("world", 1 << 10))?;
+/// let world = World::attach(&mut store)?;
+/// store.act(|words| Ok::<_, Error>(world.tick.set(words, 7)))?;
+/// assert_eq!(world.tick.get(&store), 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// ```compile_fail,E0277
+/// # use stillframe_state::{ActStore, Error, State, Value};
+/// # #[derive(Clone, Copy, State)]
+/// # struct World { tick: Value<u64> }
+/// # let data = tempfile::tempdir()?;
+/// # let mut store = ActStore::open(data.path(), World::options("world", 1 << 10))?;
+/// # let world = World::attach(&mut store)?;
+/// world.tick.set(&mut store, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Attach: Source {
+    /// Why it cannot be.
+    type Error: From<OtherLayout>;
+    /// Replaces these words, in an action if the store logs those.
+    ///
+    /// # Errors
+    /// The log takes no action; nothing changes.
+    fn write_together(&mut self, writes: &[(usize, u64)]) -> Result<(), Self::Error>;
+}
+
+impl<T: Target> Attach for T {
+    type Error = OtherLayout;
+
+    fn write_together(&mut self, writes: &[(usize, u64)]) -> Result<(), OtherLayout> {
+        writes.iter().for_each(|&(index, value)| self.write(index, value));
+        Ok(())
+    }
+}
+
+impl<A: Algorithm> Attach for ActStore<A> {
+    type Error = AttachError;
+
+    fn write_together(&mut self, writes: &[(usize, u64)]) -> Result<(), AttachError> {
+        self.act(|words| {
+            words.write_many(writes);
+            Ok(())
+        })
+    }
+}
+
+/// Why a state cannot be attached to a store of actions.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Its words have another layout.
+    #[error(transparent)]
+    Layout(#[from] OtherLayout),
+    /// Its log does not take the layout.
+    #[error("the layout could not be logged: {0}")]
+    Log(#[from] Error),
 }
 
 /// Words that have another layout.

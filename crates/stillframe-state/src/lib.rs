@@ -86,7 +86,7 @@ mod table;
 mod tests;
 
 pub use column::{Column, Value};
-pub use layout::{Layout, OtherLayout, State};
+pub use layout::{Attach, AttachError, Layout, OtherLayout, State};
 pub use list::List;
 pub use map::Map;
 pub use record::Record;
@@ -94,7 +94,8 @@ pub use slab::{Bytes, Slab, Str};
 pub use source::{Frozen, Lost, Source, Target, read_image};
 pub use stillframe::{self, MemoryError};
 pub use stillframe_durability::{
-    self as durability, Act, Branch, Error, LogOptions, Options, Store, View, ViewLost,
+    self as durability, Act, ActStore, Branch, Error, LogOptions, NotClosed, Options, Reader,
+    Store, View, ViewLost,
 };
 pub use stillframe_state_derive::State;
 /// Makes a struct of records a [`Record`]: `Clone`, `Copy` and `repr(C)`, and refused if it has

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use stillframe::{Algorithm, Engine, Image, MemoryError};
-use stillframe_durability::{Act, Branch, Store};
+use stillframe_durability::{Act, ActStore, Branch, Store};
 
 /// Words to read: a live store, an image of it, words that a sink collected.
 pub trait Source {
@@ -12,11 +12,14 @@ pub trait Source {
     /// One word. Panics if `index` is out of bounds.
     fn read(&self, index: usize) -> u64;
     /// Reads of the `len` words from `start` on, by their number there; `None` if not all of them
-    /// are in bounds. In memory that is checked once for all.
+    /// are in bounds. In memory that is checked once for all. A read of another number panics.
     #[inline]
     fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
         let is_whole = len <= self.words() && start <= self.words() - len;
-        is_whole.then_some(move |index| self.read(start + index))
+        is_whole.then_some(move |index| {
+            assert!(index < len, "word {index} of a window of {len}");
+            self.read(start + index)
+        })
     }
 }
 
@@ -29,6 +32,22 @@ pub trait Target: Source {
     /// # Errors
     /// [`MemoryError`]; nothing changes.
     fn grow(&mut self, words: usize) -> Result<(), MemoryError>;
+}
+
+/// To read; what is written goes through an action.
+impl<A: Algorithm> Source for ActStore<A> {
+    #[inline]
+    fn words(&self) -> usize {
+        Store::words(self)
+    }
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        Store::read(self, index)
+    }
+    #[inline]
+    fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
+        Store::window(self, start, len)
+    }
 }
 
 /// What has the methods of both itself.

@@ -281,6 +281,35 @@ fn actions_are_whole_after_random_crashes_life_after_life() {
     println!("{points} crash points");
 }
 
+/// Actions that only grow the state, some after one that grew it and failed; then every crash.
+fn crash_growth() -> Result<u64, String> {
+    let (disk, mut lengths) = (SimulatedDisk::default(), Vec::new());
+    let mut store = open::<Naive>(&disk, Manner::Words).map_err(|error| error.to_string())?;
+    for words in WORDS + 1..WORDS + 5 {
+        let failed = store.act(|act| act.grow(words).map_err(Error::Memory).and(Err(Error::NoLog)));
+        let grown = store.act(|act| act.grow(words + words % 2).map_err(Error::Memory));
+        let Err::<(), _>(Error::NoLog) = failed else { return Err("it succeeded".into()) };
+        grown.and_then(|()| store.wait_durable(store.logged())).map_err(|it| it.to_string())?;
+        lengths.push((disk.changes(), store.words()));
+    }
+    let found = |files: &Files| {
+        let store = open::<Naive>(&SimulatedDisk::holding(files), Manner::Words);
+        store.map(|store| store.words()).map_err(|error| error.to_string())
+    };
+    crash_everywhere(&disk, found, |changes, found: &Result<usize, String>| {
+        let known = lengths.iter().filter(|(at, _)| *at <= changes);
+        let least = known.map(|&(_, words)| words).max().unwrap_or(WORDS);
+        let found = found.clone()?;
+        if found < least { Err(format!("{found} words, {least} were durable")) } else { Ok(()) }
+    })
+}
+
+#[test]
+fn growth_alone_survives_every_crash() {
+    println!("{} crash points", crash_growth().expect("every crash is survived"));
+    must_find(Mutant::GrowthNotLogged, crash_growth);
+}
+
 #[test]
 fn a_record_of_something_else_is_not_redone() {
     let disk = SimulatedDisk::default();

@@ -4,14 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stillframe::algorithms::imprint::Imprint;
-
 use super::{crash_everywhere, must_find};
 use crate::disk::{Files, LOCK, SimulatedDisk};
 use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::options::Options;
-use crate::store::Store;
+use crate::store::acts::ActStore;
 use crate::store::replay::Until;
 
 const PATH: &str = "simulated";
@@ -23,8 +21,8 @@ fn options(disk: &SimulatedDisk) -> Options {
 /// A directory with a checkpoint in the middle of its log.
 fn source() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
-    let opened = Store::open_with_acts(directory.path(), Options::words(2));
-    let mut store: Store = opened.expect("a new directory");
+    let opened = ActStore::open(directory.path(), Options::words(2));
+    let mut store = opened.expect("a new directory");
     for round in 1..=6 {
         let act = store.act(|words| {
             words.write(0, round);
@@ -42,8 +40,7 @@ fn source() -> tempfile::TempDir {
 
 /// The state after five of six actions.
 fn rewind(source: &Path, to: &SimulatedDisk) -> Result<(), Error> {
-    let mut store =
-        Store::<Imprint>::rewind(source, Until::Sequence(5), PATH, options(to), Store::redo)?;
+    let mut store: ActStore = ActStore::rewind(source, Until::Sequence(5), PATH, options(to))?;
     // Life goes on there.
     store.act(|words| {
         words.write(0, 50);
@@ -55,8 +52,8 @@ fn rewind(source: &Path, to: &SimulatedDisk) -> Result<(), Error> {
 /// What a rewind into `files` has left: nothing, or the state, from which life may have gone on.
 fn found(files: &Files) -> Result<bool, String> {
     let disk = SimulatedDisk::holding(files);
-    let store = Store::open_with_acts(Path::new(PATH), options(&disk));
-    let store: Store = store.map_err(|error| error.to_string())?;
+    let store = ActStore::open(Path::new(PATH), options(&disk));
+    let store = store.map_err(|error| error.to_string())?;
     match [0, 1].map(|index| store.read(index)) {
         [0, 0] if !files_hold_state(files) => Ok(false),
         [5 | 50, 15] => Ok(true),

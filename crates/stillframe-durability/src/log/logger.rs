@@ -115,7 +115,7 @@ impl Logger {
     }
 
     /// Writes and syncs what is there, and ends.
-    pub(crate) fn close(mut self) -> Result<(), Error> {
+    pub(crate) fn close(&mut self) -> Result<(), Error> {
         self.end();
         let state = self.shared.lock();
         state.failed.as_ref().map_or(Ok(()), |failed| Err(self.shared.poisoned(failed)))

@@ -208,7 +208,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error`] if they are not.
-    pub fn close(self) -> Result<(), Error> {
+    pub fn close(mut self) -> Result<(), Error> {
         self.logger.close()
     }
 }

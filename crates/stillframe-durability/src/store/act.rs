@@ -5,6 +5,7 @@
 //!   point at its end lets one begin.
 //! - With a log, an action is one record, which is added once the action has succeeded and before
 //!   the point: what failed never reaches the log, and a checkpoint counts what is in it.
+//! - An action that only grows the state is logged, too: what comes later may rely on its length.
 //! - A record of words is
 //!
 //! ```text
@@ -18,8 +19,6 @@
 //!
 //! All numbers are little-endian. The log has length and checksum of a record.
 
-use std::path::Path;
-
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, MemoryError};
 
@@ -27,7 +26,6 @@ use super::replay::{Action, ApplyError};
 use super::{Journal, Store, check_run};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
-use crate::options::Options;
 
 const MAGIC: &[u8; 4] = b"act1";
 
@@ -37,6 +35,8 @@ pub(crate) struct Notes {
     /// Words that were written, with what they held, oldest first.
     undo: Vec<(usize, u64)>,
     record: Vec<u8>,
+    /// Words of state that a replay of the log leads to.
+    pub(super) words: usize,
 }
 
 /// The words of a store within an [action](Store::act).
@@ -60,6 +60,13 @@ impl<A: Algorithm> Act<'_, A> {
     #[must_use]
     pub fn read(&self, index: usize) -> u64 {
         self.store.read(index)
+    }
+
+    /// The latest value of a word; `None` out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<u64> {
+        self.store.get(index)
     }
 
     /// Reads of the `len` words from `start` on; see [`Store::window`].
@@ -144,10 +151,12 @@ impl<A: Algorithm> Act<'_, A> {
         self.encode(&mut record);
         let logged = if record.is_empty() { Ok(0) } else { self.store.log(&record) };
         self.store.notes.record = record;
-        logged.map(drop)
+        logged?;
+        self.store.notes.words = self.store.words();
+        Ok(())
     }
 
-    /// The words that changed, as a record; nothing if none did.
+    /// The words that changed, as a record; nothing if none did and none are new.
     fn encode(&mut self, record: &mut Vec<u8>) {
         // A stable sort: the oldest note of a word stays the first, and is what the word held.
         let mut undo = std::mem::take(&mut self.store.notes.undo);
@@ -155,7 +164,9 @@ impl<A: Algorithm> Act<'_, A> {
         undo.dedup_by_key(|&mut (index, _)| index);
         undo.retain(|&(index, old)| self.store.read(index) != old);
         let put = |record: &mut Vec<u8>, number: u64| record.extend(number.to_le_bytes());
-        if !undo.is_empty() {
+        let is_longer = self.store.words() > self.store.notes.words;
+        let grows = is_longer && !Mutation::current().is(Mutant::GrowthNotLogged);
+        if !undo.is_empty() || grows {
             record.extend(MAGIC);
             put(record, self.store.words() as u64);
         }
@@ -187,43 +198,14 @@ impl<A: Algorithm> Drop for Act<'_, A> {
     }
 }
 
-impl Store<Imprint> {
-    /// [`open`](Store::open) with a log of [actions](Self::act), each of which is one record of the
-    /// words that it changed: what succeeded survives a crash without any code to apply it again.
-    ///
-    /// ```
-    /// # use stillframe_durability::{Error, Options, Store};
-    /// # fn main() -> Result<(), Error> {
-    /// # let data = tempfile::tempdir().expect("a temporary directory");
-    /// let open = || Store::open_with_acts(data.path(), Options::words(2));
-    /// let mut accounts = open()?;
-    /// accounts.act(|words| {
-    ///     words.update(0, |balance| balance.wrapping_sub(7));
-    ///     words.update(1, |balance| balance.wrapping_add(7));
-    ///     Ok::<(), Error>(())
-    /// })?;
-    /// accounts.wait_durable(accounts.logged())?; // now it may be acknowledged
-    /// drop(accounts); // or a crash
-    /// assert_eq!(open()?.read(1), 7);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error`]; nothing is lost by trying again. [`Error::Replay`] if the log has records that
-    /// [`log`](Store::log) or [`act_as`](Self::act_as) added.
-    pub fn open_with_acts(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
-        Self::open_logged(directory, options, Self::redo)
-    }
-}
-
 impl<A: Algorithm> Store<A> {
     /// Does an action whole or not at all, and declares a [point](Self::point) after it. If
     /// `action` returns an error or panics, all words that it wrote are what they were.
     ///
     /// With a log, the words that changed become one record, for [`redo`](Self::redo);
     /// [`logged`](Self::logged) then is its number. An action that changed nothing leaves none.
-    /// While the log is being replayed, an action neither adds to it nor declares a point.
+    /// What is written beside actions is in no record, which an [`ActStore`](crate::ActStore) rules
+    /// out. While the log is being replayed, an action neither adds to it nor declares a point.
     ///
     /// Each write notes what the word held: a load, and 16 bytes until the action ends.
     ///

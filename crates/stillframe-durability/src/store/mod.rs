@@ -1,7 +1,10 @@
 //! The store: state memory with checkpoints and a log behind it.
 
 pub(crate) mod act;
+pub(crate) mod acts;
+mod close;
 mod convert;
+pub(crate) mod reader;
 pub(crate) mod replay;
 pub(crate) mod view;
 
@@ -26,6 +29,8 @@ use crate::schedule::Schedule;
 use crate::stats::{CheckpointProgress, Stats};
 use crate::touched::Touched;
 use act::Notes;
+pub use close::NotClosed;
+use reader::Requests;
 
 /// An array of 64-bit words in memory, with one writer, that survives its process.
 ///
@@ -36,7 +41,8 @@ use act::Notes;
 ///
 /// With a log ([`open_with_log`](Self::open_with_log)) nothing is lost in between: the application
 /// [logs](Self::log) each action before it applies it, and applies the actions since the last
-/// checkpoint again after a crash.
+/// checkpoint again after a crash. Where the log is to hold what was written, take an
+/// [`ActStore`](crate::ActStore).
 ///
 /// With the algorithm [`Fork`](stillframe::algorithms::fork::Fork) a checkpoint is given up if the
 /// thread that began it ends first.
@@ -55,6 +61,8 @@ pub struct Store<A: Algorithm = Imprint> {
     notes: Notes,
     /// Each view has a share of it.
     views: Arc<()>,
+    /// What readers ask for.
+    requests: Arc<Requests<A>>,
     views_most: usize,
     views_on_full: OnFull,
     /// Words that the state may grow to.
@@ -135,6 +143,7 @@ impl<A: Algorithm> Store<A> {
             log: Journal::None,
             notes: Notes::default(),
             views: Arc::default(),
+            requests: Arc::default(),
             views_most: options.memory.images.saturating_sub(1),
             views_on_full: options.views_on_full,
             words_max,
@@ -183,8 +192,16 @@ impl<A: Algorithm> Store<A> {
         self.engine.read(index)
     }
 
+    /// The latest value of a word; `None` out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<u64> {
+        (index < self.words()).then(|| self.read(index))
+    }
+
     /// Reads of the `len` words from `start` on, by their number there; `None` if not all of them
-    /// are in bounds. Some algorithms, [`Imprint`] among them, check that once for all.
+    /// are in bounds. Some algorithms, [`Imprint`] among them, check that once for all. A read of
+    /// another number panics.
     #[inline]
     pub fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
         self.engine.window(start, len)
@@ -278,10 +295,13 @@ impl<A: Algorithm> Store<A> {
 
     /// Declares that the state is valid now, by the application's own rules: the end of a tick,
     /// the end of a transaction. If a checkpoint is due, it begins here, and its number is
-    /// returned; else this costs one load. A checkpoint that cannot begin is counted in
-    /// [`stats`](Self::stats).
+    /// returned; else this costs two loads. A checkpoint that cannot begin is counted in
+    /// [`stats`](Self::stats). [Readers](Self::reader) get the views that they ask for.
     #[inline]
     pub fn point(&mut self) -> Option<u64> {
+        if self.requests.are_waiting() {
+            self.answer_readers();
+        }
         if self.desk.is_due() { self.point_when_due() } else { None }
     }
 
@@ -335,6 +355,8 @@ impl<A: Algorithm> Store<A> {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let progress = self.engine.under_way();
+        // What all images have in common is counted with the newest, be it a view.
+        let newest = self.engine.progress();
         let (stats, running) = self.desk.stats();
         let running = running.map(|(number, started)| {
             let (captured, words) = (progress.captured_words(), progress.total_words());
@@ -343,27 +365,11 @@ impl<A: Algorithm> Store<A> {
         Stats {
             running,
             arena_bytes: progress.arena_bytes(),
-            writer_waits: progress.writer_waits(),
+            writer_waits: newest.writer_waits(),
             views: self.views(),
+            views_bytes: newest.kept_bytes(),
             log: self.logger().map(|log| log.stats()),
             ..stats
-        }
-    }
-
-    /// Waits for the checkpoint under way, takes a last one if the [`Options`] say so (the state
-    /// must be valid then), makes the log durable, and gives the directory free; no limit of speed
-    /// holds any more. Dropping a store gives up the checkpoint under way instead.
-    ///
-    /// # Errors
-    /// Why the last checkpoint or the log failed.
-    pub fn close(mut self) -> Result<(), Error> {
-        self.desk.lift_limit();
-        let ended = self.wait().map(drop);
-        let ended =
-            if self.checkpoint_on_close { self.checkpoint_and_wait().map(drop) } else { ended };
-        match std::mem::replace(&mut self.log, Journal::None) {
-            Journal::Open(log) => ended.and(log.close()),
-            Journal::None | Journal::Replaying => ended,
         }
     }
 
@@ -422,6 +428,7 @@ impl<A: Algorithm> Store<A> {
 
 impl<A: Algorithm> Drop for Store<A> {
     fn drop(&mut self) {
+        self.requests.close();
         self.cancel();
         self.desk.lift_limit();
         self.merger = None; // the checkpoint under way may wait for it

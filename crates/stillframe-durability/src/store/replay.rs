@@ -186,6 +186,7 @@ impl<A: Algorithm> Store<A> {
         let checkpointed = self.recovery.loaded.as_ref().map_or(0, |loaded| loaded.created_ms);
         let logger = Logger::start(writer, found.time_ms.max(checkpointed), options.log.clone());
         self.log = Journal::Open(logger.map_err(Error::Thread)?);
+        self.notes.words = self.words();
         self.start_schedule(options)
     }
 }

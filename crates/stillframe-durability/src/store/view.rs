@@ -1,9 +1,9 @@
 //! Views and branches: images of a store that are read in this process, for as long as one likes.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustc_hash::FxBuildHasher;
 use stillframe::algorithms::imprint::Imprint;
@@ -94,6 +94,14 @@ impl<A: Algorithm> View<A> {
         self.image.get(index).ok_or(ViewLost)
     }
 
+    /// A word as it was; `None` out of bounds.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn get(&self, index: usize) -> Result<Option<u64>, ViewLost> {
+        if index < self.words() { self.read(index).map(Some) } else { Ok(None) }
+    }
+
     /// A run of words as it was: faster than one by one. Panics if it is out of bounds.
     ///
     /// # Errors
@@ -153,7 +161,8 @@ pub struct Branch<A: Algorithm = Imprint> {
     written: HashMap<usize, u64, FxBuildHasher>,
     words: usize,
     words_max: usize,
-    is_lost: Cell<bool>,
+    /// Whether a word that was read was not there. Relaxed: it comes from the thread that reads.
+    is_lost: AtomicBool,
 }
 
 impl<A: Algorithm> Branch<A> {
@@ -162,7 +171,8 @@ impl<A: Algorithm> Branch<A> {
     pub fn of(base: Arc<View<A>>, words_max: usize) -> Self {
         let words = base.words();
         let written = HashMap::default();
-        Self { base, written, words, words_max: words_max.max(words), is_lost: Cell::new(false) }
+        let (words_max, is_lost) = (words_max.max(words), AtomicBool::new(false));
+        Self { base, written, words, words_max, is_lost }
     }
 
     /// Words of state.
@@ -172,32 +182,49 @@ impl<A: Algorithm> Branch<A> {
         self.words
     }
 
-    /// The latest value of a word here. Panics if `index` is out of bounds.
+    /// The latest value of a word here; 0 if it is lost, which [`check`](Self::check) tells. Panics
+    /// if `index` is out of bounds.
     #[inline]
     #[must_use]
     pub fn read(&self, index: usize) -> u64 {
-        if let Some(&value) = self.written.get(&index) {
-            return value;
+        self.try_read(index).unwrap_or(0)
+    }
+
+    /// The latest value of a word here. Panics if `index` is out of bounds.
+    ///
+    /// # Errors
+    /// [`ViewLost`] if it was not written here, and the view below was given up.
+    #[inline]
+    pub fn try_read(&self, index: usize) -> Result<u64, ViewLost> {
+        match self.written.get(&index) {
+            Some(&value) => Ok(value),
+            None => self.read_base(index),
         }
-        self.read_base(index)
+    }
+
+    /// As [`read`](Self::read); `None` out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<u64> {
+        (index < self.words).then(|| self.read(index))
     }
 
     /// Reads of the `len` words from `start` on; see [`Store::window`].
     #[inline]
     pub fn window(&self, start: usize, len: usize) -> Option<impl Fn(usize) -> u64> {
         let is_whole = len <= self.words() && start <= self.words() - len;
-        is_whole.then_some(move |index| self.read(start + index))
+        is_whole.then_some(move |index| {
+            assert!(index < len, "word {index} of a window of {len}");
+            self.read(start + index)
+        })
     }
 
-    fn read_base(&self, index: usize) -> u64 {
+    fn read_base(&self, index: usize) -> Result<u64, ViewLost> {
         assert!(index < self.words, "word {index} of {}", self.words);
         if index >= self.base.words() {
-            return 0;
+            return Ok(0);
         }
-        self.base.read(index).unwrap_or_else(|ViewLost| {
-            self.is_lost.set(true);
-            0
-        })
+        self.base.read(index).inspect_err(|ViewLost| self.is_lost.store(true, Ordering::Relaxed))
     }
 
     /// Replaces a word here. Panics if `index` is out of bounds.
@@ -228,8 +255,9 @@ impl<A: Algorithm> Branch<A> {
     ///
     /// # Errors
     /// [`ViewLost`] if some of it was not: what was made of it counts for nothing.
+    #[must_use = "words that were lost were read as 0"]
     pub fn check(&self) -> Result<(), ViewLost> {
-        if self.is_lost.get() { Err(ViewLost) } else { Ok(()) }
+        if self.is_lost.load(Ordering::Relaxed) { Err(ViewLost) } else { Ok(()) }
     }
 }
 
@@ -238,7 +266,7 @@ impl<A: Algorithm> Clone for Branch<A> {
         Self {
             base: Arc::clone(&self.base),
             written: self.written.clone(),
-            is_lost: self.is_lost.clone(),
+            is_lost: AtomicBool::new(self.is_lost.load(Ordering::Relaxed)),
             ..*self
         }
     }

@@ -222,7 +222,7 @@ fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>, String> {
     store.wait().map_err(failed)?.ok_or("the second checkpoint was not taken")?;
     store.wait_merged();
     let left = digests_of(store.words(), |word| store.read(word));
-    store.close().map_err(failed)?;
+    store.close().map_err(|error| failed(error.into()))?;
     Ok(left)
 }
 

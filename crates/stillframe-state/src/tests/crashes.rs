@@ -1,6 +1,7 @@
 //! Places in stores whose power is lost.
 
 use std::error::Error as StdError;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,19 +11,59 @@ use stillframe_durability::{Error, Increments};
 use stillframe_peers::{Random, Watchdog, rounds};
 
 use super::model::{Model, World};
-use crate::{Column, State, Store, Value};
+use crate::{ActStore, Column, Map, State, Store, Value};
 
-fn open(disk: &SimulatedDisk, has_log: bool, has_increments: bool) -> Result<Store, Error> {
+/// A store without a log, or with one of actions.
+enum Kept {
+    Plain(Store),
+    Acts(ActStore),
+}
+
+impl Kept {
+    fn attach(&mut self) -> Result<World, String> {
+        match self {
+            Self::Plain(store) => World::attach(store).map_err(|error| error.to_string()),
+            Self::Acts(store) => World::attach(store).map_err(|error| error.to_string()),
+        }
+    }
+    fn point(&mut self) {
+        match self {
+            Self::Plain(store) => store.point(),
+            Self::Acts(store) => store.point(),
+        };
+    }
+    fn checkpoint_and_wait(&mut self) -> Result<u64, Error> {
+        match self {
+            Self::Plain(store) => store.checkpoint_and_wait(),
+            Self::Acts(store) => store.checkpoint_and_wait(),
+        }
+    }
+}
+
+impl Deref for Kept {
+    type Target = Store;
+    fn deref(&self) -> &Store {
+        match self {
+            Self::Plain(store) => store,
+            Self::Acts(store) => store,
+        }
+    }
+}
+
+fn open(disk: &SimulatedDisk, has_log: bool, has_increments: bool) -> Result<Kept, Error> {
     let mut options = World::options("world", 1 << 18).disk(Arc::new(disk.clone()));
     if has_increments {
         options = options.increments(Increments::at_most(3));
     }
     let path = Path::new("simulated");
-    if has_log { Store::open_with_acts(path, options) } else { Store::open(path, options) }
+    match has_log {
+        true => ActStore::open(path, options).map(Kept::Acts),
+        false => Store::open(path, options).map(Kept::Plain),
+    }
 }
 
 /// Some acts as one action, which fails or panics half-way as often as it succeeds.
-fn act_whole(store: &mut Store, world: World, model: &mut Model, random: &mut Random) {
+fn act_whole(store: &mut ActStore, world: World, model: &mut Model, random: &mut Random) {
     let (before, is_good) = (model.clone(), random.below(2) == 0);
     let panics = random.below(2) == 0;
     let mut acts = || {
@@ -45,7 +86,7 @@ fn act_whole(store: &mut Store, world: World, model: &mut Model, random: &mut Ra
     }
     if !is_good {
         *model = before;
-        world.check(store, model).expect("what failed has not happened");
+        world.check(&**store, model).expect("what failed has not happened");
     }
 }
 
@@ -53,10 +94,10 @@ fn act_whole(store: &mut Store, world: World, model: &mut Model, random: &mut Ra
 fn judge(files: &Files, has_log: bool, models: &[Model], least: usize) -> Result<usize, String> {
     let store = open(&SimulatedDisk::holding(files), has_log, false);
     let mut store = store.map_err(|error| error.to_string())?;
-    let world = World::attach(&mut store).map_err(|error| error.to_string())?;
-    let acts = world.acts.get(&store) as usize;
+    let world = store.attach()?;
+    let acts = world.acts.get(&*store) as usize;
     let model = models.iter().find(|model| model.acts as usize == acts);
-    world.check(&store, model.ok_or(format!("{acts} acts are no point"))?)?;
+    world.check(&*store, model.ok_or(format!("{acts} acts are no point"))?)?;
     if acts < least {
         Err(format!("{least} acts were durable, {acts} are there"))
     } else {
@@ -84,15 +125,16 @@ struct Life {
 /// Acts with checkpoints that race them.
 fn live(disk: &SimulatedDisk, has_log: bool, mut model: Model, random: &mut Random) -> Life {
     let mut store = open(disk, has_log, random.below(2) == 0).expect("a sound disk");
-    let world = World::attach(&mut store).expect("it is the same");
-    world.check(&store, &model).expect("recovery is right");
+    let world = store.attach().expect("it is the same");
+    world.check(&*store, &model).expect("recovery is right");
     let mut life = Life { models: vec![model.clone()], durable: vec![(0, model.acts as usize)] };
     for _ in 0..2 + random.below(12) {
-        if has_log {
-            act_whole(&mut store, world, &mut model, random);
-        } else {
-            for _ in 0..random.below(30) {
-                world.act(&mut store, &mut model, random, 35).expect("as in collections");
+        match &mut store {
+            Kept::Acts(store) => act_whole(store, world, &mut model, random),
+            Kept::Plain(store) => {
+                for _ in 0..random.below(30) {
+                    world.act(store, &mut model, random, 35).expect("as in collections");
+                }
             }
         }
         life.models.push(model.clone());
@@ -160,6 +202,53 @@ fn actions_on_places_are_whole_live_and_after_crashes() {
     let mut random = Random::new("typed actions");
     let lived = (0..rounds(6, 300)).map(|_| lives(true, &mut random));
     println!("{} crash points", lived.sum::<usize>());
+}
+
+#[derive(Clone, Copy, State)]
+struct Names {
+    numbers: Map<u64, u64>,
+}
+
+/// Opens, attaches with a seed of its own, and inserts `count` keys, each by an action; then power
+/// is lost after each change of the disk. No checkpoint is ever taken.
+fn seeded_lives(count: u64) -> Result<(), String> {
+    let open = |files: &Files, seed| -> Result<(SimulatedDisk, ActStore, Names), String> {
+        let disk = SimulatedDisk::holding(files);
+        let options = Names::options("names", 1 << 14).disk(Arc::new(disk.clone()));
+        let mut store = ActStore::open("simulated", options).map_err(|error| error.to_string())?;
+        let names = Names::attach_seeded(&mut store, seed).map_err(|error| error.to_string())?;
+        Ok((disk, store, names))
+    };
+    let (disk, mut store, names) = open(&Files::new(), 0x5EED)?;
+    let mut durable = vec![(0, 0)];
+    for key in 0..count {
+        let act =
+            store.act(|words| names.numbers.insert(words, key, 7 * key).map_err(Error::Memory));
+        act.and_then(|_| store.wait_durable(store.logged())).map_err(|error| error.to_string())?;
+        durable.push((disk.changes(), key + 1));
+    }
+    let (history, mut platter) = (disk.history(), Platter::default());
+    for changes in 0..=history.len() {
+        if changes > 0 {
+            platter.apply(&history[changes - 1]);
+        }
+        let known = durable.iter().filter(|(at, _)| *at <= changes).map(|&(_, keys)| keys);
+        let least = known.max().unwrap_or(0);
+        let files = platter.lose_power(|_| false);
+        let (disk, store, names) = open(&files, changes as u64)?;
+        let found =
+            (0..count).filter(|key| names.numbers.get(&store, key) == Some(7 * key)).count();
+        if (found as u64) < least || names.numbers.len(&store) != found {
+            return Err(format!("{found} keys after change {changes}, {least} were durable"));
+        }
+        drop((store, disk));
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_of_a_seeded_state_are_found_after_a_crash_before_the_first_checkpoint() {
+    seeded_lives(100).expect("the seed is in the log");
 }
 
 #[test]
