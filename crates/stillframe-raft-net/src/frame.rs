@@ -2,7 +2,10 @@
 //! bytes.
 //!
 //! - A head has a checksum of its own, so that a damaged length is found before it is believed.
-//! - Memory grows with the bytes that have come, not with what a head promises.
+//! - Memory grows with the bytes that have come, not with what a head promises, and is asked for
+//!   before it grows.
+
+use std::future::Future;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -110,21 +113,43 @@ pub(crate) async fn read_head(
     Head::decode(&bytes, length_max).map(Some)
 }
 
-/// The body behind a head. Calls `came` as pieces come.
+/// What a body needs as it comes.
+pub(crate) trait Room {
+    /// Bytes have come.
+    fn came(&mut self);
+
+    /// Returns when a body may have so many bytes.
+    fn grow(&mut self, bytes: usize) -> impl Future<Output = ()> + Send;
+}
+
+/// Bodies that have room; calls this as bytes come.
+impl<F: FnMut() + Send> Room for F {
+    fn came(&mut self) {
+        self();
+    }
+
+    async fn grow(&mut self, _: usize) {}
+}
+
+/// The body behind a head.
 pub(crate) async fn read_body(
     from: &mut (impl AsyncRead + Unpin),
     head: &Head,
     check: bool,
-    mut came: impl FnMut(),
+    mut room: impl Room,
 ) -> Result<Vec<u8>, Error> {
     let (length, mut body) = (head.length as usize, Vec::new());
     while body.len() < length {
-        let piece = (length - body.len()).min(body.len().max(PIECE_BYTES));
-        body.reserve_exact(piece);
-        if (&mut *from).take(piece as u64).read_buf(&mut body).await? == 0 {
+        if body.len() == body.capacity() {
+            let piece = (length - body.len()).min(body.len().max(PIECE_BYTES));
+            room.grow(body.len() + piece).await;
+            body.reserve_exact(piece);
+        }
+        let most = (body.capacity().min(length) - body.len()) as u64;
+        if (&mut *from).take(most).read_buf(&mut body).await? == 0 {
             return Err(Error::Closed);
         }
-        came();
+        room.came();
     }
     if check && crc_fast::crc32_iscsi(&body) != head.sum {
         return Err(Error::Damaged { what: "the body of a message" });

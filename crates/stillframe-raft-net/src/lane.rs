@@ -8,6 +8,7 @@
 //!   take long, and pieces of a large message that the peer takes count as heard.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +44,7 @@ pub(crate) enum Failure {
     Timeout,
 }
 
-type Outcome = Result<Vec<u8>, Failure>;
+pub(crate) type Outcome = Result<Vec<u8>, Failure>;
 
 struct Request {
     /// None if only a connection is wanted.
@@ -100,16 +101,30 @@ impl LaneHandle {
         time: Duration,
     ) -> Outcome {
         let called = async {
-            if !lock(&self.state).connected {
-                self.ask(None).await?;
-            }
+            self.connect().await?;
             let message = message().map_err(|error| Failure::NotSent(Arc::new(error)))?;
-            self.ask(Some((kind, message))).await
+            self.send(kind, message).await
         };
         timeout(time, called).await.unwrap_or(Err(Failure::Timeout))
     }
 
-    async fn ask(&self, wanted: Option<(Kind, Message)>) -> Outcome {
+    /// Returns when there is a connection.
+    pub(crate) async fn connect(&self) -> Result<(), Failure> {
+        let connected = lock(&self.state).connected;
+        if connected { Ok(()) } else { self.clone().ask(None).await.map(drop) }
+    }
+
+    /// Sends a request and waits for its reply, as long as the connection lasts. One that is
+    /// dropped is not sent, unless that has begun.
+    pub(crate) fn send(
+        &self,
+        kind: Kind,
+        message: Message,
+    ) -> impl Future<Output = Outcome> + Send + use<> {
+        self.clone().ask(Some((kind, message)))
+    }
+
+    async fn ask(self, wanted: Option<(Kind, Message)>) -> Outcome {
         let (reply, replied) = oneshot::channel();
         let sent = self.queue.send(Request { wanted, reply }).await;
         sent.map_err(|_| Failure::NotSent(Arc::new(Error::Ended)))?;
@@ -396,8 +411,15 @@ impl<'t> Talk<'t> {
     /// Ends when nothing was heard for too long.
     async fn watch(&self) -> Error {
         let mut beat = interval(self.beat());
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looked = Instant::now();
         loop {
             beat.tick().await;
+            // While this process stood still it heard nobody.
+            if looked.elapsed() > 2 * self.beat() {
+                self.hear();
+            }
+            looked = Instant::now();
             let keeps = self.settings.mutation.is(Mutant::KeepsSilent);
             if self.silent_for() > self.settings.limits.silence && !keeps {
                 return Error::Silent;

@@ -21,6 +21,7 @@ mod seats;
 mod served;
 mod settings;
 mod tls;
+mod window;
 
 #[cfg(test)]
 mod tests;

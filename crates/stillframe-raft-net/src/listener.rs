@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::error::Error;
 use crate::member::{Member, host_and_port};
 use crate::seats::Connections;
-use crate::served::{self, PERMIT_BYTES, Served};
+use crate::served::{self, GIANT_BYTES, PERMIT_BYTES, Served};
 use crate::settings::Settings;
 
 /// Pause when the system accepts no connections.
@@ -83,12 +83,14 @@ impl Listener {
     {
         let Self { socket, address, settings } = self;
         let limits = &settings.limits;
-        let memory = limits.memory_bytes_max.max(limits.frame_bytes_max as usize);
+        // Messages that wait for each other to grow: each of the connections has one.
+        let memory = limits.memory_bytes_max.max(limits.connections_max * GIANT_BYTES);
         let memory = (memory / PERMIT_BYTES + 1).min(Semaphore::MAX_PERMITS);
         let served = Arc::new(Served {
             raft,
             forward,
             memory: Arc::new(Semaphore::new(memory)),
+            giant: Arc::new(Semaphore::new(1)),
             forwards: Arc::new(Semaphore::new(limits.forwards_max)),
             connections: Arc::new(Connections::new(&settings)),
             settings,

@@ -9,6 +9,12 @@ stillframe::mutants! { pub when test;
     TakesAnyTarget,
     /// A listener does not compare groups.
     TakesAnyGroup,
+    /// Memory is taken for what the head of a message promises.
+    ReservesPromises,
+    /// An append that takes longer than its time is sent anew.
+    GivesUpAppends,
+    /// No heartbeats go beside a snapshot.
+    SilentBesideSnapshots,
     /// An append that was cut is reported as whole.
     HidesCut,
     /// A connection on which nothing is heard is kept.

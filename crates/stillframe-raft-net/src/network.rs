@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,21 +15,31 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use openraft::{RaftLogId, RaftTypeConfig};
+use openraft::{LogId, RaftLogId, RaftTypeConfig, Vote};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, ForwardError};
 use crate::frame::Kind;
 use crate::hello::Lane;
-use crate::lane::{Failure, LaneHandle, LaneState};
+use crate::lane::{Failure, LaneHandle, LaneState, Outcome};
 use crate::member::Member;
 use crate::message::{self, Message};
 use crate::mutant::Mutant;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
+use crate::window::Window;
 
-/// Appends are not cut below so many bytes of entries.
-const WINDOW_BYTES_MIN: usize = 16 << 10;
+/// The lanes of a link.
+const CONTROL: usize = 0;
+const ENTRIES: usize = 1;
+const SNAPSHOTS: usize = 2;
+
+/// Most bytes of a piece of a snapshot: small beside what a listener holds at once.
+const PIECE_BYTES_MAX: usize = 1 << 20;
+/// A piece of a snapshot takes a fraction of this, so that what comes behind it, on a way that they
+/// share, is hardly late.
+const PIECE_TIME: Duration = Duration::from_millis(200);
 
 /// The way from this node to the others. Clones share the connections, which are made when they are
 /// needed; all end with the last clone and [`Link`].
@@ -41,13 +52,43 @@ pub struct Network {
 
 /// The way to one node.
 pub struct Link {
+    node: Node,
+    /// Of all snapshots of this node.
+    snapshots: Arc<Outgoing>,
+    /// Of entries in an append.
+    window: Window,
+    /// Of pieces of a snapshot.
+    pieces: Window,
+    /// When a heartbeat was sent beside a snapshot last.
+    beaten: Instant,
+    under_way: Option<UnderWay>,
+}
+
+/// The node at the other end.
+struct Node {
     settings: Arc<Settings>,
     target: u64,
     lanes: [LaneHandle; 3],
-    /// Of all snapshots of this node.
-    snapshots: Arc<Outgoing>,
-    /// Bytes of entries in an append: halved when one does not arrive in time.
-    window: usize,
+}
+
+/// An append with entries that is on its way. It outlives the calls of openraft, which drops one
+/// that has no reply within a heartbeat: what has been sent so far would have to be sent again.
+struct UnderWay {
+    vote: Vote<u64>,
+    /// The entry before the first.
+    prev: Option<LogId<u64>>,
+    /// The last entry of it.
+    last: Option<LogId<u64>>,
+    bytes: usize,
+    began: Instant,
+    reply: Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>,
+}
+
+impl UnderWay {
+    /// Whether it is what is asked for, or its beginning.
+    fn is_for<C: RaftTypeConfig<NodeId = u64>>(&self, request: &AppendEntriesRequest<C>) -> bool {
+        (self.vote, self.prev) == (request.vote, request.prev_log_id)
+    }
 }
 
 type Failed<E = openraft::error::Infallible> = RPCError<u64, Member, RaftError<u64, E>>;
@@ -60,7 +101,7 @@ impl Debug for Network {
 
 impl Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Link").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("Link").field("target", &self.node.target).finish_non_exhaustive()
     }
 }
 
@@ -176,26 +217,41 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetworkFactory<C> for N
             false => Lane::Snapshots,
         };
         let lanes = [lane(Lane::Control), lane(Lane::Entries), lane(snapshots)];
-        let window = self.settings.limits.append_bytes_max;
+        let window = Window::up_to(self.settings.limits.append_bytes_max);
+        let pieces = Window::up_to(PIECE_BYTES_MAX);
         let (settings, snapshots) = (Arc::clone(&self.settings), Arc::clone(&self.snapshots));
-        Link { settings, target, lanes, snapshots, window }
+        let node = Node { settings, target, lanes };
+        let beaten = Instant::now();
+        Link { node, snapshots, window, pieces, beaten, under_way: None }
     }
 }
 
-impl Link {
+impl Node {
     async fn call<T: DeserializeOwned, E>(
         &self,
         lane: usize,
         (kind, action): (Kind, RPCTypes),
         message: impl FnOnce() -> Result<Message, Error>,
-        option: RPCOption,
+        time: Duration,
     ) -> Result<T, Failed<E>>
     where
         E: std::error::Error + DeserializeOwned,
     {
-        let timeout = option.hard_ttl();
-        let body = self.lanes[lane].call(kind, message, timeout).await;
-        let body = body.map_err(|failure| match failure {
+        let outcome = self.lanes[lane].call(kind, message, time).await;
+        self.decode(outcome, action, time)
+    }
+
+    /// The reply of openraft's that came, or what openraft is to know in its place.
+    fn decode<T: DeserializeOwned, E>(
+        &self,
+        outcome: Outcome,
+        action: RPCTypes,
+        timeout: Duration,
+    ) -> Result<T, Failed<E>>
+    where
+        E: std::error::Error + DeserializeOwned,
+    {
+        let body = outcome.map_err(|failure| match failure {
             // So is what fits into no message: it will not the next time, either.
             Failure::NotSent(error) => {
                 if matches!(*error, Error::TooLarge { .. } | Error::Encode(_)) {
@@ -215,6 +271,119 @@ impl Link {
             Err(error) => Err(RPCError::Network(NetworkError::new(&error))),
         }
     }
+
+    /// Sends an append without entries, beside those with entries.
+    async fn beat<C: RaftTypeConfig<NodeId = u64, Node = Member>>(
+        &self,
+        request: &AppendEntriesRequest<C>,
+        time: Duration,
+    ) -> Result<AppendEntriesResponse<u64>, Failed> {
+        let AppendEntriesRequest { vote, prev_log_id, leader_commit, .. } = *request;
+        let empty =
+            AppendEntriesRequest::<C> { vote, prev_log_id, leader_commit, entries: Vec::new() };
+        let most = self.settings.limits.frame_bytes_max;
+        let message = || message::append(&empty, 0, most).map(|(message, _)| message);
+        self.call(CONTROL, (Kind::Append, RPCTypes::AppendEntries), message, time).await
+    }
+
+    /// Begins to send entries, as many as go into `window` bytes.
+    async fn begin_append<C: RaftTypeConfig<NodeId = u64, Node = Member>>(
+        &self,
+        request: &AppendEntriesRequest<C>,
+        window: usize,
+    ) -> Result<UnderWay, Failure> {
+        let lane = &self.lanes[ENTRIES];
+        lane.connect().await?;
+        let most = self.settings.limits.frame_bytes_max;
+        let message = message::append(request, window, most);
+        let (message, count) = message.map_err(|error| Failure::NotSent(Arc::new(error)))?;
+        let (vote, prev, bytes) = (request.vote, request.prev_log_id, message.len());
+        let last = request.entries.get(count - 1).map(|entry| *entry.get_log_id()); // at least one
+        let reply = Box::pin(lane.send(Kind::Append, message));
+        Ok(UnderWay { vote, prev, last, bytes, began: Instant::now(), reply })
+    }
+}
+
+impl Link {
+    /// Sends entries. While they take their time, so that openraft would give them up, tells the
+    /// node by messages of their own that its leader lives, and openraft that nothing has arrived
+    /// so far; it asks again, and the same append goes on.
+    async fn append<C: RaftTypeConfig<NodeId = u64, Node = Member>>(
+        &mut self,
+        request: &AppendEntriesRequest<C>,
+        time: Duration,
+    ) -> Result<AppendEntriesResponse<u64>, Failed> {
+        let Self { node, window, under_way, .. } = self;
+        let (action, until) = (RPCTypes::AppendEntries, Instant::now() + time * 3 / 4);
+        let keeps = !node.settings.mutation.is(Mutant::GivesUpAppends);
+        let current = match under_way.take().filter(|it| keeps && it.is_for(request)) {
+            Some(current) => current,
+            None => match node.begin_append(request, window.bytes()).await {
+                Ok(begun) => begun,
+                Err(failure) => return node.decode(Err(failure), action, time),
+            },
+        };
+        let current = under_way.insert(current); // openraft may drop this call at any moment
+        let alive = async {
+            sleep_until(until - time / 2).await;
+            let beat = node.beat(request, time / 2).await;
+            if matches!(beat, Ok(AppendEntriesResponse::Success)) {
+                sleep_until(until).await;
+            }
+            beat
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = &mut current.reply => outcome,
+            beat = alive => return match beat? {
+                AppendEntriesResponse::Success => {
+                    Ok(AppendEntriesResponse::PartialSuccess(current.prev))
+                }
+                other => Ok(other),
+            },
+        };
+        let (last, bytes, took) = (current.last, current.bytes, current.began.elapsed());
+        *under_way = None;
+        let reply: AppendEntriesResponse<u64> = node.decode(outcome, action, time)?;
+        window.note(bytes, took, time);
+        let hides = node.settings.mutation.is(Mutant::HidesCut);
+        let asked = request.entries.last().map(|entry| *entry.get_log_id());
+        match reply {
+            AppendEntriesResponse::Success if last < asked && !hides => {
+                Ok(AppendEntriesResponse::PartialSuccess(last))
+            }
+            reply => Ok(reply),
+        }
+    }
+}
+
+/// Sends a chunk of a snapshot in pieces.
+async fn send_pieces<C: RaftTypeConfig<NodeId = u64, Node = Member>>(
+    node: &Node,
+    snapshots: &Outgoing,
+    pieces: &mut Window,
+    request: InstallSnapshotRequest<C>,
+    time: Duration,
+) -> Result<InstallSnapshotResponse<u64>, Failed<InstallSnapshotError>> {
+    let most = node.settings.limits.frame_bytes_max;
+    let InstallSnapshotRequest { vote, meta, mut offset, mut data, done } = request;
+    let index = meta.last_log_id.map_or(0, |id| id.index);
+    loop {
+        let rest = data.split_off(data.len().min(pieces.bytes()));
+        let (bytes, is_last) = (data.len(), rest.is_empty());
+        let (meta, done) = (meta.clone(), done && is_last);
+        let piece = InstallSnapshotRequest::<C> { vote, meta, offset, data, done };
+        let _chunk = snapshots.chunk(node.target, index, bytes).await;
+        let began = Instant::now();
+        let message = || message::snapshot(&piece, most);
+        let kind = (Kind::Snapshot, RPCTypes::InstallSnapshot);
+        let reply: InstallSnapshotResponse<u64> = node.call(SNAPSHOTS, kind, message, time).await?;
+        if is_last || reply.vote > vote {
+            return Ok(reply);
+        }
+        pieces.note(bytes, began.elapsed(), PIECE_TIME);
+        (offset, data) = (offset + bytes as u64, rest);
+    }
 }
 
 impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetwork<C> for Link {
@@ -223,35 +392,9 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetwork<C> for Link {
         request: AppendEntriesRequest<C>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failed> {
-        let Settings { limits, mutation, .. } = &*self.settings;
-        let (most, window_max) = (limits.frame_bytes_max, limits.append_bytes_max);
-        let kind = (Kind::Append, RPCTypes::AppendEntries);
-        let (hides, total) = (mutation.is(Mutant::HidesCut), request.entries.len());
-        let (lane, sent) = (usize::from(total > 0), AtomicUsize::new(0));
-        let window = self.window;
-        let message = || {
-            let (message, count) = message::append(&request, window, most)?;
-            sent.store(count, Ordering::Relaxed); // read by the same task
-            Ok(message)
-        };
-        if total == 0 {
-            return self.call(lane, kind, message, option).await;
-        }
-        // Until it is answered in time; openraft drops this future when it is not.
-        self.window = WINDOW_BYTES_MIN.max(window / 2);
-        let reply = self.call(lane, kind, message, option).await;
-        match &reply {
-            Ok(_) | Err(RPCError::RemoteError(_)) => self.window = (window * 2).min(window_max),
-            Err(RPCError::Timeout(_)) => {}
-            Err(_) => self.window = window,
-        }
-        let count = sent.into_inner();
-        match reply? {
-            AppendEntriesResponse::Success if count < total && !hides => {
-                let last = request.entries.get(count - 1); // an append has at least one
-                Ok(AppendEntriesResponse::PartialSuccess(last.map(|entry| *entry.get_log_id())))
-            }
-            reply => Ok(reply),
+        match request.entries.is_empty() {
+            true => self.node.beat(&request, option.hard_ttl()).await,
+            false => self.append(&request, option.hard_ttl()).await,
         }
     }
 
@@ -260,11 +403,24 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetwork<C> for Link {
         request: InstallSnapshotRequest<C>,
         option: RPCOption,
     ) -> Result<InstallSnapshotResponse<u64>, Failed<InstallSnapshotError>> {
-        let most = self.settings.limits.frame_bytes_max;
-        let index = request.meta.last_log_id.map_or(0, |id| id.index);
-        let _chunk = self.snapshots.chunk(self.target, index, request.data.len()).await;
-        let message = || message::snapshot(&request, most);
-        self.call(2, (Kind::Snapshot, RPCTypes::InstallSnapshot), message, option).await
+        let Self { node, snapshots, pieces, beaten, .. } = self;
+        let (vote, pause) = (request.vote, node.settings.limits.heartbeat);
+        // While a snapshot is under way openraft sends no heartbeats, so that a member which takes
+        // longer to get it would ask for votes.
+        let beats = async {
+            let (prev_log_id, leader_commit, entries) = (None, None, Vec::new());
+            let empty = AppendEntriesRequest::<C> { vote, prev_log_id, leader_commit, entries };
+            loop {
+                sleep_until(*beaten + pause).await;
+                *beaten = Instant::now();
+                let _ = node.beat(&empty, pause).await; // a later term is in the other replies
+            }
+        };
+        let silent = node.settings.mutation.is(Mutant::SilentBesideSnapshots);
+        tokio::select! {
+            reply = send_pieces(node, snapshots, pieces, request, option.hard_ttl()) => reply,
+            never = beats, if !silent => never,
+        }
     }
 
     async fn vote(
@@ -272,12 +428,12 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetwork<C> for Link {
         request: VoteRequest<u64>,
         option: RPCOption,
     ) -> Result<VoteResponse<u64>, Failed> {
-        let most = self.settings.limits.frame_bytes_max;
+        let most = self.node.settings.limits.frame_bytes_max;
         let message = move || message::encode(&request, most);
-        self.call(0, (Kind::Vote, RPCTypes::Vote), message, option).await
+        self.node.call(CONTROL, (Kind::Vote, RPCTypes::Vote), message, option.hard_ttl()).await
     }
 
     fn backoff(&self) -> Backoff {
-        Backoff::new(self.settings.limits.backoff())
+        Backoff::new(self.node.settings.limits.backoff())
     }
 }

@@ -3,12 +3,15 @@
 //! - Requests are read one after the other and answered each by a task of its own, so a ping is
 //!   answered while an install takes its time.
 //! - While a large message comes in, its sender hears so: bytes may be long on their way.
-//! - Large messages wait for their share of the memory before they are read.
+//! - Large messages take their share of the memory as they come, and wait where there is none. Of
+//!   giants, which appends and pieces of snapshots never are, one is read and answered at a time:
+//!   so those that wait do so for messages that need no more memory to end.
 //! - Whoever sends what no node sends is disconnected.
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use openraft::{Raft, RaftTypeConfig};
 use serde::Serialize;
@@ -35,7 +38,11 @@ const REPLIES: usize = 16;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 << 10;
 /// Messages up to so many bytes are read without asking for memory.
-const SMALL_BYTES: u32 = 64 << 10;
+const SMALL_BYTES: usize = 64 << 10;
+/// Messages above so many bytes are giants: more than an append or a piece of a snapshot.
+pub(crate) const GIANT_BYTES: usize = 2 << 20;
+/// A message of so many bytes has a second more to come in.
+const SLOWEST_BYTES: u32 = 256 << 10;
 
 /// What all connections of a listener share.
 pub(crate) struct Served<C: RaftTypeConfig, F> {
@@ -43,6 +50,8 @@ pub(crate) struct Served<C: RaftTypeConfig, F> {
     pub(crate) forward: F,
     pub(crate) settings: Arc<Settings>,
     pub(crate) memory: Arc<Semaphore>,
+    /// For the one giant.
+    pub(crate) giant: Arc<Semaphore>,
     pub(crate) forwards: Arc<Semaphore>,
     pub(crate) connections: Arc<Connections>,
 }
@@ -196,19 +205,15 @@ where
         // A peer that lives sends pings long before that.
         let head = timeout(limits.idle, frame::read_head(from, limits.frame_bytes_max)).await;
         let head = head.unwrap_or(Err(Error::Idle))?.ok_or(Error::Closed)?;
-        let memory = self.memory(&head).await;
         let check = !self.served.settings.mutation.is(Mutant::TrustsBytes);
-        let mut last = Instant::now();
-        let came = || {
-            if last.elapsed() > limits.silence / 8 {
-                last = Instant::now();
-                let mut message = frame::begin();
-                frame::seal(&mut message, Kind::Ping, 0);
-                let _ = self.replies.try_send(message); // replies on their way say as much
-            }
-        };
-        let body = timeout(limits.frame, frame::read_body(from, &head, check, came)).await;
+        let mut held = Held { requests: self, told: Instant::now(), memory: None, giant: None };
+        if self.served.settings.mutation.is(Mutant::ReservesPromises) {
+            held.memory = self.promised(&head).await;
+        }
+        let time = limits.frame + Duration::from_secs((head.length / SLOWEST_BYTES).into());
+        let body = timeout(time, frame::read_body(from, &head, check, &mut held)).await;
         let body = body.unwrap_or(Err(Error::Slow))?;
+        let memory = (held.memory, held.giant);
         if head.kind == Kind::Ping {
             self.reply(Kind::Ping, head.id, frame::begin()).await;
             return Ok(());
@@ -224,13 +229,11 @@ where
         self.answer(&head, body, (memory, permit))
     }
 
-    /// The share of the memory for a large message.
-    async fn memory(&self, head: &Head) -> Option<OwnedSemaphorePermit> {
-        if head.length <= SMALL_BYTES {
-            return None;
-        }
-        let permits = head.length.div_ceil(PERMIT_BYTES as u32);
-        Arc::clone(&self.served.memory).acquire_many_owned(permits).await.ok()
+    /// What [`Mutant::ReservesPromises`] takes.
+    async fn promised(&self, head: &Head) -> Option<OwnedSemaphorePermit> {
+        let Served { memory, settings, .. } = &**self.served;
+        let bytes = (head.length as usize).min(settings.limits.memory_bytes_max);
+        Arc::clone(memory).acquire_many_owned((bytes / PERMIT_BYTES) as u32).await.ok()
     }
 
     async fn reply(&self, kind: Kind, id: u64, mut message: Message) {
@@ -292,6 +295,44 @@ where
             }
             drop(held);
         });
+    }
+}
+
+/// What a message that comes in holds.
+struct Held<'r, 's, C: RaftTypeConfig, F> {
+    requests: &'r Requests<'s, C, F>,
+    /// When its sender was told last that bytes come.
+    told: Instant,
+    memory: Option<OwnedSemaphorePermit>,
+    giant: Option<OwnedSemaphorePermit>,
+}
+
+impl<C: RaftTypeConfig, F: Send + Sync> frame::Room for &mut Held<'_, '_, C, F> {
+    fn came(&mut self) {
+        let Requests { served, replies, .. } = self.requests;
+        if self.told.elapsed() > served.settings.limits.silence / 8 {
+            self.told = Instant::now();
+            let mut message = frame::begin();
+            frame::seal(&mut message, Kind::Ping, 0);
+            let _ = replies.try_send(message); // replies on their way say as much
+        }
+    }
+
+    async fn grow(&mut self, bytes: usize) {
+        if bytes <= SMALL_BYTES {
+            return;
+        }
+        let Served { memory, giant, .. } = &**self.requests.served;
+        if bytes > GIANT_BYTES && self.giant.is_none() {
+            self.giant = Arc::clone(giant).acquire_owned().await.ok();
+        }
+        let has = self.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = bytes.min(GIANT_BYTES).div_ceil(PERMIT_BYTES).saturating_sub(has);
+        let Ok(more) = Arc::clone(memory).acquire_many_owned(more as u32).await else { return };
+        match &mut self.memory {
+            Some(memory) => memory.merge(more),
+            none => *none = Some(more),
+        }
     }
 }
 

@@ -77,8 +77,8 @@ pub struct Limits {
     /// Most bytes of snapshots a second that this node sends, to all nodes together; the rest of
     /// the group shares its disks and its network with them. `None`: as fast as they go.
     pub snapshot_rate: Option<NonZeroU64>,
-    /// Most bytes of large messages (above 64 KiB) that a listener holds at once; at least one
-    /// message fits.
+    /// Most bytes of large messages (above 64 KiB) that a listener holds at once: of each as much as
+    /// has come, up to 2 MiB; the rest of a message is held for one at a time.
     pub memory_bytes_max: usize,
     /// Most connections of a listener.
     pub connections_max: usize,
@@ -92,6 +92,8 @@ pub struct Limits {
     pub forwards_max: usize,
     /// Time to connect, shake hands and learn who is there.
     pub handshake: Duration,
+    /// Time between heartbeats beside a snapshot: well below the election timeout.
+    pub heartbeat: Duration,
     /// A connection on which nothing was heard for so long is given up.
     pub silence: Duration,
     /// A connection that was not used for so long is closed.
@@ -117,6 +119,7 @@ impl Default for Limits {
             requests_max: 64,
             forwards_max: 1024,
             handshake: Duration::from_secs(3),
+            heartbeat: Duration::from_millis(200),
             silence: Duration::from_secs(3),
             idle: Duration::from_secs(60),
             frame: Duration::from_secs(60),

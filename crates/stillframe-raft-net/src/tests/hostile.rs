@@ -86,6 +86,39 @@ fn nodes_of_other_groups_and_for_other_nodes_are_refused() {
     block_on(refusals()).expect("they are refused by name");
 }
 
+/// Large messages are promised and do not come: those of others have room all the same.
+pub(super) async fn promises_take_no_memory() -> Result<(), String> {
+    let alone = Alone::start(Plan::calm()).await;
+    let mut sockets = Vec::new();
+    for _ in 0..12 {
+        let mut socket = TcpStream::connect(alone.address).await.expect("it listens");
+        let hello = Hello::call(3, 1, Lane::Entries, GROUP);
+        hello.write(&mut socket).await.expect("it reads");
+        Hello::read(&mut socket).await.expect("it answers");
+        let mut message = frame::begin();
+        message.resize(60 << 20, 0);
+        frame::seal(&mut message, Kind::Append, 1);
+        socket.write_all(&message[..100]).await.expect("it reads");
+        sockets.push(socket);
+    }
+    let network = Network::new(alone.group.plan.settings(2)).expect("sound");
+    let large = vec![7; 1 << 20];
+    for _ in 0..5 {
+        let answer = network.forward(1, &alone.member(), &large, Duration::from_secs(20)).await;
+        let answer = answer.map_err(|error| format!("1 MB beside promises: {error}"))?;
+        assert!(answer == large);
+    }
+    drop(sockets);
+    alone.group.end().await;
+    Ok(())
+}
+
+#[test]
+fn what_is_promised_takes_no_memory() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(promises_take_no_memory()).expect("it takes none");
+}
+
 /// A listener refuses by itself, whatever the caller would say.
 pub(super) async fn listener_refuses() -> Result<(), String> {
     let alone = Alone::start(Plan::calm()).await;

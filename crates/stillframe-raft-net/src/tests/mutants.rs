@@ -1,9 +1,11 @@
 //! Each planted mistake is found by the tests that find nothing else.
 
-use super::hostile::{listener_refuses, refusals};
+use super::hostile::{listener_refuses, promises_take_no_memory, refusals};
 use super::requests::{
     appends_are_cut, damage_is_found, heartbeats_pass, replies_find_their_requests, silence_ends,
+    slow_appends_arrive,
 };
+use super::snapshots::voter_gets_snapshot;
 use crate::mutant::{Mutant, with_mutant};
 
 #[test]
@@ -20,6 +22,9 @@ fn mistakes_are_rejected() {
                     Mutant::TakesAnyTarget | Mutant::TakesAnyGroup => {
                         listener_refuses().await.and(refusals().await)
                     }
+                    Mutant::ReservesPromises => promises_take_no_memory().await,
+                    Mutant::GivesUpAppends => slow_appends_arrive().await,
+                    Mutant::SilentBesideSnapshots => voter_gets_snapshot().await,
                     Mutant::HidesCut => appends_are_cut().await,
                     Mutant::KeepsSilent => silence_ends().await,
                     Mutant::SharesLane => heartbeats_pass().await,
