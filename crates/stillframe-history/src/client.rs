@@ -208,23 +208,30 @@ fn seconds(ms: u32) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
+/// What fills a text behind its number, again and again.
+fn filler(value: i64) -> String {
+    (0..8).map(|part| format!("{:016x}", value.wrapping_mul(part * 2 + 1))).collect()
+}
+
 /// A text of so many bytes that shows its number, and where it is torn.
 fn large(value: i64, bytes: usize) -> String {
-    let head = format!("{value}:");
-    if bytes <= head.len() {
+    let mut text = format!("{value}:");
+    if bytes <= text.len() {
         return value.to_string();
     }
-    let part = |part: i64| format!("{:016x}", value.wrapping_mul(part * 2 + 1));
-    let unit: String = (0..8).map(part).collect();
-    let filler = unit.bytes().cycle().take(bytes - head.len());
-    head + &String::from_utf8(filler.collect()).expect("hexadecimal digits")
+    let filler = filler(value);
+    text += &filler.repeat((bytes - text.len()).div_ceil(filler.len()));
+    text.truncate(bytes);
+    text
 }
 
 /// The number of a text, which must be whole.
 fn number_of(text: &[u8]) -> Option<i64> {
-    let end = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
-    let value: i64 = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
-    (end == text.len() || large(value, text.len()).as_bytes() == text).then_some(value)
+    let mut parts = text.splitn(2, |&byte| byte == b':');
+    let value = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
+    let (filler, rest) = (filler(value), parts.next().unwrap_or_default());
+    let is_whole = rest.chunks(filler.len()).all(|part| filler.as_bytes().starts_with(part));
+    is_whole.then_some(value)
 }
 
 fn words(command: &Command) -> Vec<String> {

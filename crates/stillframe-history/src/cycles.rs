@@ -1,7 +1,8 @@
 //! Looks for calls that depend on one another in a circle: no order explains them.
 //!
-//! What depends on what, `dependencies.rs` knows; here the real time comes to it. The cost is by the
-//! length of the history, with any number of lost calls, where the search of `search.rs` gives up.
+//! What depends on what, `dependencies.rs` knows; here the real time comes to it. The cost is by
+//! the length of the history, with any number of lost calls, where the search of `search.rs` gives
+//! up.
 //! No circle is no proof that an order exists: keys and writes of which nothing shows the version
 //! are left out.
 

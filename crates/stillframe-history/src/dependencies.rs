@@ -292,8 +292,8 @@ impl Finder<'_> {
             }
             self.missed(key, reader, length, writers, places);
         }
-        // What certainly was appended and stands nowhere in a list that is known without gaps stands
-        // behind it.
+        // What certainly was appended, and stands nowhere in a list that is known without gaps,
+        // stands behind it.
         let longest = reads.iter().map(|it| it.1).max().unwrap_or(0);
         if places.elements.range(..=longest).count() < longest {
             return;

@@ -3,21 +3,23 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use stillframe_history::{Budget, Operation, Outcome, Recorder, Reply, Verdict, check};
+use stillframe_history::{
+    Budget, Operation, Outcome, Recorder, Reply, Verdict, check, find_anomaly,
+};
 use stillframe_peers::reply::Reply as Raw;
 use tempfile::TempDir;
 
-use super::clients::{KEYS, Keys, Seeker, Work, ask, call_at_random, fill, read_all};
+use super::clients::{
+    CLIENTS, Caller, KEYS, Keys, Seeker, Speed, Work, ask, call_at_random, fill, read_all,
+};
 use super::expiry::Expiry;
 use super::member::{Common, Member, shim};
-use super::nemesis::{Fault, Means, Side, Step, Whom, directions, weather};
+use super::nemesis::{Fault, Means, Other, Side, Step, Whom, directions, weather};
 use super::network::Network;
 use super::watch::Watch;
 use crate::support::{Random, Stop, own_port};
 
 const MEMBERS: usize = 3;
-/// Clients whose calls are recorded.
-const CLIENTS: usize = 10;
 
 /// What came of a round in which nothing was wrong.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +33,7 @@ pub(super) struct Report {
 pub(super) struct Group {
     members: Vec<Member>,
     servers: Vec<SocketAddr>,
+    speed: Speed,
     network: Network,
     watch: Watch,
     expiry: Expiry,
@@ -45,11 +48,16 @@ pub(super) struct Group {
 impl Group {
     /// A new group, all of whose members make the mistake `mutant`; whatever must come in the end
     /// may take `patience`.
-    pub(super) fn start(seed: u64, mutant: Option<&'static str>, patience: Duration) -> Self {
+    pub(super) fn start(
+        seed: u64,
+        bandwidth: Option<u64>,
+        mutant: Option<&'static str>,
+        patience: Duration,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (raft, client) = ([(); MEMBERS].map(|()| own_port()), [(); MEMBERS]);
         let client = client.map(|()| own_port());
-        let network = Network::start(&raft, seed);
+        let (speed, network) = (Speed::of(bandwidth), Network::start(&raft, bandwidth, seed));
         let peer = |place: usize| {
             format!("{}={}/127.0.0.1:{}", place + 1, network.address(place), client[place])
         };
@@ -67,7 +75,19 @@ impl Group {
         let servers: Vec<SocketAddr> = members.iter().map(address).collect();
         let (watch, expiry, ends) = (Watch::start(&servers), Expiry::default(), Vec::new());
         let (random, _folder) = (Random::with_seed(seed), folder);
-        Self { members, servers, network, watch, expiry, ends, random, means, patience, _folder }
+        Self {
+            members,
+            servers,
+            speed,
+            network,
+            watch,
+            expiry,
+            ends,
+            random,
+            means,
+            patience,
+            _folder,
+        }
     }
 
     /// A round: clients call while the schedule goes on; then all is well again, and what they saw
@@ -90,13 +110,16 @@ impl Group {
         let mut history = self.suffer((length, schedule), (work, keys), recorders)?;
         self.heal()?;
         self.wait_for_a_leader()?;
-        let reads = read_all(last, &self.servers, keys, self.patience)?;
+        let reads = read_all(last, &self.servers, (keys, self.speed), self.patience)?;
         let end = reads.iter().filter_map(Operation::replies).map(<[Reply]>::to_vec).collect();
         self.ends.push((keys, end));
         history.extend(reads);
         let count = |outcome: &Outcome| history.iter().filter(|it| it.outcome == *outcome).count();
         let unknown = count(&Outcome::Unknown);
         let calls = history.len() - count(&Outcome::Failed);
+        if let Some(anomaly) = find_anomaly(&history) {
+            return Err(anomaly.to_string());
+        }
         let undecided = match check(&history, Budget::default()) {
             Verdict::Linearizable => false,
             Verdict::Violated(violation) => return Err(violation.to_string()),
@@ -108,6 +131,7 @@ impl Group {
         self.watch.wrong()?;
         self.members.iter().try_for_each(Member::has_not_panicked)?;
         self.are_equal()?;
+        self.members.iter_mut().for_each(Member::settle);
         self.members.iter().try_for_each(Member::has_not_panicked)?;
         Ok(Report { calls, unknown, undecided })
     }
@@ -119,7 +143,7 @@ impl Group {
     pub(super) fn end(mut self) -> Result<(), String> {
         for (keys, end) in &self.ends {
             let recorder = Recorder::for_clients(1).remove(0);
-            let reads = read_all(recorder, &self.servers, *keys, self.patience)?;
+            let reads = read_all(recorder, &self.servers, (*keys, self.speed), self.patience)?;
             let reads = reads.iter().filter(|it| it.replies().is_some());
             for (read, before) in reads.zip(end) {
                 if read.replies() != Some(before) {
@@ -155,7 +179,7 @@ impl Group {
     ) -> Result<Vec<Operation>, String> {
         let stop = Stop::default();
         let seeds: Vec<u64> = (0..CLIENTS + 3).map(|_| self.random.next()).collect();
-        let servers = self.servers.clone();
+        let (servers, speed) = (self.servers.clone(), self.speed);
         let expiry = std::mem::take(&mut self.expiry);
         let (history, suffered) = std::thread::scope(|scope| {
             let _end = stop.at_the_end();
@@ -166,12 +190,12 @@ impl Group {
                     scope.spawn(move || expiry.set_and_read(servers, seed, stop));
                 }
                 let fills = seeds[CLIENTS];
-                scope.spawn(move || fill(servers, fills, stop));
+                scope.spawn(move || fill(servers, speed, fills, stop));
             }
             let call = |(number, recorder): (usize, Recorder)| {
                 let seed = seeds[number];
-                let what = (work, keys, number);
-                scope.spawn(move || call_at_random(recorder, servers, what, seed, stop))
+                let caller = Caller { work, keys, number, speed };
+                scope.spawn(move || call_at_random(recorder, servers, caller, seed, stop))
             };
             let calling: Vec<_> = recorders.into_iter().enumerate().map(call).collect();
             let suffered = self.go_through(length, schedule);
@@ -219,7 +243,7 @@ impl Group {
     }
 
     fn begin_fault(&mut self, fault: Fault, place: usize) {
-        if let Some((side, faults)) = weather(fault) {
+        if let Some((side, faults)) = weather(fault, self.network.calm()) {
             let ways = directions(side, place, MEMBERS);
             ways.into_iter().for_each(|way| self.network.set(way, &faults));
         }
@@ -245,14 +269,16 @@ impl Group {
                 let to = ((place + 1) % MEMBERS + 1).to_string();
                 self.tell(place, &["STILLFRAME", "RAFT", "TRANSFER", &to]);
             }
+            Fault::Keep => self.members[place].keep(),
+            Fault::Directory(other) => self.displace(place, other),
             Fault::Stall(_) | Fault::Delay(..) | Fault::Throttle(..) => {}
         }
     }
 
     fn end_fault(&mut self, fault: Fault, place: usize) -> Result<(), String> {
-        if let Some((side, _)) = weather(fault) {
+        if let Some((side, _)) = weather(fault, self.network.calm()) {
             let ways = directions(side, place, MEMBERS);
-            ways.into_iter().for_each(|way| self.network.set(way, &Default::default()));
+            ways.into_iter().for_each(|way| self.network.set(way, self.network.calm()));
         }
         let ways = |side: Side| directions(side, place, MEMBERS);
         let member = &mut self.members[place];
@@ -278,9 +304,43 @@ impl Group {
                 member.fail_syncs(0);
                 member.revive()?;
             }
+            Fault::Directory(other) => {
+                member.revive()?;
+                if matches!(other, Other::Copied | Other::Swapped) && member.is_displaced() {
+                    return Err(format!("member {place} runs in the directory of another"));
+                }
+            }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Starts a member in another directory.
+    fn displace(&mut self, place: usize, other: Other) {
+        let next = (place + 1) % MEMBERS;
+        match other {
+            Other::Empty => {
+                self.members[place].leave();
+                self.members[place].start_in(None);
+            }
+            Other::Earlier => {
+                let [_, _, kept] = self.members[place].places();
+                self.members[place].leave();
+                self.members[place].start_in(Some(&kept));
+            }
+            Other::Copied => {
+                let [data, ..] = self.members[next].places();
+                self.members[place].leave();
+                self.members[place].start_in(Some(&data));
+            }
+            Other::Swapped => {
+                let pair = [place, next];
+                pair.iter().for_each(|&it| self.members[it].leave());
+                let aside = pair.map(|it| self.members[it].places()[1].clone());
+                self.members[place].start_in(Some(&aside[1]));
+                self.members[next].start_in(Some(&aside[0]));
+            }
+        }
     }
 
     /// Sends a request to a member, whose reply nobody waits for.

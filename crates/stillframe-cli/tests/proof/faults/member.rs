@@ -51,6 +51,10 @@ pub(super) struct Member {
     /// Where clients reach it.
     pub(super) port: u16,
     folder: PathBuf,
+    /// Its data; and what was there before it got another directory, or a copy for later.
+    data: PathBuf,
+    aside: PathBuf,
+    kept: PathBuf,
     command: Command,
     faults: File,
     child: Option<Child>,
@@ -59,6 +63,8 @@ pub(super) struct Member {
     syncs_fail: bool,
     /// Its disk has failed it since it was started, or it was asked to end: it may end by itself.
     excused: bool,
+    /// It was started in a directory that is not its own, or not as it was: it may refuse that.
+    displaced: bool,
 }
 
 impl Member {
@@ -78,7 +84,9 @@ impl Member {
         // A process that does not ignore the signal dies of the limit that stands for a full disk.
         let setup = Setup::new(Kind::Ours("imprint")).flags(flags.as_flattened());
         let setup = setup.outlives_file_limits();
-        let mut command = setup.command(&folder, port);
+        let [data, aside, kept] = ["data", "aside", "kept"].map(|name| folder.join(name));
+        fs::create_dir(&data).expect("a folder");
+        let mut command = setup.command(&data, port);
         let path = folder.join("faults");
         fs::write(&path, [0; FAULTS_BYTES]).expect("a file of faults");
         let faults = File::options().write(true).open(&path).expect("it is there");
@@ -89,8 +97,22 @@ impl Member {
         if let Some(mutant) = common.mutant {
             command.env("STILLFRAME_MUTANT", mutant);
         }
-        let (child, stopped, syncs_fail, excused) = (None, false, false, false);
-        Self { id, port, folder, command, faults, child, stopped, syncs_fail, excused }
+        let (child, stopped, syncs_fail, excused, displaced) = (None, false, false, false, false);
+        Self {
+            id,
+            port,
+            folder,
+            data,
+            aside,
+            kept,
+            command,
+            faults,
+            child,
+            stopped,
+            syncs_fail,
+            excused,
+            displaced,
+        }
     }
 
     pub(super) fn start(&mut self) {
@@ -115,10 +137,13 @@ impl Member {
             return Ok(());
         }
         let ended = self.child.take().map(|mut it| it.wait().expect("its status"));
-        if let Some(status) = ended.filter(|_| !self.excused) {
+        if self.displaced && ended.is_some() {
             self.has_not_panicked()?;
-            let log = self.log();
-            let last = log.lines().last().unwrap_or_default();
+            println!("member {} refuses a directory: {}", self.id, self.last_line());
+            self.return_home();
+        } else if let Some(status) = ended.filter(|_| !self.excused) {
+            self.has_not_panicked()?;
+            let last = self.last_line();
             return Err(format!("member {} has ended by itself: {status}: {last}", self.id));
         }
         self.start();
@@ -132,6 +157,54 @@ impl Member {
             child.wait().expect("a killed child ends");
         }
         self.stopped = false;
+    }
+
+    /// kill -9, and a copy of its directory for later.
+    pub(super) fn keep(&mut self) {
+        self.kill();
+        copy(&self.data, &self.kept);
+        self.start();
+    }
+
+    /// kill -9; its directory goes to a place beside.
+    pub(super) fn leave(&mut self) {
+        self.kill();
+        fs::rename(&self.data, &self.aside).expect("a folder moves");
+    }
+
+    /// Starts it in a copy of a directory, or in an empty one.
+    pub(super) fn start_in(&mut self, other: Option<&Path>) {
+        match other {
+            Some(other) => copy(other, &self.data),
+            None => fs::create_dir(&self.data).expect("a folder"),
+        }
+        self.displaced = true;
+        self.start();
+    }
+
+    /// Where its data is, where it was before, and where it was copied.
+    pub(super) fn places(&self) -> [PathBuf; 3] {
+        [&self.data, &self.aside, &self.kept].map(Clone::clone)
+    }
+
+    /// It has its own directory again.
+    fn return_home(&mut self) {
+        fs::remove_dir_all(&self.data).expect("a folder goes");
+        fs::rename(&self.aside, &self.data).expect("a folder moves");
+        self.displaced = false;
+    }
+
+    /// Who is in the group with another directory than its own goes on in that.
+    pub(super) fn settle(&mut self) {
+        if std::mem::take(&mut self.displaced) {
+            println!("member {} takes part in a directory that it was given", self.id);
+            fs::remove_dir_all(&self.aside).expect("a folder goes");
+        }
+    }
+
+    /// Whether it was started in another directory and has not refused it so far.
+    pub(super) fn is_displaced(&self) -> bool {
+        self.displaced
     }
 
     /// SIGTERM: it is to end by itself.
@@ -190,6 +263,10 @@ impl Member {
         lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
+    fn last_line(&self) -> String {
+        self.log().lines().last().unwrap_or_default().to_owned()
+    }
+
     /// No thread of it has panicked, ever.
     pub(super) fn has_not_panicked(&self) -> Result<(), String> {
         let log = self.whole_log();
@@ -202,5 +279,19 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Copies a directory, in which a member may be running: what goes meanwhile is left out.
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to); // of an earlier copy
+    fs::create_dir(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder").flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            let _ = fs::copy(&path, &to); // it may be gone
+        }
     }
 }

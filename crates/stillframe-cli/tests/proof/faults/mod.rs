@@ -16,7 +16,7 @@ mod watch;
 use std::time::Duration;
 
 use group::{Group, Report};
-use nemesis::{Fault, Side, Step, Whom, schedule};
+use nemesis::{DIRECTORIES, Fault, Side, Step, Whom, directories, schedule};
 use stillframe_server::Mutant;
 
 use crate::support::{PATIENCE, Random, rounds};
@@ -24,13 +24,18 @@ use crate::support::{PATIENCE, Random, rounds};
 /// Milliseconds of faults in a round.
 const LENGTH: u64 = 4_000;
 
+/// Bytes a second between two members: from as fast as can be to a slow link.
+const BANDWIDTHS: [Option<u64>; 4] = [None, Some(34_000_000), Some(5_000_000), Some(1_000_000)];
+
 #[test]
 fn a_group_is_linearizable_under_faults() {
     let mut random = Random::new("a_group_is_linearizable_under_faults");
-    let (total, life) = (rounds(8, 400), rounds(4, 10));
+    let (total, life) = (rounds(8, 400), rounds(2, 10));
     let (mut sum, mut undecided) = (Report::default(), 0);
-    for first in (0..total).step_by(life) {
-        let mut group = Group::start(random.next(), None, PATIENCE);
+    for (number, first) in (0..total).step_by(life).enumerate() {
+        let bandwidth = BANDWIDTHS[number % BANDWIDTHS.len()];
+        println!("a group with {bandwidth:?} bytes a second between two members");
+        let mut group = Group::start(random.next(), bandwidth, None, PATIENCE);
         for round in first..(first + life).min(total) {
             let schedule = schedule(&mut random, LENGTH, group.means);
             let apart = random.below(4) == 0;
@@ -52,6 +57,23 @@ fn a_group_is_linearizable_under_faults() {
     }
     println!("{total} rounds, {undecided} of them undecided: {sum:?}");
     assert!(undecided * 2 <= total, "most histories must be decided");
+}
+
+#[test]
+fn a_member_in_another_directory_loses_nothing() {
+    let mut random = Random::new("a_member_in_another_directory_loses_nothing");
+    let total = rounds(DIRECTORIES, 20 * DIRECTORIES);
+    let mut group = Group::start(random.next(), None, None, PATIENCE);
+    for round in 0..total {
+        let schedule = directories(&mut random, round % DIRECTORIES);
+        let report = group.round(LENGTH, &schedule, false).unwrap_or_else(|wrong| {
+            schedule.iter().for_each(|step| println!("  {step}"));
+            println!("{}", group.logs());
+            panic!("round {round}: {wrong}");
+        });
+        println!("round {round}: {report:?}");
+    }
+    group.end().unwrap_or_else(|wrong| panic!("behind the last round: {wrong}"));
 }
 
 /// What brings each mistake to light soon.
@@ -93,7 +115,7 @@ fn each_mistake_of_a_member_is_found() {
     for &mutant in Mutant::ALL.iter().filter(|mutant| !by_itself(mutant)) {
         let name: &'static str = format!("{mutant:?}").leak();
         let mut found = None;
-        let mut group = Group::start(random.next(), Some(name), Duration::from_secs(20));
+        let mut group = Group::start(random.next(), None, Some(name), Duration::from_secs(20));
         for round in 0..25 {
             if mutant == Mutant::ExpiresByOwnClock && !group.means.shim {
                 found = Some((round, "its clock cannot jump here".to_owned()));

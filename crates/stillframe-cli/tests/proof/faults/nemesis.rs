@@ -67,6 +67,23 @@ pub(super) enum Fault {
     Image,
     /// The lead is handed on to another.
     Transfer,
+    /// kill -9, and a start in another directory.
+    Directory(Other),
+    /// kill -9, a copy of the directory for later, and a start.
+    Keep,
+}
+
+/// The directory in which a member is started in place of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    /// An empty one.
+    Empty,
+    /// A copy of that of the next member.
+    Copied,
+    /// That of the next member, which gets this one's.
+    Swapped,
+    /// Its own, as it was kept.
+    Earlier,
 }
 
 /// A fault at its time, in milliseconds of the round.
@@ -133,6 +150,28 @@ fn fault(random: &mut Random, means: Means) -> Fault {
     }
 }
 
+/// A schedule in which a member is started in another directory, of a kind, of [`DIRECTORIES`].
+pub(super) fn directories(random: &mut Random, kind: usize) -> Vec<Step> {
+    let victim = random.below(3);
+    let [whom, lags, leads] = [0, 1, 2].map(|next| Whom::Place((victim + next) % 3));
+    let other = |at, other| Step::new(at, 4_000 - at, whom, Fault::Directory(other));
+    match kind {
+        0 => vec![other(300, Other::Swapped)],
+        1 => vec![other(300, Other::Copied)],
+        2 => vec![other(300, Other::Empty)],
+        3 => vec![Step::new(300, 0, whom, Fault::Keep), other(2_000, Other::Earlier)],
+        // Those that remain are one that lags, and one that has lost what both others had.
+        _ => vec![
+            Step::new(200, 1_000, lags, Fault::Stop),
+            other(1_100, Other::Empty),
+            Step::new(1_150, 2_500, leads, Fault::Stop),
+        ],
+    }
+}
+
+/// A member that has lost its log, or the end of it, is not survived yet.
+pub(super) const DIRECTORIES: usize = 2;
+
 /// Which directions a fault of the network meets.
 pub(super) fn directions(side: Side, place: usize, members: usize) -> Vec<Direction> {
     let others = || (0..members).filter(move |&other| other != place);
@@ -146,16 +185,17 @@ pub(super) fn directions(side: Side, place: usize, members: usize) -> Vec<Direct
     }
 }
 
-/// What bytes meet, for the faults that are about bytes.
-pub(super) fn weather(fault: Fault) -> Option<(Side, Faults)> {
+/// What bytes meet, for the faults that are about bytes, beside what they meet without.
+pub(super) fn weather(fault: Fault, calm: &Faults) -> Option<(Side, Faults)> {
     let ms = Duration::from_millis;
+    let calm = calm.clone();
     match fault {
-        Fault::Stall(side) => Some((side, Faults { stalled: true, ..Faults::default() })),
+        Fault::Stall(side) => Some((side, Faults { stalled: true, ..calm })),
         Fault::Delay(side, by) => {
-            Some((side, Faults { delay: ms(by / 3), spread: ms(by), ..Faults::default() }))
+            Some((side, Faults { delay: ms(by / 3), spread: ms(by), ..calm }))
         }
         Fault::Throttle(side, bandwidth) => {
-            Some((side, Faults { bandwidth: Some(bandwidth), ..Faults::default() }))
+            Some((side, Faults { bandwidth: Some(bandwidth), ..calm }))
         }
         _ => None,
     }

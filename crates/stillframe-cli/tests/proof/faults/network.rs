@@ -10,13 +10,16 @@ pub(super) type Direction = (usize, usize);
 
 pub(super) struct Network {
     crossings: Vec<Crossing>,
+    /// What bytes meet where nothing is wrong.
+    calm: Faults,
     // The last to go: the proxies live in it.
     _runtime: Runtime,
 }
 
 impl Network {
-    /// In front of members that listen at these ports.
-    pub(super) fn start(ports: &[u16], seed: u64) -> Self {
+    /// In front of members that listen at these ports; bytes a second between two of them, if
+    /// bounded.
+    pub(super) fn start(ports: &[u16], bandwidth: Option<u64>, seed: u64) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().expect("a runtime");
         let crossing = |(place, &port): (usize, &u16)| {
@@ -26,7 +29,15 @@ impl Network {
             runtime.block_on(started).expect("a port for a proxy")
         };
         let crossings = ports.iter().enumerate().map(crossing).collect();
-        Self { crossings, _runtime: runtime }
+        let calm = Faults { bandwidth, ..Faults::default() };
+        let network = Self { crossings, calm, _runtime: runtime };
+        network.heal();
+        network
+    }
+
+    /// What bytes meet where nothing is wrong.
+    pub(super) fn calm(&self) -> &Faults {
+        &self.calm
     }
 
     /// Where the others reach a member.
@@ -74,6 +85,7 @@ impl Network {
         for to in 0..self.crossings.len() {
             for from in (0..self.crossings.len()).filter(|&from| from != to) {
                 self.line((from, to)).heal();
+                self.set((from, to), &self.calm);
             }
         }
     }
