@@ -7,6 +7,7 @@ mod check;
 mod daemon;
 mod files;
 mod generate;
+mod group;
 #[cfg(feature = "measure")]
 mod hunt;
 mod import;
@@ -49,6 +50,9 @@ enum Command {
     /// Show what checkpoints, logs and RDB files hold.
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(check::Arguments),
+    /// Begin a replicated group from a backup, or take the data out of one.
+    #[command(after_help = group::EXAMPLES)]
+    Group(group::Arguments),
     /// Import the data of a Redis server: append-only directory, append-only file or RDB file.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Arguments),
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Group(arguments) => group::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         #[cfg(feature = "measure")]
         Command::Load(arguments) => load::run(&arguments),

@@ -240,7 +240,7 @@ impl Report {
 }
 
 /// A record's number, or a time.
-fn until(text: &str) -> Result<Until, String> {
+pub(crate) fn until(text: &str) -> Result<Until, String> {
     let wrong = || {
         "give a record's number, a time as 2026-11-22T03:04:05Z, or @ and unix seconds".to_owned()
     };

@@ -45,6 +45,24 @@ pub enum Error {
         /// Who was started.
         wanted: String,
     },
+    /// The directory has a log, or is a member's, before it is made one.
+    #[error("{} has a member's data already: name another directory", directory.display())]
+    Begun {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The directory is no member's.
+    #[error("{} is not the directory of a member of a group", directory.display())]
+    NoMember {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The log has not what it should have.
+    #[error("the log of the member cannot be read: {what}")]
+    Entries {
+        /// What is wrong with it.
+        what: String,
+    },
     /// The dump has no label, or one that makes no sense.
     #[error("the dump file is no image of a member of a group: {what}")]
     Label {

@@ -3,10 +3,11 @@
 //! With it and without a log, the log has been lost, and the vote with it: the member is refused.
 
 use stillframe_durability::disk::{Directory, with_sum, without_sum};
+use stillframe_server::consensus::MEMBER_FILE;
 
 use crate::error::Error;
 
-const NAME: &str = "raft-member";
+const NAME: &str = MEMBER_FILE;
 const TEMPORARY: &str = "raft-member.tmp";
 const HEAD: &str = "stillframe raft member, version 1";
 
@@ -34,13 +35,21 @@ impl Identity {
             }
             return Ok(false);
         }
-        let wrong = |what: String| Error::Identity { path: directory.at(NAME), what };
-        let found = Self::decode(&directory.read_text(NAME)?).map_err(wrong)?;
+        let found = Self::read(directory)?;
         if found != *self {
             let (found, wanted) = (found.to_string(), self.to_string());
             return Err(Error::OfAnother { directory: directory.path().into(), found, wanted });
         }
         Ok(true)
+    }
+
+    /// Whose a directory is.
+    pub(crate) fn read(directory: &Directory) -> Result<Self, Error> {
+        if !directory.holds(NAME)? {
+            return Err(Error::NoMember { directory: directory.path().into() });
+        }
+        let wrong = |what: String| Error::Identity { path: directory.at(NAME), what };
+        Self::decode(&directory.read_text(NAME)?).map_err(wrong)
     }
 
     /// From now on the directory is this member's.

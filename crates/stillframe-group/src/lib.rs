@@ -18,9 +18,11 @@ mod identity;
 mod machine;
 mod mutant;
 mod node;
+mod offline;
 mod received;
 mod types;
 
 pub use error::Error;
 pub use node::start;
+pub use offline::{Last, Member, begin_group, first_label, read_member};
 pub use types::{Types, Wire};

@@ -37,7 +37,7 @@ use crate::machine::{Machine, Newest, remove_incoming};
 use crate::types::{Label, Types, Wire, reign_of};
 
 /// The directory of the log.
-const LOG: &str = "raft-log";
+pub(crate) const LOG: &str = "raft-log";
 /// Threads of the runtime.
 const THREADS: usize = 2;
 /// How often figures are looked at that change all the time.
@@ -278,7 +278,7 @@ fn matched(metrics: &Metrics, id: u64) -> Option<LogId<u64>> {
     *metrics.replication.as_ref()?.get(&id)?
 }
 
-fn member(peer: &Peer) -> Member {
+pub(crate) fn member(peer: &Peer) -> Member {
     Member { raft: peer.raft.clone(), client: peer.client.clone() }
 }
 

@@ -99,6 +99,9 @@ impl Opened {
     /// [`StorageError::Save`].
     pub(crate) fn save(&mut self) -> Result<(u64, PathBuf), StorageError> {
         let Self { keyspace, state, .. } = self;
+        if let Some(label) = state.config.dump_label.take() {
+            state.storage.label_next(Box::new(|| Some(label)));
+        }
         let (keys, dump) = (keyspace.stats().keys as u64, state.storage.saves.dump().to_owned());
         match persistence::save_and_wait(keyspace, state) {
             Ok(()) => Ok((keys, dump)),

@@ -14,6 +14,9 @@ use stillframe_durability::disk::Directory;
 use stillframe_storage::dump::Label;
 use stillframe_storage::wake::Wake;
 
+/// The file that says of which member a data directory is.
+pub const MEMBER_FILE: &str = "raft-member";
+
 /// A member of a group, as the loop sees it.
 pub trait Consensus: Send {
     /// Puts a batch of effects behind those before. Whether it comes to count is seen by the

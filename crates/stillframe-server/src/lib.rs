@@ -47,7 +47,7 @@ mod views;
 pub use archive::{Archive, ArchiveFigures, ArchiveWish, OpenArchive};
 pub use config::{
     Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError, directives,
-    flags_help, parse_size, split_words,
+    flags_help, parse_size, read_peers, split_words,
 };
 pub use error::ServeError;
 pub use import::{Imported, import};
@@ -55,7 +55,7 @@ pub use import::{Imported, import};
 pub use in_process::{ImageUnderWay, InProcess};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub use rewind::{RewindError, Rewound, rewind};
+pub use rewind::{RewindError, Rewound, replay_batches, rewind};
 pub use start::{enter_directory, leaves_terminal, serve};
 
 /// The version of Redis whose commands, replies and files these are.

@@ -18,6 +18,8 @@ use stillframe_storage::journal::{Generations, Position, position};
 use stillframe_storage::replay::Records;
 
 use crate::boot::Boot;
+use crate::commands::replay_units;
+use crate::consensus::MEMBER_FILE;
 use crate::{Config, ServeError};
 
 /// The result of a rewind.
@@ -76,6 +78,14 @@ pub enum RewindError {
         /// The image.
         path: PathBuf,
     },
+    /// An entry of a member's log cannot be applied.
+    #[error("{}: the log of the group cannot be applied: {what}", path.display())]
+    Batch {
+        /// The directory of the member.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// All images are later.
     #[error(
         "{}, the oldest image, holds all records up to {last} and all changes up to unix ms \
@@ -91,6 +101,10 @@ pub enum RewindError {
         begun_ms: u64,
     },
 }
+
+/// What a rewind leaves out of the directory of a member.
+const ONLY_ITS_IMAGE: &str = "this is the directory of a member of a group: what its log has behind its image is not in the \
+     result ('stillframe group export')";
 
 /// Saves what the data directory `from` held at `until`, or all that it holds, in the data
 /// directory of `config`, which must not have a dump file. The names of files in `from` and whether
@@ -119,8 +133,11 @@ pub(crate) fn rewind_at(
         if images.is_empty() {
             return Err(RewindError::NoImage { path: path.join(&config.dbfilename) });
         }
-        let outcome = newest_sound(&files, &images, until, config, to);
-        if outcome.is_ok() {
+        let mut outcome = newest_sound(&files, &images, until, config, to);
+        if let Ok(rewound) = &mut outcome {
+            if files.holds(MEMBER_FILE)? {
+                rewound.notices.push(ONLY_ITS_IMAGE.to_owned());
+            }
             return outcome;
         }
         // A server that runs there may have removed the file.
@@ -131,6 +148,35 @@ pub(crate) fn rewind_at(
         images = listed;
     }
     Err(RewindError::Changing { path })
+}
+
+/// Saves what the dump of a stopped member of a group holds, with the batches of its log behind it,
+/// in the data directory of `config`, which must not have a dump file. Without a dump the batches
+/// are all there is.
+///
+/// # Errors
+/// [`RewindError`] in one sentence.
+pub fn replay_batches(
+    from: &Path,
+    batches: &[Vec<u8>],
+    config: Config,
+) -> Result<Rewound, RewindError> {
+    let files = Arc::new(disk::Directory::existing(from)?);
+    let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
+    let mut boot = Boot::offline(config)?;
+    let name = boot.config.dbfilename.clone();
+    if files.holds(&name)? {
+        dump::load(&mut boot.keyspace, &files, &name, i64::MIN)?;
+    }
+    let mut opened = boot.open_empty(directory)?;
+    let mut records = Records::default();
+    for batch in batches {
+        let replayed = replay_units(&mut records, &mut opened.alone(), batch);
+        replayed.map_err(|what| RewindError::Batch { path: from.to_owned(), what })?;
+    }
+    let (keys, dump) = opened.save()?;
+    let (last, notices) = (0, Vec::new());
+    Ok(Rewound { keys, records: batches.len() as u64, last, dump, notices })
 }
 
 /// How often a changing directory is listed again.

@@ -8,7 +8,7 @@ use stillframe_storage::{StorageError, load_dump, recover_log};
 use crate::acl::Users;
 use crate::boot::{Boot, Opened};
 use crate::config::rewrite;
-use crate::consensus::Start;
+use crate::consensus::{MEMBER_FILE, Start};
 use crate::net::{Listeners, Network, Poller};
 use crate::process::{self, Signals, room_for_clients};
 use crate::server::Server;
@@ -37,6 +37,7 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     let boot = Boot::new(config)?;
     let config = &boot.config;
     let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
+    refuse_members_data(config, &directory)?;
     let poller = Poller::new().map_err(ServeError::Events)?;
     let tls = Tls::new(config).map_err(ServeError::Tls)?;
     let listeners = Listeners::bind(config, &poller)?;
@@ -84,6 +85,21 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
 fn check_member(config: &Config) -> Result<(), ServeError> {
     let problem = config.problem_of_member().or_else(|| config.raft.problem());
     problem.map_or(Ok(()), |problem| Err(ServeError::Group(problem.to_owned())))
+}
+
+/// Refuses the directory of a member to a server that is none: it knows nothing of the log there.
+fn refuse_members_data(config: &Config, directory: &DataDirectory) -> Result<(), ServeError> {
+    let is_members = directory.files().holds(MEMBER_FILE);
+    let is_members = is_members.map_err(|error| ServeError::Group(error.to_string()))?;
+    if config.raft.id > 0 || !is_members {
+        return Ok(());
+    }
+    let directory = config.dir.display();
+    Err(ServeError::Group(format!(
+        "{directory} is the directory of a member of a group, whose log this server would not read: \
+         start it with its raft-id, or take its data out by 'stillframe group export {directory} \
+         --out DIR'"
+    )))
 }
 
 /// Whether the server leaves the terminal; not if a supervisor waits for it.

@@ -45,7 +45,7 @@ use stillframe_redis::{Handler, Refusal};
 use stillframe_resp::Out;
 
 use refusals::{is_http, may_run, refuse, reject, unknown_command, unknown_subcommand};
-pub(crate) use replay::{Alone, Replay, replay};
+pub(crate) use replay::{Alone, Replay, replay, replay_units};
 pub(crate) use stillframe_redis::{Lookup, flags};
 
 use crate::client::{Replies, Session};

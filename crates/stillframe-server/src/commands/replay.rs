@@ -11,7 +11,7 @@ use stillframe_keyspace::Keyspace;
 use stillframe_redis::Caller;
 use stillframe_resp::{Out, Protocol};
 use stillframe_storage::dump::StreamPoint;
-use stillframe_storage::replay::{ReplayError, Replays};
+use stillframe_storage::replay::{Records, ReplayError, Replays};
 use stillframe_storage::{Host, Parts};
 
 use super::{Context, Lookup, Table, dispatch, flags};
@@ -123,4 +123,19 @@ pub(crate) fn replay(
     dispatch(&mut ctx, args);
     let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
     ctx.refused.take().map_or(Ok(()), |refusal| Err(ReplayError::Fails(refusal)))
+}
+
+/// Applies a batch of a group's log: units, each behind its length.
+pub(crate) fn replay_units(
+    records: &mut Records<Replay>,
+    to: &mut Alone<'_>,
+    mut units: &[u8],
+) -> Result<(), String> {
+    while let Some((length, rest)) = units.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let (unit, rest) = rest.split_at_checked(length).ok_or("a unit is cut")?;
+        records.apply(to, unit).map_err(|error| error.to_string())?;
+        units = rest;
+    }
+    if units.is_empty() { Ok(()) } else { Err("a length is cut".into()) }
 }

@@ -53,6 +53,7 @@ pub use process::LogFormat;
 use process::PROCESS;
 pub(crate) use process::{OomScore, ProcessSettings, Supervised};
 use raft::RAFT;
+pub use raft::read_peers;
 pub(crate) use raft::{RaftSettings, address, peer};
 use replication::REPLICATION;
 pub(crate) use replication::ReplicationSettings;
@@ -246,6 +247,8 @@ settings! {
     give_back: Option<fn()> = None;
     /// Opens an archive.
     open_archive: Option<OpenArchive> = None;
+    /// The label of the dump that a tool makes: the first one of a group.
+    dump_label: Option<Vec<u8>> = None;
     config_file: Option<PathBuf> = None;
 }
 
@@ -483,6 +486,12 @@ impl Config {
     /// Sets the function that opens an archive: the program knows object stores.
     pub fn on_archive(&mut self, open: OpenArchive) {
         self.open_archive = Some(open);
+    }
+
+    /// Sets the label of the dump that [`import`](crate::import) or [`rewind`](crate::rewind)
+    /// makes: it is the first one of a group.
+    pub fn label_dump(&mut self, label: Vec<u8>) {
+        self.dump_label = Some(label);
     }
 
     /// The file that the log goes to, or `None` for standard error.

@@ -137,6 +137,14 @@ impl RaftSettings {
     }
 }
 
+/// Reads `ID=RAFT/CLIENT,...`, as `raft-peers` does.
+///
+/// # Errors
+/// [`ValueError::Peer`].
+pub fn read_peers(value: &str) -> Result<Vec<Peer>, ValueError> {
+    peers(value)
+}
+
 fn peers(value: &str) -> Result<Vec<Peer>, ValueError> {
     let mut peers: Vec<Peer> = Vec::new();
     for text in value.split([',', ' ']).filter(|text| !text.is_empty()) {

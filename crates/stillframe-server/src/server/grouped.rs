@@ -12,7 +12,7 @@ use stillframe_storage::load_dump;
 use stillframe_storage::replay::Records;
 
 use super::Server;
-use crate::commands::{Alone, Replay};
+use crate::commands::{Alone, Replay, replay_units};
 use crate::config::address;
 use crate::consensus::{Applied, Begin, Content, Entry, Event, Message, Reign, Reply, Start};
 use crate::group::{DOWN, Member, MemberView, View, Whose};
@@ -182,16 +182,9 @@ impl Server {
         Applied::All
     }
 
-    fn replay(&mut self, records: &mut Records<Replay>, mut units: &[u8]) -> Result<(), String> {
+    fn replay(&mut self, records: &mut Records<Replay>, units: &[u8]) -> Result<(), String> {
         let Self { keyspace, state, table, .. } = self;
-        let mut alone = Alone { keyspace, state, table };
-        while let Some((length, rest)) = units.split_first_chunk::<4>() {
-            let length = u32::from_le_bytes(*length) as usize;
-            let (unit, rest) = rest.split_at_checked(length).ok_or("a unit is cut")?;
-            records.apply(&mut alone, unit).map_err(|error| error.to_string())?;
-            units = rest;
-        }
-        if units.is_empty() { Ok(()) } else { Err("a length is cut".into()) }
+        replay_units(records, &mut Alone { keyspace, state, table }, units)
     }
 
     /// Shows clients what is known of the group, and collects effects while this member leads.

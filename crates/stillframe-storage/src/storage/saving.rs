@@ -36,6 +36,11 @@ impl Storage {
         self.begin_at_rate(keyspace, ledger, point, bandwidth_bytes)
     }
 
+    /// The image that begins next has this label behind its entries.
+    pub fn label_next(&mut self, label: Label) {
+        self.label = Some(label);
+    }
+
     /// As [`begin`](Self::begin), with a label behind the entries, which a group gives the image:
     /// once it is known, and not if that image is dropped.
     ///
@@ -47,7 +52,7 @@ impl Storage {
         ledger: &Ledger,
         label: Label,
     ) -> Result<(), SaveError> {
-        self.label = Some(label);
+        self.label_next(label);
         let begun = self.begin(keyspace, ledger, None);
         self.label = None;
         begun

@@ -1,6 +1,7 @@
 //! Groups of servers that agree by raft: nothing acknowledged is lost when the leader is killed,
 //! and members end equal.
 
+mod backup;
 mod forward;
 mod full;
 mod guards;

@@ -1,0 +1,267 @@
+//! A group that begins with the data of a backup, and the data of a group in a single server.
+
+use std::fs;
+use std::path::Path;
+
+use super::load::{Counter, under_load};
+use super::{Group, leader, put, wait_until_equal};
+use crate::support::{Client, Kind, Reply, Server, Setup, stillframe, wait_until};
+
+/// What a directory is told to hold, from which a moment is known by record and digest.
+struct Past {
+    server: Server,
+    record: String,
+    digest: Reply,
+}
+
+/// Writes of several types; whether all were done.
+fn write(client: &mut Client, round: usize) -> bool {
+    let library =
+        format!("#!lua name=l\nredis.register_function('f{round}',function() return 1 end)");
+    let mut done = |request: &[&[u8]]| {
+        let reply = client.try_call(request);
+        reply.is_some_and(|reply| !matches!(reply, Reply::Error(_)))
+    };
+    let large = vec![b'x'; 300_000];
+    let lines = [
+        format!("SET s:{round} value"),
+        format!("SETEX far:{round} 1000000 value"),
+        format!("HSET h field:{round} {round}"),
+        format!("RPUSH l {round}"),
+        format!("ZADD z {round} member:{round}"),
+        format!("XADD x * field {round}"),
+        format!("PFADD p {round}"),
+        "SELECT 3".to_owned(),
+        format!("SET other {round}"),
+        "SELECT 0".to_owned(),
+    ];
+    done(&[b"FUNCTION", b"LOAD", b"REPLACE", library.as_bytes()])
+        && done(&[b"SET", format!("large:{round}").as_bytes(), &large])
+        && lines.iter().all(|line| done(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()))
+}
+
+/// Writes at whichever member leads, until all is done.
+fn write_to(servers: &[Server], round: usize) {
+    while !write(&mut servers[leader(servers)].client(), round) {}
+}
+
+/// A server with a log and an archive, and a moment in the middle of what it was told.
+fn past(archive: &Path) -> Past {
+    let url = format!("file://{}", archive.display());
+    let flags = ["--appendonly", "yes", "--archive", &url, "--archive-interval", "1"];
+    let server = Setup::new(Kind::Ours("imprint"))
+        .flags(&flags)
+        .flags(&["--enable-debug-command", "yes"])
+        .start();
+    let mut client = server.client();
+    assert!((0..10).all(|round| write(&mut client, round)));
+    client.ok("SAVE");
+    assert!((10..15).all(|round| write(&mut client, round)));
+    let (record, digest) = (client.info("log_last_record"), client.ask("DEBUG DIGEST"));
+    assert!((15..20).all(|round| write(&mut client, round)));
+    client.ok("FLUSHALL");
+    client.ok("SET only this");
+    let last: u64 = client.info("log_last_record").parse().expect("a number");
+    wait_until("the archive has all", || {
+        client.info("archive_last_record").parse::<u64>().is_ok_and(|found| found >= last)
+    });
+    Past { server, record, digest }
+}
+
+/// Makes the directory of member 1 of a group; what the command says.
+fn init(group: &Group, from: &str, until: Option<&str>) -> Result<String, String> {
+    let folder = group.folder.path().join("1").display().to_string();
+    let peers = format!("1={}", group.addresses(0));
+    let mut line = vec!["group", "init", &folder, "--from", from];
+    line.extend(["--raft-id", "1", "--raft-peers", &peers]);
+    line.extend(until.iter().flat_map(|until| ["--until", until]));
+    let output = stillframe(&line);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// Starts the member that has the data, and two others, which it takes in.
+fn start_all(group: &Group, digest: &Reply) -> Vec<Server> {
+    let mut servers = vec![group.start(0)];
+    leader(&servers);
+    assert_eq!(servers[0].client().ask("DEBUG DIGEST"), *digest);
+    for member in [1, 2] {
+        servers.push(group.start(member));
+        let add = format!("STILLFRAME RAFT ADD {} {}", member + 1, group.addresses(member));
+        servers[0].client().ok(&add);
+    }
+    wait_until_equal(&servers);
+    assert_eq!(servers[2].client().ask("DEBUG DIGEST"), *digest);
+    servers
+}
+
+#[test]
+fn a_group_begins_with_the_data_of_a_moment() {
+    let archive = tempfile::tempdir().expect("a folder");
+    let Past { mut server, record, digest } = past(archive.path());
+    let folder = server.folder.display().to_string();
+    let url = format!("file://{}", archive.path().display());
+    server.kill();
+    for from in [&url, &folder] {
+        let group = Group::of(3, 1, &[]);
+        println!("{}", init(&group, from, Some(&record)).expect("it is made"));
+        let mut servers = start_all(&group, &digest);
+        let functions = servers[1].client().ask("FUNCTION LIST");
+        assert_eq!(functions, servers[0].client().ask("FUNCTION LIST"));
+        assert_eq!(functions.list().len(), 1);
+        // It goes on without the member that began it, and from its own log.
+        put(&servers, "behind it");
+        servers[0].kill();
+        put(&servers[1..], "without it");
+        servers[0] = group.start(0);
+        wait_until_equal(&servers);
+        let again = init(&group, from, None).expect_err("the directory is in use");
+        assert!(again.contains("is not empty"), "{again}");
+    }
+    // The newest state, and a dump file by itself.
+    let group = Group::of(3, 1, &[]);
+    init(&group, &url, None).expect("it is made");
+    let server = group.start(0);
+    leader([&server]);
+    assert_eq!(server.client().ask("GET only").text(), "this");
+    server.client().ok("SET more data");
+    let digest = server.client().ask("DEBUG DIGEST");
+    server.client().ok("BGSAVE");
+    wait_until("an image is there", || server.client().info_int("raft_snapshot_index") > 1);
+    let other = Group::of(3, 1, &[]);
+    init(&other, &server.dump().display().to_string(), None).expect("it is made");
+    start_all(&other, &digest);
+}
+
+#[test]
+fn a_group_begins_with_nothing_that_is_damaged_or_elsewhere() {
+    let group = Group::of(1, 1, &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("dump.rdb");
+    fs::write(&file, b"REDIS0010 and no more").expect("a file");
+    let file = file.display().to_string();
+    for (from, until, why) in [
+        (&*file, None, "dump.rdb"),
+        (&*file, Some("7"), "has no log to go back in"),
+        ("file:///nowhere/at/all", None, "nowhere"),
+        ("/nowhere/at/all", None, "nowhere"),
+    ] {
+        let refused = init(&group, from, until).expect_err("it cannot be");
+        assert!(refused.contains(why) && refused.lines().count() == 1, "{from}: {refused}");
+    }
+    let folder = folder.path().display().to_string();
+    let line = ["group", "init", &folder, "--from", &file, "--raft-id", "1", "--raft-peers"];
+    let refused = stillframe(&[&line[..], &["2=127.0.0.1:1/127.0.0.1:2"]].concat());
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("name the member itself"), "{text}");
+}
+
+/// Takes the data out of directories; what the command says.
+fn export(directories: &[&Path], out: &Path) -> Result<String, String> {
+    let names: Vec<String> = directories.iter().map(|it| it.display().to_string()).collect();
+    let out = out.display().to_string();
+    let mut line = vec!["group", "export"];
+    line.extend(names.iter().map(String::as_str));
+    line.extend(["--out", &out]);
+    let output = stillframe(&line);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+#[test]
+fn the_data_of_a_group_goes_to_a_single_server() {
+    // Nobody gives up a leader of a busy machine here.
+    let group = Group::of(3, 3, &["--raft-election-timeout", "5000"]);
+    let scratch = tempfile::tempdir().expect("a folder");
+    let mut servers = group.start_founders();
+    for round in 0..2 {
+        (0..5).for_each(|number| write_to(&servers, 10 * round + number));
+        let leads = leader(&servers);
+        let mut client = servers[leads].client();
+        // At first there is no image at all, then one with a log behind it.
+        if round == 1 {
+            client.ok("BGSAVE");
+            wait_until("an image is there", || client.info_int("raft_snapshot_index") > 0);
+            write_to(&servers, 99);
+        }
+        wait_until_equal(&servers);
+        let digest = client.ask("DEBUG DIGEST");
+        let folders: Vec<_> = servers.iter().map(|it| it.folder.clone()).collect();
+        let out = scratch.path().join(format!("out-{round}"));
+        let running = export(&[&folders[0]], &out).expect_err("it runs");
+        assert!(running.contains("in use") || running.contains("another process"), "{running}");
+        // One lags behind the others.
+        let lags = (leads + 1) % 3;
+        servers[lags].kill();
+        client.ok(&format!("SET last:{round} one"));
+        let last = client.ask("DEBUG DIGEST");
+        assert_ne!(last, digest);
+        servers.iter_mut().for_each(Server::kill);
+        let plain = Setup::new(Kind::Ours("imprint")).command(&folders[0], servers[0].port);
+        let refused = crate::support::output_of(plain);
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && text.contains("stillframe group export"), "{text}");
+        let one = scratch.path().join(format!("one-{round}"));
+        let text = export(&[&folders[lags]], &one).expect("it is read");
+        assert!(text.contains("1 of the 3 members that vote were read"), "{text}");
+        let all: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
+        let text = export(&all, &out).expect("they are read");
+        assert!(!text.contains("notice"), "{text}");
+        for (folder, digest) in [(&one, &digest), (&out, &last)] {
+            let flags = ["--enable-debug-command", "yes"];
+            let single = Setup::new(Kind::Ours("imprint")).folder(folder).flags(&flags).start();
+            assert_eq!(single.client().ask("DEBUG DIGEST"), *digest);
+            single.client().ok("SET it goes-on");
+        }
+        // The directories are as they were.
+        servers = group.start_founders();
+        leader(&servers);
+        wait_until_equal(&servers);
+        assert_eq!(servers[lags].client().ask("DEBUG DIGEST"), last);
+    }
+}
+
+#[test]
+fn members_are_replaced_by_another_version_one_by_one() {
+    // STILLFRAME_OLD names the binary of an earlier version; without it all are of this one.
+    let old = std::env::var("STILLFRAME_OLD").ok();
+    if old.is_none() {
+        println!("members of one version: STILLFRAME_OLD names no other");
+    }
+    let group = Group::new();
+    let start_old = |member: usize| {
+        let run = old.as_ref().map(|old| format!("exec {old} \"$@\""));
+        let setup = group.setup(member);
+        match &run {
+            Some(run) => setup.wrapper(&["sh", "-c", run]).start(),
+            None => setup.start(),
+        }
+    };
+    let mut servers: Vec<Server> = (0..3).map(start_old).collect();
+    let ports: Vec<u16> = servers.iter().map(|it| it.port).collect();
+    (0..5).for_each(|round| write_to(&servers, round));
+    let _ = servers[leader(&servers)].client().try_call(&[b"BGSAVE"]); // with or without an image
+    let mut counter = Counter::new("n");
+    under_load(std::slice::from_mut(&mut counter), &ports, || {
+        // One goes back to the old version in between, as after a change of mind.
+        for (member, is_new) in [(0, true), (1, true), (1, false), (1, true), (2, true)] {
+            if leader(&servers) == member {
+                let to = ((member + 1) % 3 + 1).to_string();
+                let request: [&[u8]; 4] = [b"STILLFRAME", b"RAFT", b"TRANSFER", to.as_bytes()];
+                let _ = servers[member].client().try_call(&request); // or it is killed as it leads
+            }
+            servers[member].kill();
+            servers[member] = if is_new { group.start(member) } else { start_old(member) };
+            wait_until("it has what the others have", || {
+                let applied = |port| Client::try_connect(port)?.try_info("raft_applied");
+                let applied = |port| applied(port)?.parse::<u64>().ok();
+                let most = ports.iter().filter_map(|&port| applied(port)).max();
+                applied(ports[member]).zip(most).is_some_and(|(own, most)| own + 50 > most)
+            });
+        }
+    });
+    counter.check(&mut servers[leader(&servers)].client());
+    assert!(counter.told() > 0);
+    put(&servers, "at the end");
+    wait_until_equal(&servers);
+}

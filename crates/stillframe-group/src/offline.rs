@@ -1,0 +1,127 @@
+//! The directory of a member that does not run: made from a dump, and read with the log behind it.
+
+use std::path::Path;
+
+use openraft::storage::{RaftLogReader, RaftLogStorage};
+use openraft::{CommittedLeaderId, LogId, Membership, StoredMembership};
+use stillframe_durability::disk::Directory;
+use stillframe_durability::{Application, LogOptions};
+use stillframe_openraft::LogStore;
+use stillframe_server::consensus::{Content, Peer};
+
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::node::{LOG, member};
+use crate::received;
+use crate::types::{Label, Types, entry_of, reign_of};
+
+/// The label of a dump from which one member begins a group: entry 1 of no leader, which names that
+/// member. What follows is later, and who has nothing is sent the dump.
+///
+/// # Errors
+/// It cannot be encoded.
+pub fn first_label(peer: &Peer) -> Result<Vec<u8>, String> {
+    let applied = Some(LogId::new(CommittedLeaderId::new(0, 0), 1));
+    let nodes = [(peer.id, member(peer))];
+    let membership =
+        Membership::new(vec![[peer.id].into()], std::collections::BTreeMap::from(nodes));
+    Label { applied, membership: StoredMembership::new(applied, membership) }.encode()
+}
+
+/// Makes a directory with a dump that has its first label that of a member.
+///
+/// # Errors
+/// [`Error`]: the directory is somebody's already, or cannot be written.
+pub fn begin_group(directory: &Path, dump: &str, (group, id): (&str, u64)) -> Result<(), Error> {
+    let files = Directory::existing(directory)?;
+    let found = received::check(&files, dump).map_err(|what| Error::Label { what })?;
+    found.check().map_err(|what| Error::Label { what })?;
+    let identity = Identity { group: group.to_owned(), id };
+    // There is a dump, so nobody's directory is as good as a stranger's.
+    if identity.owns(&files, false)? || files.holds(LOG)? {
+        return Err(Error::Begun { directory: directory.to_owned() });
+    }
+    files.create_below(LOG)?;
+    files.sync()?;
+    let (server, options) = (Application::server(), LogOptions::default());
+    LogStore::<Types>::open(files.below(LOG)?, true, &server, options)?;
+    identity.claim(&files)
+}
+
+/// What the directory of a member has.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its last entry.
+    pub last: Last,
+    /// The members that vote, as far as it knows.
+    pub voters: Vec<u64>,
+    /// Its number.
+    pub id: u64,
+    /// The name of its group.
+    pub group: String,
+    /// The batches of its log behind its dump, in order.
+    pub batches: Vec<Vec<u8>>,
+}
+
+/// The last entry of a log. The greatest of most members has all that was ever acknowledged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Last {
+    /// The term of its leader.
+    pub term: u64,
+    /// Who led.
+    pub leader: u64,
+    /// Its number.
+    pub index: u64,
+}
+
+/// Reads the directory of a member that does not run.
+///
+/// # Errors
+/// [`Error`]: it is no member's, it runs, or its dump or log cannot be read.
+pub fn read_member(directory: &Path, dump: &str) -> Result<Member, Error> {
+    let files = Directory::existing(directory)?;
+    let Identity { group, id } = Identity::read(&files)?;
+    let label = match files.holds(dump)? {
+        true => received::check(&files, dump).map_err(|what| Error::Label { what })?,
+        false => Label::default(),
+    };
+    let (server, options) = (Application::server(), LogOptions::default());
+    let log = LogStore::<Types>::open(files.below(LOG)?, false, &server, options)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(Error::Threads)?;
+    runtime.block_on(read_log(log, label)).map(|(last, voters, batches)| Member {
+        last,
+        voters,
+        id,
+        group,
+        batches,
+    })
+}
+
+/// The last entry, the voters, and the batches behind a label.
+async fn read_log(
+    mut log: LogStore<Types>,
+    mut label: Label,
+) -> Result<(Last, Vec<u64>, Vec<Vec<u8>>), Error> {
+    let unreadable = |what: String| Error::Entries { what };
+    let state = log.get_log_state().await.map_err(|error| unreadable(error.to_string()))?;
+    if state.last_purged_log_id.map_or(0, |id| id.index + 1) > label.next() {
+        let what =
+            format!("its log begins behind entry {}, with which its dump ends", label.index());
+        return Err(unreadable(what));
+    }
+    let from = label.next();
+    let entries = log.try_get_log_entries(from..).await;
+    let entries = entries.map_err(|error| unreadable(error.to_string()))?;
+    let mut batches = Vec::new();
+    for entry in entries {
+        label.pass(&entry);
+        if let Content::Batch(batch) = entry_of(entry).content {
+            batches.push(batch.units);
+        }
+    }
+    let last = label.applied.map_or_else(Last::default, |id| {
+        let reign = reign_of(&id.leader_id);
+        Last { term: reign.term, leader: reign.leader, index: id.index }
+    });
+    Ok((last, label.membership.membership().voter_ids().collect(), batches))
+}
