@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, Completeness, Words};
+use stillframe::{Algorithm, Completeness, InPlace};
 
 use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
@@ -257,9 +257,14 @@ fn load<A: Algorithm>(
     memory.max_words = memory.max_words.max(words);
     let mut algorithm = A::create(&memory)?;
     for Opened { reader, input, part } in traced.files.into_iter().rev() {
-        let memory = algorithm.in_place();
-        let take = |start, words: &[u64]| algorithm.write_run(start, words);
-        let applied = apply(reader, &input, options.load_threads, words, memory.as_ref(), take);
+        let threads = options.load_threads;
+        let applied = match algorithm.in_place() {
+            Some(memory) => apply(reader, &input, threads, words, Some(&memory), |_, _| ()),
+            None => {
+                let take = |start, words: &[u64]| algorithm.write_run(start, words);
+                apply(reader, &input, threads, words, None, take)
+            }
+        };
         if let Err(damage) = applied {
             let link = part.link.number;
             let damage = chain::tolerable(directory, link, damage)?;
@@ -278,7 +283,7 @@ fn apply(
     input: &Input,
     threads: usize,
     words: usize,
-    memory: Option<&Words>,
+    memory: Option<&InPlace<'_>>,
     take: impl FnMut(usize, &[u64]),
 ) -> Result<(), Damage> {
     let value = reader.header().words;

@@ -5,7 +5,7 @@
 use std::mem::ManuallyDrop;
 
 use stillframe::algorithms::{Visitor, dispatch};
-use stillframe::{Algorithm, Point, Sink, SinkError};
+use stillframe::{Algorithm, Engine, Point, Sink, SinkError};
 
 use crate::case::Case;
 use crate::subject::{Floor, State, Subject, options};
@@ -29,7 +29,8 @@ impl Visitor for Writer<'_> {
     type Output = Result<(), String>;
 
     fn visit<A: Algorithm>(self) -> Self::Output {
-        let mut state = A::create(&options(self.case)).map_err(|error| error.to_string())?;
+        let algorithm = A::create(&options(self.case)).map_err(|error| error.to_string())?;
+        let mut state = Engine::new(algorithm).map_err(|error| error.to_string())?;
         let image = state.begin(Point::declare(), Nowhere).map_err(|error| error.to_string())?;
         // Held to the end of the process: dropping the image would copy all remaining blocks.
         let _held = ManuallyDrop::new(image);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stillframe::{Algorithm, Engine, Info, OnFull, Options, Point, Progress, Words};
+use stillframe::{Algorithm, Engine, Info, OnFull, Options, PlainWords, Point, Progress};
 
 use crate::capture::{Depot, LabSink};
 use crate::case::Case;
@@ -50,38 +50,38 @@ pub(crate) fn options(case: &Case) -> Options {
         .budget(case.budget(), OnFull::Slow)
 }
 
-impl<A: Algorithm> State for A {
+impl<A: Algorithm> State for Engine<A> {
     const IS_TENDED: bool = A::INFO.tended;
 
     #[inline]
     fn read(&self, index: usize) -> u64 {
-        Algorithm::read(self, index)
+        Engine::read(self, index)
     }
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
-        Algorithm::write(self, index, value);
+        Engine::write(self, index, value);
     }
     #[inline]
     fn read_u32(&self, index: usize) -> u32 {
-        Algorithm::read_u32(self, index)
+        self.algorithm().read_u32(index)
     }
     #[inline]
     fn write_u32(&mut self, index: usize, value: u32) {
-        Algorithm::write_u32(self, index, value);
+        Engine::write_u32(self, index, value);
     }
     fn write_run(&mut self, start: usize, values: &[u64]) {
-        Algorithm::write_run(self, start, values);
+        Engine::write_run(self, start, values);
     }
     fn write_many(&mut self, writes: &[(usize, u64)]) {
-        Algorithm::write_many(self, writes);
+        Engine::write_many(self, writes);
     }
     #[inline]
     fn approach(&self, index: usize) {
-        Algorithm::approach(self, index);
+        self.algorithm().approach(index);
     }
     #[inline]
     fn tend(&mut self) -> bool {
-        Algorithm::tend(self)
+        Engine::tend(self)
     }
 }
 
@@ -90,7 +90,7 @@ const GROUP: usize = 256;
 
 /// Plain memory: the floor. Items of four bytes are stored as such.
 #[derive(Debug)]
-pub(crate) struct Floor(Words);
+pub(crate) struct Floor(PlainWords);
 
 impl State for Floor {
     const IS_TENDED: bool = false;
@@ -135,7 +135,7 @@ impl Subject for Floor {
     type State = Self;
 
     fn create(case: &Case) -> Result<Self, String> {
-        Words::create(&options(case)).map(Self).map_err(|error| error.to_string())
+        PlainWords::create(&options(case)).map(Self).map_err(|error| error.to_string())
     }
     #[inline]
     fn state(&self) -> &Self {
@@ -159,7 +159,7 @@ pub(crate) struct Snapshotted<A: Algorithm>(Engine<A>);
 
 impl<A: Algorithm> Subject for Snapshotted<A> {
     const INFO: Option<Info> = Some(A::INFO);
-    type State = A;
+    type State = Engine<A>;
 
     fn create(case: &Case) -> Result<Self, String> {
         let algorithm = A::create(&options(case)).map_err(|error| error.to_string())?;
@@ -167,12 +167,12 @@ impl<A: Algorithm> Subject for Snapshotted<A> {
         engine.map(Self).map_err(|error| format!("starting the snapshotter failed: {error}"))
     }
     #[inline]
-    fn state(&self) -> &A {
-        self.0.algorithm()
+    fn state(&self) -> &Engine<A> {
+        &self.0
     }
     #[inline]
-    fn state_mut(&mut self) -> &mut A {
-        self.0.algorithm_mut()
+    fn state_mut(&mut self) -> &mut Engine<A> {
+        &mut self.0
     }
     fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String> {
         let begun = self.0.snapshot(Point::declare(), sink, depot.publisher());

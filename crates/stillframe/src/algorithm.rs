@@ -3,12 +3,19 @@
 use crate::info::Info;
 use crate::memory::{Item, Place, join, split, with_half};
 use crate::{
-    BeginError, CaptureError, MemoryError, Options, Point, Progress, Sink, Unavailable, Words,
+    BeginError, CaptureError, InPlace, MemoryError, Options, Point, Progress, Sink, Unavailable,
 };
 
 /// State words with one writer, from which images are taken. Algorithms only decide: no I/O, no
 /// clock, no logging, no threads. Hot paths are static dispatch.
-pub trait Algorithm: Sized + Send + 'static {
+///
+/// # Safety
+/// The words may be addresses of objects, and what is built on an algorithm follows them. So a read
+/// gives what was written last, 0 before the first write, and an image what was there at begin,
+/// from the latest [`begin`](Self::begin) on, whatever was written, grown or panicked meanwhile. An
+/// image reads in another process exactly if [`Info::in_process`] says so, and its
+/// [`Progress`] is true of it.
+pub unsafe trait Algorithm: Sized + Send + 'static {
     /// An image of this algorithm on its way into a sink.
     type Image<S: Sink + 'static>: Image<Sink = S> + 'static;
     /// Name, source and costs, from the registry line.
@@ -76,10 +83,18 @@ pub trait Algorithm: Sized + Send + 'static {
     fn approach(&self, index: usize) {
         let _ = index;
     }
-    /// The memory of the words, for an algorithm in which a write before the first image is a store
-    /// there and nothing else: then several threads may [fill](Words::store_run) a new state. No
-    /// image may begin before the last of them is done.
-    fn in_place(&self) -> Option<Words> {
+    /// The memory of the words, before the first image and for an algorithm in which a write is a
+    /// store there and nothing else: then several threads may [fill](InPlace::store_run) the state.
+    /// Nothing else reaches it meanwhile:
+    ///
+    /// ```compile_fail,E0499
+    /// # use stillframe::{Algorithm, Options, algorithms::naive::Naive};
+    /// let mut state = Naive::create(&Options::words(8)).expect("memory");
+    /// let memory = state.in_place().expect("there was no image");
+    /// state.write_u32(0, 7);
+    /// memory.store_run(0, &[1, 2]);
+    /// ```
+    fn in_place(&mut self) -> Option<InPlace<'_>> {
         None
     }
     /// Half a word, for states of u32: `index` counts 4-byte items, low half first.
@@ -149,7 +164,10 @@ impl<T, F: FnOnce(T) -> T> New<T> for Patched<F> {
 }
 
 /// A unit of one item: its latest value lies in one array, and it is to be replaced in another one.
-pub trait Put<T: Item> {
+pub trait Put<T: Item>: Sized {
+    /// The same, with all that is the caller's code done: a function of the old value may panic,
+    /// and nothing has changed then. The latest value lies in array `from`.
+    fn resolve<const N: usize>(self, place: Place<'_, T, N>, from: usize) -> impl Put<T>;
     /// Replaces the unit, or part of it, in array `to`; it is then whole there.
     fn put<const N: usize>(self, place: Place<'_, T, N>, from: usize, to: usize);
     /// Replaces the unit, or part of it, in the array where its latest value is.
@@ -157,6 +175,11 @@ pub trait Put<T: Item> {
 }
 
 impl<T: Item, V: New<T>> Put<T> for V {
+    #[inline(always)]
+    fn resolve<const N: usize>(self, place: Place<'_, T, N>, from: usize) -> impl Put<T> {
+        Value(self.of(|| place.load(from)))
+    }
+
     #[inline(always)]
     fn put<const N: usize>(self, place: Place<'_, T, N>, from: usize, to: usize) {
         place.store(to, self.of(|| place.load(from)));
@@ -180,6 +203,11 @@ pub(crate) struct Half {
 }
 
 impl Put<u64> for Half {
+    #[inline(always)]
+    fn resolve<const N: usize>(self, _: Place<'_, u64, N>, _: usize) -> impl Put<u64> {
+        self
+    }
+
     #[inline(always)]
     fn put<const N: usize>(self, place: Place<'_, u64, N>, from: usize, to: usize) {
         if self.whole {

@@ -128,9 +128,26 @@ impl<A: Algorithm> Engine<A> {
     pub fn algorithm(&self) -> &A {
         &self.algorithm
     }
-    /// The algorithm itself, for what this type does not repeat.
-    pub fn algorithm_mut(&mut self) -> &mut A {
-        &mut self.algorithm
+    /// See [`Algorithm::update`].
+    #[inline]
+    pub fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+        self.algorithm.update(index, patch);
+    }
+    /// See [`Algorithm::write_u32`].
+    #[inline]
+    pub fn write_u32(&mut self, index: usize, value: u32) {
+        self.algorithm.write_u32(index, value);
+    }
+    /// See [`Algorithm::begin`]: the image is the caller's, and no thread captures it.
+    ///
+    /// # Errors
+    /// [`BeginError`]; nothing changes, the sink is dropped.
+    pub fn begin<S: Sink + 'static>(
+        &mut self,
+        point: Point,
+        sink: S,
+    ) -> Result<A::Image<S>, BeginError> {
+        self.algorithm.begin(point, sink)
     }
 
     /// Begins an image now. The snapshotter thread captures it into `sink`, then runs `publish`

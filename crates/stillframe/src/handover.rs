@@ -112,6 +112,11 @@ impl Handover {
 
     // ---- the writer's side
 
+    /// Number of the newest image, 0 before the first.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.writers.0.epoch.load(Ordering::Relaxed)
+    }
+
     /// Whether an image is held. Acquire: partner of [`end`](Self::end), edge 2.
     pub(crate) fn running(&self) -> bool {
         self.snapshotters.0.done.load(Ordering::Acquire)

@@ -37,6 +37,7 @@ mod mutant;
 mod options;
 pub mod os;
 mod point;
+mod sealed;
 mod sink;
 mod sync;
 
@@ -47,7 +48,7 @@ pub use error::{BeginError, CaptureError, MemoryError, Unavailable};
 pub use handover::Progress;
 pub use image::{ByArray, BySink, Changes, Completion, InProcess, Increment, Marks, View};
 pub use info::{Completeness, Info, Unit};
-pub use memory::Words;
+pub use memory::{InPlace, PlainWords, Words};
 pub use mutant::Mutant;
 #[cfg(any(test, feature = "mutants"))]
 pub use mutant::with_mutant;

@@ -4,6 +4,9 @@
 //! - Words are atomics used with relaxed ordering, which costs nothing on x86-64 and aarch64; a
 //!   racing read is a stale value, never undefined behaviour.
 //! - A view ([`Words::view`]) keeps the length it had and the memory alive.
+//! - What other crates may do with words that two threads see, they do with whole words: halves and
+//!   bytes are for the algorithms, which order accesses of different sizes (see [`Item`]), and for
+//!   words with one owner ([`PlainWords`]).
 
 mod tags;
 
@@ -139,21 +142,6 @@ impl Words {
     #[inline]
     pub fn store(&self, index: usize, value: u64) {
         self.word(index).store(value, Ordering::Relaxed);
-    }
-
-    /// Half a word: `index` counts 4-byte items, low half first. Panics out of bounds. While one
-    /// thread stores halves, no other accesses words: see [`store_u32`](Self::store_u32).
-    #[inline]
-    #[must_use]
-    pub fn load_u32(&self, index: usize) -> u32 {
-        u32::load(self, index)
-    }
-
-    /// Replaces half a word, and neither reads nor stores the other. Panics out of bounds. Another
-    /// thread may access the other half meanwhile, but not the word whole.
-    #[inline]
-    pub fn store_u32(&self, index: usize, value: u32) {
-        u32::store(self, index, value);
     }
 
     /// Asks the processor to bring a word near: a hint, for any index.
@@ -340,6 +328,74 @@ impl Words {
     /// zero, or as they were where the backend cannot do it.
     pub(crate) fn release(&self, from: usize) {
         self.region.release(from);
+    }
+}
+
+/// The memory of a state of which no image was begun, borrowed from its algorithm: several threads
+/// may fill it, and nothing else reaches the state meanwhile.
+#[derive(Debug)]
+pub struct InPlace<'a>(&'a Words);
+
+impl<'a> InPlace<'a> {
+    pub(crate) fn new(words: &'a Words) -> Self {
+        Self(words)
+    }
+
+    /// Replaces the words from `start` on by `from`. Panics out of bounds.
+    pub fn store_run(&self, start: usize, from: &[u64]) {
+        self.0.store_run(start, from);
+    }
+}
+
+/// Words that nobody else sees, in whole or in halves: a store takes the one owner's `&mut`.
+#[derive(Debug)]
+pub struct PlainWords(Words);
+
+impl PlainWords {
+    /// As [`Words::create`].
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the system refuses the memory.
+    pub fn create(options: &Options) -> Result<Self, MemoryError> {
+        Words::create(options).map(Self)
+    }
+
+    /// The value of a word. Panics if `index` is out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn load(&self, index: usize) -> u64 {
+        self.0.load(index)
+    }
+
+    /// Half a word: `index` counts 4-byte items, low half first. Panics out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn load_u32(&self, index: usize) -> u32 {
+        u32::load(&self.0, index)
+    }
+
+    /// Replaces a word. Panics if `index` is out of bounds.
+    #[inline]
+    pub fn store(&mut self, index: usize, value: u64) {
+        self.0.store(index, value);
+    }
+
+    /// Replaces half a word, and neither reads nor stores the other. Panics out of bounds.
+    #[inline]
+    pub fn store_u32(&mut self, index: usize, value: u32) {
+        u32::store(&self.0, index, value);
+    }
+
+    /// Replaces the words from `start` on by `from`. Panics out of bounds.
+    #[inline]
+    pub fn store_run(&mut self, start: usize, from: &[u64]) {
+        self.0.store_run(start, from);
+    }
+
+    /// Asks the processor to bring a word near: a hint, for any index.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        self.0.prefetch(index);
     }
 }
 

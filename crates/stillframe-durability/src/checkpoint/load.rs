@@ -19,7 +19,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
-use stillframe::Words;
+use stillframe::InPlace;
 
 use super::block::BlockStart;
 use super::damage::Damage;
@@ -43,7 +43,7 @@ impl<R: Read> Reader<R> {
         mut self,
         threads: usize,
         at: impl Fn(u64) -> R + Sync,
-        memory: Option<&Words>,
+        memory: Option<&InPlace<'_>>,
         mut take: impl FnMut(usize, &[u64]),
     ) -> Result<(), Damage> {
         let plan = Plan::new(&self);
@@ -129,7 +129,7 @@ fn by_threads<R: Read>(
     plan: &Plan,
     threads: usize,
     at: &(impl Fn(u64) -> R + Sync),
-    memory: Option<&Words>,
+    memory: Option<&InPlace<'_>>,
     take: &mut impl FnMut(usize, &[u64]),
     add: &mut impl FnMut(Done),
 ) -> bool {

@@ -305,7 +305,7 @@ impl<A: Algorithm> Store<A> {
     /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds.
     #[inline]
     pub fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
-        self.engine.algorithm_mut().update(index, patch);
+        self.engine.update(index, patch);
         self.touched.mark(index);
     }
 }

@@ -243,7 +243,7 @@ impl<A: Algorithm> Store<A> {
     /// Replaces half a word.
     #[inline]
     pub fn write_u32(&mut self, index: usize, value: u32) {
-        self.engine.algorithm_mut().write_u32(index, value);
+        self.engine.write_u32(index, value);
         self.touched.mark(index / 2);
     }
 

@@ -49,7 +49,7 @@ impl<A: Algorithm> Store<A> {
             return Err(Error::TooManyViews { most: self.views_most });
         }
         let sink = ViewSink { on_full: self.views_on_full };
-        let image = self.engine.algorithm_mut().begin(Point::declare(), sink);
+        let image = self.engine.begin(Point::declare(), sink);
         let image = image.map_err(|source| Error::View { source })?;
         Ok(View { image, _counted: Arc::clone(&self.views) })
     }

@@ -32,7 +32,7 @@ fn images_of<A: Algorithm>(random: &mut Random) {
         };
         let then = act(&mut engine);
         let mut begun =
-            engine.algorithm_mut().begin(Point::declare(), Vec::new()).expect("none is held");
+            engine.begin(Point::declare(), Vec::new()).expect("none is held");
         act(&mut engine);
         if A::INFO.random_access {
             let read = read_image(&begun, |words| {
@@ -77,7 +77,7 @@ fn an_image_that_is_given_up_is_told_after_the_reading() {
     for _ in 0..500 {
         world.act(&mut engine, &mut model, &mut random, 20).expect("it is as in collections");
     }
-    let image = engine.algorithm_mut().begin(Point::declare(), Vec::new()).expect("none is held");
+    let image = engine.begin(Point::declare(), Vec::new()).expect("none is held");
     engine.progress().cancel();
     // Whatever is read, it ends.
     assert_eq!(read_image(&image, |words| drop(world.check(words, &model))), Err(Lost));

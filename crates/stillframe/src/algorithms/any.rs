@@ -58,7 +58,8 @@ macro_rules! any {
             }
         }
 
-        impl Algorithm for Any {
+        // SAFETY: it does what one of the others does.
+        unsafe impl Algorithm for Any {
             type Image<S: Sink + 'static> = AnyImage<S>;
             const INFO: Info = Info { name: "any", title: "Any, by name", ..Info::COMMON };
 

@@ -150,7 +150,8 @@ impl Homes {
     }
 }
 
-impl<S: States> Algorithm for CopyOnUpdate<S> {
+// SAFETY: the conformance suite proves it.
+unsafe impl<S: States> Algorithm for CopyOnUpdate<S> {
     type Image<K: Sink + 'static> = InProcess<K, Frozen<S>>;
     const INFO: Info = S::INFO;
 

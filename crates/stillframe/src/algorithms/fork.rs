@@ -22,8 +22,9 @@
 //! [`Shared`] memory. Signals stay with the parent. The child dies with the *thread* that began the
 //! image, so a writer's thread must live as long as its images.
 //!
-//! A sink that panics breaks F1: Rust's panic hook allocates, and waits for ever if another thread
-//! was printing a panic at the instant of the fork. Sinks return errors instead.
+//! A sink that panics ends its child in a hook of ours, which is installed with the first state and
+//! runs the one before it in every other process: that would break F1. A hook that the program sets
+//! later hides ours. Sinks return errors instead.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -33,11 +34,12 @@ use crate::error::{BeginError, CaptureError, MemoryError, Unavailable};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
 use crate::info::Info;
-use crate::memory::{Item, Words};
+use crate::memory::{InPlace, Item, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::{Child, Ended, NO_FORK, STATUS_PANICKED, Shareable, Shared};
 use crate::point::Point;
+use crate::sealed::Sealed;
 use crate::sink::{BLOCK_WORDS, Sink, SinkError};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -47,7 +49,7 @@ pub type Fork = ForkedImages<SmallPages>;
 pub type ForkHuge = ForkedImages<HugePages>;
 
 /// The pages that the state lies on.
-pub trait Pages: fmt::Debug + Send + 'static {
+pub trait Pages: Sealed + fmt::Debug + Send + 'static {
     /// The registry's line.
     const INFO: Info;
     /// Whether they are of 2 MiB, whatever the options say.
@@ -58,6 +60,7 @@ pub trait Pages: fmt::Debug + Send + 'static {
 #[derive(Debug)]
 pub struct SmallPages;
 
+impl Sealed for SmallPages {}
 impl Pages for SmallPages {
     const INFO: Info = Fork::REGISTERED;
     const HUGE: bool = false;
@@ -67,6 +70,7 @@ impl Pages for SmallPages {
 #[derive(Debug)]
 pub struct HugePages;
 
+impl Sealed for HugePages {}
 impl Pages for HugePages {
     const INFO: Info = ForkHuge::REGISTERED;
     const HUGE: bool = true;
@@ -81,7 +85,8 @@ pub struct ForkedImages<P> {
     pages: PhantomData<P>,
 }
 
-impl<P: Pages> Algorithm for ForkedImages<P> {
+// SAFETY: the conformance suite proves it.
+unsafe impl<P: Pages> Algorithm for ForkedImages<P> {
     type Image<S: Sink + 'static> = ForkImage<S>;
     const INFO: Info = P::INFO;
 
@@ -122,8 +127,8 @@ impl<P: Pages> Algorithm for ForkedImages<P> {
         self.words.prefetch(index);
     }
 
-    fn in_place(&self) -> Option<Words> {
-        Some(self.words.view())
+    fn in_place(&mut self) -> Option<InPlace<'_>> {
+        (self.handover.epoch() == 0).then(|| InPlace::new(&self.words))
     }
 
     fn begin<S: Sink + 'static>(

@@ -73,7 +73,8 @@ pub struct Glass<C> {
     completion: PhantomData<C>,
 }
 
-impl<C: Completion> Algorithm for Glass<C> {
+// SAFETY: the conformance suite proves it.
+unsafe impl<C: Completion> Algorithm for Glass<C> {
     type Image<S: Sink + 'static> = Increment<S, Side>;
     const INFO: Info = if C::IN_MEMORY { HourglassCopy::REGISTERED } else { Hourglass::REGISTERED };
 

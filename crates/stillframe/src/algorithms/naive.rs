@@ -24,11 +24,12 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
-use crate::memory::{Item, Words};
+use crate::memory::{InPlace, Item, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sealed::Sealed;
 use crate::sink::{BLOCK_WORDS, Sink};
 
 /// Copied by the writer.
@@ -37,7 +38,7 @@ pub type Naive = FullCopy<ByWriter>;
 pub type NaiveParallel = FullCopy<ByThreads>;
 
 /// Who copies the state.
-pub trait Copiers: fmt::Debug + Send + 'static {
+pub trait Copiers: Sealed + fmt::Debug + Send + 'static {
     /// The registry's line.
     const INFO: Info;
     /// How many threads they are.
@@ -48,6 +49,7 @@ pub trait Copiers: fmt::Debug + Send + 'static {
 #[derive(Debug)]
 pub struct ByWriter;
 
+impl Sealed for ByWriter {}
 impl Copiers for ByWriter {
     const INFO: Info = Naive::REGISTERED;
 
@@ -60,6 +62,7 @@ impl Copiers for ByWriter {
 #[derive(Debug)]
 pub struct ByThreads;
 
+impl Sealed for ByThreads {}
 impl Copiers for ByThreads {
     const INFO: Info = NaiveParallel::REGISTERED;
 
@@ -79,7 +82,8 @@ pub struct FullCopy<C> {
     copiers: PhantomData<C>,
 }
 
-impl<C: Copiers> Algorithm for FullCopy<C> {
+// SAFETY: the conformance suite proves it.
+unsafe impl<C: Copiers> Algorithm for FullCopy<C> {
     type Image<S: Sink + 'static> = InProcess<S, Shadow>;
     const INFO: Info = C::INFO;
 
@@ -113,8 +117,8 @@ impl<C: Copiers> Algorithm for FullCopy<C> {
         self.words.prefetch(index);
     }
 
-    fn in_place(&self) -> Option<Words> {
-        Some(self.words.view())
+    fn in_place(&mut self) -> Option<InPlace<'_>> {
+        (self.handover.epoch() == 0).then(|| InPlace::new(&self.words))
     }
 
     fn begin<S: Sink + 'static>(

@@ -48,6 +48,7 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sealed::Sealed;
 use crate::sink::{BLOCK_WORDS, Sink};
 
 /// The writer copies tables, when it must.
@@ -62,7 +63,7 @@ const TABLE: usize = if BLOCK_WORDS == 512 && !cfg!(test) { 512 } else { 2 };
 const SHARED: u64 = 1;
 
 /// When tables are copied for an image, and by whom.
-pub trait TableCopies: fmt::Debug + Send + Sync + 'static {
+pub trait TableCopies: Sealed + fmt::Debug + Send + Sync + 'static {
     /// The registry's line.
     const INFO: Info;
     /// Whether the snapshotter copies them, and the writer only those that it needs before.
@@ -73,6 +74,7 @@ pub trait TableCopies: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct OnDemand;
 
+impl Sealed for OnDemand {}
 impl TableCopies for OnDemand {
     const INFO: Info = OnDemandFork::REGISTERED;
     const BY_SNAPSHOTTER: bool = false;
@@ -82,6 +84,7 @@ impl TableCopies for OnDemand {
 #[derive(Debug)]
 pub struct Asynchronous;
 
+impl Sealed for Asynchronous {}
 impl TableCopies for Asynchronous {
     const INFO: Info = AsyncFork::REGISTERED;
     const BY_SNAPSHOTTER: bool = true;
@@ -110,7 +113,8 @@ pub struct PageTables<C> {
     copies: PhantomData<C>,
 }
 
-impl<C: TableCopies> Algorithm for PageTables<C> {
+// SAFETY: the conformance suite proves it.
+unsafe impl<C: TableCopies> Algorithm for PageTables<C> {
     type Image<S: Sink + 'static> = InProcess<S, Tables<C>>;
     const INFO: Info = C::INFO;
 

@@ -77,7 +77,8 @@ pub struct Piggyback {
     handover: Shared<Handover>,
 }
 
-impl Algorithm for Piggyback {
+// SAFETY: the conformance suite proves it.
+unsafe impl Algorithm for Piggyback {
     type Image<S: Sink + 'static> = InProcess<S, Copier>;
     const INFO: Info = Self::REGISTERED;
 

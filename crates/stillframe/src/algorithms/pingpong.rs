@@ -114,7 +114,8 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     fn forget(&self, shadow: usize, block: usize);
 }
 
-impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
+// SAFETY: the conformance suite proves it.
+unsafe impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
     type Image<S: Sink + 'static> = Increment<S, Shadow<L>>;
     const INFO: Info = if C::IN_MEMORY { L::COPY } else { L::MERGE };
 

@@ -97,7 +97,8 @@ impl UserFault {
     }
 }
 
-impl Algorithm for UserFault {
+// SAFETY: the conformance suite proves it.
+unsafe impl Algorithm for UserFault {
     type Image<S: Sink + 'static> = InProcess<S, Protected>;
     const INFO: Info = Self::REGISTERED;
 

@@ -25,10 +25,11 @@ use crate::image::{Held, Lease, Marks};
 use crate::info::Grain;
 use crate::memory::{Words, with_half};
 use crate::mutant::Mutant;
+use crate::sealed::Sealed;
 use crate::sink::{BLOCK_WORDS, Before, Sink};
 
 /// What completes an image of changes.
-pub trait Completion: fmt::Debug + Send + 'static {
+pub trait Completion: Sealed + fmt::Debug + Send + 'static {
     /// Whether the algorithm keeps the image before, and completes images from it.
     const IN_MEMORY: bool;
 }
@@ -37,6 +38,7 @@ pub trait Completion: fmt::Debug + Send + 'static {
 #[derive(Debug)]
 pub struct BySink;
 
+impl Sealed for BySink {}
 impl Completion for BySink {
     const IN_MEMORY: bool = false;
 }
@@ -45,6 +47,7 @@ impl Completion for BySink {
 #[derive(Debug)]
 pub struct ByArray;
 
+impl Sealed for ByArray {}
 impl Completion for ByArray {
     const IN_MEMORY: bool = true;
 }

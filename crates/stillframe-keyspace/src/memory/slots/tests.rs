@@ -20,7 +20,8 @@ thread_local! {
 /// An algorithm whose image before ends at the last moment: when the next one is being begun.
 struct Late(Naive);
 
-impl Algorithm for Late {
+// SAFETY: it does what naive does.
+unsafe impl Algorithm for Late {
     type Image<S: Sink + 'static> = <Naive as Algorithm>::Image<S>;
     const INFO: Info = Naive::INFO;
 

@@ -8,6 +8,7 @@ use crate::info::Info;
 use crate::memory::{Tags, Words};
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
+use crate::sealed::Sealed;
 use crate::sync::{Backoff, Ordering};
 
 /// Which home of a unit holds its image.
@@ -31,7 +32,7 @@ pub(super) fn home(state: u64) -> Home {
 }
 
 /// The states of all units.
-pub trait States: Sized + Send + 'static {
+pub trait States: Sealed + Sized + Send + 'static {
     const INFO: Info;
     /// Whether live and shadow units lie side by side.
     const INTERLEAVED: bool;
@@ -77,6 +78,7 @@ fn create_states(options: &Options, shift: u32, per_word: usize) -> Result<Words
     Words::create(&options.resized(|words| words.div_ceil(1 << shift).div_ceil(per_word)))
 }
 
+impl Sealed for Stamped {}
 impl States for Stamped {
     const INFO: Info = Cou::REGISTERED;
     const INTERLEAVED: bool = false;
@@ -135,6 +137,7 @@ impl States for Stamped {
 #[derive(Debug)]
 pub struct Cleared(Tags);
 
+impl Sealed for Cleared {}
 impl States for Cleared {
     const INFO: Info = CouReset::REGISTERED;
     const INTERLEAVED: bool = false;
@@ -186,6 +189,7 @@ const UNITS_PER_WORD: usize = 32;
 /// Each unit's lower bit.
 const LOWER: u64 = 0x5555_5555_5555_5555;
 
+impl Sealed for Packed {}
 impl States for Packed {
     const INFO: Info = Bacou::REGISTERED;
     const INTERLEAVED: bool = true;

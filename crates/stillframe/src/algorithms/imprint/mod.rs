@@ -57,7 +57,7 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{InPlace, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
@@ -124,7 +124,8 @@ struct HeldImage {
     kept_words: Arc<AtomicUsize>,
 }
 
-impl Algorithm for Imprint {
+// SAFETY: the conformance suite proves it.
+unsafe impl Algorithm for Imprint {
     type Image<S: Sink + 'static> = InProcess<S, Before>;
     const INFO: Info = Self::REGISTERED;
 
@@ -183,8 +184,8 @@ impl Algorithm for Imprint {
         self.replace_many(writes);
     }
 
-    fn in_place(&self) -> Option<Words> {
-        Some(self.words.view())
+    fn in_place(&mut self) -> Option<InPlace<'_>> {
+        (self.handover().epoch() == 0).then(|| InPlace::new(&self.words))
     }
 
     #[inline]

@@ -58,7 +58,8 @@ pub struct Zigzag<L> {
     handover: Shared<Handover>,
 }
 
-impl<L: Layout> Algorithm for Zigzag<L> {
+// SAFETY: the conformance suite proves it.
+unsafe impl<L: Layout> Algorithm for Zigzag<L> {
     type Image<S: Sink + 'static> = InProcess<S, Frozen<L>>;
     const INFO: Info = L::INFO;
 

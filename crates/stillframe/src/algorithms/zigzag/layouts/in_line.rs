@@ -10,6 +10,7 @@ use crate::error::MemoryError;
 use crate::info::{Grain, Info};
 use crate::memory::{Item, Records, Words, out_of_bounds, with_half};
 use crate::options::Options;
+use crate::sealed::Sealed;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Lines of `SLOTS` words, or twice as many halves, with both homes and all flags of each.
@@ -33,7 +34,7 @@ const SLOTS: usize = 3;
 const LATEST: usize = 6;
 
 /// The order of what a line holds.
-pub trait Order: Debug + Send + 'static {
+pub trait Order: Sealed + Debug + Send + 'static {
     /// The registry line.
     const INFO: Info;
     /// The word of a line, and the lowest bit in it, where the bits of `MW` are.
@@ -46,6 +47,7 @@ pub trait Order: Debug + Send + 'static {
 #[derive(Debug)]
 pub struct Row;
 
+impl Sealed for Row {}
 impl Order for Row {
     const INFO: Info = Izz::REGISTERED;
     const TARGETS: (usize, u32) = (LATEST, 32);
@@ -59,6 +61,7 @@ impl Order for Row {
 #[derive(Debug)]
 pub struct Column;
 
+impl Sealed for Column {}
 impl Order for Column {
     const INFO: Info = Pzz::REGISTERED;
     const TARGETS: (usize, u32) = (LATEST + 1, 0);
