@@ -22,6 +22,14 @@ macro_rules! mutants {
             /// Every mistake.
             #[cfg_attr(not($tests), allow(dead_code, reason = "only tests make mistakes"))]
             $vis const ALL: &[Self] = &[$(Self::$mutant),*];
+
+            /// Whether this run of a test is to make it: `STILLFRAME_MUTANT` names one, by default
+            /// all are made.
+            #[cfg($tests)]
+            #[allow(dead_code, reason = "not every list is run through")]
+            $vis fn is_chosen(self) -> bool {
+                ::std::env::var("STILLFRAME_MUTANT").map_or(true, |it| it == format!("{self:?}"))
+            }
         }
 
         /// The mistake that a thing, once created, keeps making.
@@ -113,6 +121,8 @@ mutants! {
     PiggybackFlagThenCopy,
     /// Piggyback as published in C: the copier copies, then sets the flag; nobody claims.
     PiggybackCopyThenFlag,
+    /// Piggyback: a unit is claimed before its new value is known, which a panic may prevent.
+    PiggybackClaimsFirst,
     /// Piggyback: that a unit was copied is published without Release.
     PiggybackRelaxedCopied,
     /// Piggyback: an image that ends half-way leaves the other units uncopied.

@@ -188,7 +188,12 @@ impl Piggyback {
     fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>) {
         let (location, current) = (self.locations.of(unit), self.current());
         let source = self.source(location.get(Ordering::Acquire)); // as in `get`
-        if source != current {
+        let (moves, is_early) = (source != current, self.handover.is(Mutant::PiggybackClaimsFirst));
+        if moves && is_early {
+            self.claim(unit);
+        }
+        let new = new.resolve(place, source);
+        if moves && !is_early {
             self.claim(unit);
         }
         // From here on the copier leaves the unit alone. `A[D]` has the old value after the claim

@@ -125,7 +125,7 @@ fn judge(mutant: Mutant) -> Judge {
         Mutant::TwoHomesWritePart => Each(EVERY_WORD, TWO_HOMES),
         Mutant::PiggybackForgetsRest => images_that_fail::<Piggyback>(),
         Mutant::PiggybackForgetsDeclined => whatever::<Piggyback>(),
-        Mutant::PiggybackCopiesWord => every_word::<Piggyback>(),
+        Mutant::PiggybackClaimsFirst | Mutant::PiggybackCopiesWord => every_word::<Piggyback>(),
         Mutant::IncrementTakesWholeWord => Each("every_unit", INCREMENTS),
         Mutant::IncrementLeavesDeclined => Each(WHATEVER, COPIES),
         Mutant::IncrementForgetsDeclined => Each(WHATEVER, MERGES),

@@ -1,5 +1,6 @@
 //! A state beside its oracle, random writes to both, and captures stopped at every block.
 
+use std::panic::resume_unwind;
 use std::thread::{self, ScopedJoinHandle};
 
 use crate::os::Shared;
@@ -112,7 +113,8 @@ impl<A: Algorithm> Rig<A> {
         for _ in 0..count {
             let value = self.rng.next();
             let index = self.rng.below(words);
-            match self.rng.below(9) {
+            match self.rng.below(10) {
+                9 => self.update(index, value)?,
                 8 => self.write_many()?,
                 0 => self.write_run(index, value)?,
                 1 => self.write_half(2 * index + (value & 1) as usize, value as u32)?,
@@ -121,6 +123,24 @@ impl<A: Algorithm> Rig<A> {
                 _ => self.write(index, value)?,
             }
         }
+        Ok(())
+    }
+
+    /// A function of the old value, which panics every other time and then has changed nothing.
+    fn update(&mut self, index: usize, value: u64) -> Verdict {
+        let (old, panics) = (self.oracle[index], value & 1 != 0);
+        let patch = |word: u64| {
+            if panics {
+                resume_unwind(Box::new(())); // past the hook, which would print it
+            }
+            word ^ value
+        };
+        let updated = caught(|| self.state.update(index, patch)).is_some();
+        let expected = if panics { old } else { old ^ value };
+        self.oracle[index] = expected;
+        let found = self.state.read(index);
+        let did = if updated { "updated" } else { "not updated" };
+        ensure!(updated != panics && found == expected, "word {index} is {did}: {found:#x}");
         Ok(())
     }
 
