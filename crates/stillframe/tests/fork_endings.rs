@@ -4,8 +4,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -130,6 +130,32 @@ fn a_panic_is_reported() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     assert!(matches!(ending(Deed::Panics), CaptureError::Panicked));
+}
+
+/// The hook of the program waits for a lock that another thread holds at the fork.
+#[test]
+fn a_panic_takes_no_lock_of_the_parent() {
+    const NAME: &str = "a_panic_takes_no_lock_of_the_parent";
+    if std::env::var_os("STILLFRAME_HOOK").is_none() {
+        // The hook is one for all threads: in a process of its own.
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let again = again.args([NAME, "--exact"]).env("STILLFRAME_HOOK", "1").output().unwrap();
+        return assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stdout));
+    }
+    let _watchdog = stillframe_peers::Watchdog::start();
+    static PRINTING: Mutex<()> = Mutex::new(());
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let _printing = PRINTING.lock();
+        before(panic);
+    }));
+    let mut state = state();
+    let printing = PRINTING.lock().unwrap();
+    let (mut image, _) = begin(&mut state, Deed::Panics);
+    drop(printing);
+    assert!(matches!(image.capture(), Err(CaptureError::Panicked)));
+    // Here it runs as ever.
+    assert!(std::panic::catch_unwind(|| panic!("on purpose")).is_err());
 }
 
 #[test]

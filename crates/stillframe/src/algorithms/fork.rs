@@ -98,6 +98,7 @@ unsafe impl<P: Pages> Algorithm for ForkedImages<P> {
         if let Some(what) = NO_FORK {
             return Err(MemoryError::Unavailable { what });
         }
+        Child::hush_panics();
         let options = options.clone().huge_pages(P::HUGE || options.huge_pages);
         Ok(Self {
             words: Words::create(&options)?,

@@ -1,6 +1,14 @@
 //! A forked child that runs one closure.
 
+use std::panic::{set_hook, take_hook};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::panicking;
+
 use crate::sync::caught;
+
+/// Whether this process is a child: set there, in memory of its own, and never cleared. One thread.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// A child process. Dropping it kills it and waits for it, so that none outlives its image.
 #[derive(Debug)]
@@ -49,12 +57,33 @@ impl Child {
         // SAFETY: the child runs `body` and `_exit`; it never returns into the caller's frames.
         match unsafe { libc::fork() } {
             -1 => Err(last_errno()),
-            0 => exit_now(caught(body).unwrap_or(STATUS_PANICKED)),
+            0 => {
+                IS_CHILD.store(true, Ordering::Relaxed);
+                exit_now(caught(body).unwrap_or(STATUS_PANICKED))
+            }
             pid => {
                 drop(signals);
                 Ok(Self { pid, reaped: false })
             }
         }
+    }
+
+    /// From now on a panic ends a child at once, before the hook of this moment runs: that would
+    /// allocate, and take a lock that another thread of the parent may have held at the fork.
+    pub(crate) fn hush_panics() {
+        static HUSHED: Once = Once::new();
+        if panicking() {
+            return; // the hook is in use
+        }
+        HUSHED.call_once(|| {
+            let hook = take_hook();
+            set_hook(Box::new(move |panic| {
+                if IS_CHILD.load(Ordering::Relaxed) {
+                    exit_now(STATUS_PANICKED);
+                }
+                hook(panic);
+            }));
+        });
     }
 
     /// The number of the process.
