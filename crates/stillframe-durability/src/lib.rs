@@ -48,6 +48,7 @@
 struct Readme;
 
 mod application;
+mod caught;
 mod chain;
 mod checkpoint;
 mod clock;

@@ -20,6 +20,20 @@ stillframe::mutants! {
     FailedIncrementForgotten,
     /// An increment builds on the one that failed.
     BuildsOnFailed,
+    /// An update of a word is in no increment.
+    UpdateMarksNothing,
+    /// Of words that are written together the block of the first alone is in the next increment.
+    BatchMarksFirst,
+    /// Of a run of words the block of the first alone is in the next increment.
+    RunMarksFirst,
+    /// Half a word is taken for the block of the word with its number.
+    HalfMarksItsNumber,
+    /// Blocks by which a state has grown are in no increment.
+    GrowthMarksNothing,
+    /// The record of an action lacks the last word of each run of several.
+    RecordEndsEarly,
+    /// Of a run of words an action notes the first alone.
+    NotesFirstOfRun,
     /// Files of a chain go before the merged one is on the disk.
     ChainRemovedFirst,
     /// A segment of the log gets its name though its start is not on the disk.
@@ -50,6 +64,8 @@ stillframe::mutants! {
     UndoneForward,
     /// An action that panics leaves what it has written.
     PanicKeepsWrites,
+    /// A callback that panics takes the thread that tells it along.
+    PanicsGoOn,
     /// A checkpoint may begin between the end of an action and its record.
     ActPointsEarly,
     /// An action that only grows the state leaves no record.

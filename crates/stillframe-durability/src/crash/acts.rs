@@ -213,9 +213,16 @@ fn actions_are_whole_after_every_crash() {
 #[test]
 fn each_mistake_with_actions_is_found() {
     let _watchdog = stillframe_peers::Watchdog::start();
-    for mutant in [Mutant::UndoneForward, Mutant::PanicKeepsWrites, Mutant::ActPointsEarly] {
+    for mutant in [
+        Mutant::UndoneForward,
+        Mutant::PanicKeepsWrites,
+        Mutant::ActPointsEarly,
+        Mutant::NotesFirstOfRun,
+    ] {
         must_find(mutant, || (0..9).try_fold(0, |all, n| Ok(all + crash_small(Manner::Seeds, n)?)));
     }
+    let by_words = || (0..9).try_fold(0, |all, n| Ok(all + crash_small(Manner::Words, n)?));
+    must_find(Mutant::RecordEndsEarly, by_words);
 }
 
 /// One life of a store, with a fault at a random call, if any.

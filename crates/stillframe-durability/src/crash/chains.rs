@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::store::Store;
+use crate::store::act::Act;
 
 fn open<A: Algorithm>(
     disk: &SimulatedDisk,
@@ -117,6 +118,109 @@ fn each_mistake_with_chains_is_found() {
         Mutant::ChainRemovedFirst,
     ] {
         must_find(mutant, || crash_small::<Hourglass>(40));
+    }
+}
+
+// ---- every way to write
+
+/// A way to write words of several blocks.
+type Way = fn(&mut Store<Naive>, u64);
+
+const BLOCK: usize = stillframe::BLOCK_WORDS;
+
+/// Each touches blocks 1, 2 and 4, near their edges.
+const WAYS: [(&str, Way); 10] = [
+    ("write in blocks by which it grows", |store, value| {
+        store.grow(store.words() + BLOCK).expect("there is room");
+        store.write(store.words() - 1, value);
+    }),
+    ("write", |store, value| {
+        let places = [2 * BLOCK - 1, 2 * BLOCK, 5 * BLOCK - 1];
+        places.iter().for_each(|&index| store.write(index, value));
+    }),
+    ("write_u32", |store, value| {
+        let halves = [4 * BLOCK - 1, 4 * BLOCK, 10 * BLOCK - 2];
+        halves.iter().for_each(|&half| store.write_u32(half, value as u32));
+    }),
+    ("update", |store, value| {
+        let places = [2 * BLOCK - 1, 2 * BLOCK, 4 * BLOCK];
+        places.iter().for_each(|&index| store.update(index, |old| old ^ value));
+    }),
+    ("write_run", |store, value| {
+        store.write_run(2 * BLOCK - 1, &[value; 2]);
+        store.write_run(4 * BLOCK, &[value]);
+    }),
+    ("write_many", |store, value| {
+        store.write_many(&[(BLOCK, value), (4 * BLOCK, value), (2 * BLOCK, value)]);
+    }),
+    ("act.write", |store, value| {
+        acts(store, |words| [BLOCK, 3 * BLOCK - 1, 4 * BLOCK].map(|it| words.write(it, value)));
+    }),
+    ("act.update", |store, value| {
+        let update = |word: u64| word ^ value;
+        acts(store, |words| [BLOCK, 2 * BLOCK, 4 * BLOCK].map(|it| words.update(it, update)));
+    }),
+    ("act.write_run", |store, value| {
+        acts(store, |words| words.write_run(2 * BLOCK - 1, &[value; 2 * BLOCK + 2]));
+    }),
+    ("act.write_many and halves", |store, value| {
+        acts(store, |words| {
+            words.write_many(&[(BLOCK, value), (4 * BLOCK, value)]);
+            words.write_u32(6 * BLOCK - 1, value as u32);
+        });
+    }),
+];
+
+fn acts<R>(store: &mut Store<Naive>, act: impl FnOnce(&mut Act<'_, Naive>) -> R) {
+    let acted = store.act(|words| {
+        act(words);
+        Ok::<_, Error>(())
+    });
+    acted.expect("there is no log");
+}
+
+/// Whether what was written in each way is in the increment that follows, and nothing else is.
+fn ways_to_write() -> Result<u64, String> {
+    for (way, write) in WAYS {
+        let (disk, words) = (SimulatedDisk::default(), 6 * BLOCK);
+        let memory = stillframe::Options::words(words).max_words(2 * words);
+        let options = Options::memory(memory).disk(Arc::new(disk.clone())).increments(at_most(9));
+        let mut store = Store::<Naive>::open_with("simulated", options).expect("a sound disk");
+        store.checkpoint_and_wait().expect("a sound disk");
+        let whole = store.stats().bytes_last;
+        for value in 1..=2 {
+            write(&mut store, value << 40 | value);
+            store.checkpoint_and_wait().expect("a sound disk");
+            let bytes = store.stats().bytes_last;
+            if bytes > whole * 3 / 4 {
+                return Err(format!("{way}: {bytes} bytes for 3 or 4 of 6 blocks in {whole}"));
+            }
+            let found = recovered(&disk.platter().lose_power(|_| false), words);
+            if found != Ok((value + 1, state(&store))) {
+                return Err(format!("{way}: the increment lacks what was written"));
+            }
+        }
+    }
+    Ok(WAYS.len() as u64)
+}
+
+#[test]
+fn each_way_to_write_is_in_the_next_increment() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    ways_to_write().expect("each is there");
+}
+
+#[test]
+fn each_mistake_with_marks_is_found() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    for mutant in [
+        Mutant::UpdateMarksNothing,
+        Mutant::BatchMarksFirst,
+        Mutant::RunMarksFirst,
+        Mutant::HalfMarksItsNumber,
+        Mutant::GrowthMarksNothing,
+    ] {
+        must_find(mutant, ways_to_write);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use super::Desk;
+use crate::caught::caught;
 use crate::chain::Part;
 use crate::error::Error;
 use crate::merge::merge;
@@ -30,8 +31,7 @@ impl Merger {
             while let Some(chain) = theirs.next_merge() {
                 // A panic must not leave the desk waiting.
                 let merge = || merge(&theirs.directory, &chain, &theirs.manner, &theirs.closing);
-                let merged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge));
-                theirs.merged(merged.unwrap_or(Ok(None)));
+                theirs.merged(caught(merge).unwrap_or(Ok(None)));
             }
         });
         let thread = Some(thread.map_err(Error::Thread)?);
@@ -118,7 +118,8 @@ impl Desk {
                 }
                 state.stats.merges += 1;
                 drop(state);
-                failed = self.remove_old(full.link.number).err();
+                let remove = || self.remove_old(full.link.number).err();
+                failed = caught(remove).flatten();
             }
             Err(error) => {
                 if matches!(error, Error::Unmergeable { .. }) {

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use stillframe::{CaptureError, CaptureReport, Completeness, Info, Publication, SinkError};
 
 use crate::application::Owner;
+use crate::caught::caught;
 use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
@@ -277,7 +278,12 @@ impl Desk {
         let captured = captured
             .and_then(|report| self.check_base(&header, report))
             .map_err(|source| Error::Capture { number, source: Box::new(source) });
-        let published = self.make_durable(file.writer(), &header, captured, log);
+        // Disks and callbacks may be the caller's code: whatever panics, the books are closed.
+        let published = caught(|| self.make_durable(file.writer(), &header, captured, log))
+            .unwrap_or_else(|| {
+                let source = Box::new(CaptureError::Panicked);
+                Err(Error::Capture { number, source })
+            });
         let took = started.elapsed();
         let publication = Publication::of(&published);
         let mut tables = file.take_tables();
@@ -285,7 +291,8 @@ impl Desk {
         let tidied = match &published {
             Ok((report, bytes)) => {
                 self.lengthen_chain(&header, report.begun.epoch, *bytes, tables);
-                if header.base.is_none() { self.remove_old(number) } else { Ok(()) }
+                let remove = || caught(|| self.remove_old(number)).unwrap_or(Ok(()));
+                if header.base.is_none() { remove() } else { Ok(()) }
             }
             Err(_) => {
                 if self.directory.is(Mutant::BuildsOnFailed) {
@@ -298,7 +305,8 @@ impl Desk {
         };
         self.merge_if_long();
         // If this fails, so will the next begin, which reports it.
-        let spare = CheckpointFile::create(&self.directory, &self.manner).ok();
+        let create = || CheckpointFile::create(&self.directory, &self.manner).ok();
+        let spare = caught(create).flatten();
 
         let mut state = self.lock();
         match &published {
@@ -332,8 +340,10 @@ impl Desk {
         header: &Header,
         report: CaptureReport,
     ) -> Result<CaptureReport, CaptureError> {
-        let newest = self.lock().epoch;
+        let mut state = self.lock();
+        let newest = state.epoch;
         if self.manner.native && header.base.is_some() && report.builds_on != Some(newest) {
+            state.chain.clear(); // the next one is full
             let found = report.builds_on.unwrap_or(0);
             let what = format_args!("the image builds on image {found}, not on {newest}");
             return Err(CaptureError::Sink(SinkError::new(what)));

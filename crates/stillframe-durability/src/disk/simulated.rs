@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,8 @@ pub enum Fault {
     ShortWrite,
     /// This and every later call fail: the power is gone.
     PowerLoss,
+    /// It panics, and has done nothing.
+    Panic,
 }
 
 impl Fault {
@@ -182,6 +185,8 @@ impl State {
         }
         match fault {
             Some(Fault::INTERRUPTED) => Err(error(Fault::INTERRUPTED)),
+            // Past the hook, which would print it.
+            Some(Fault::Panic) => resume_unwind(Box::new("a disk that panics")),
             fault => Ok(fault),
         }
     }
@@ -230,7 +235,7 @@ impl State {
 fn error(fault: Fault) -> io::Error {
     match fault {
         Fault::Error(code) => io::Error::from_raw_os_error(code),
-        Fault::ShortWrite | Fault::PowerLoss => error(Fault::IO),
+        Fault::ShortWrite | Fault::PowerLoss | Fault::Panic => error(Fault::IO),
     }
 }
 

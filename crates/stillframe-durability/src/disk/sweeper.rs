@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::Disk;
 use super::calls::patiently;
+use crate::caught::caught;
 use crate::mutant::{Mutant, Mutation};
 
 /// Before the number in the name of what is to go.
@@ -237,7 +238,9 @@ impl Shared {
             };
             work.is_running = true;
             drop(work);
-            let ended = job.run(piece_bytes, |took| self.pause(took));
+            // A disk that panics has the next start do it.
+            let run = || job.run(piece_bytes, |took| self.pause(took));
+            let ended = caught(run).unwrap_or(Ended::Stopped);
             work = self.lock();
             work.is_running = false;
             if ended == Ended::Held {

@@ -96,7 +96,9 @@ impl<A: Algorithm> Act<'_, A> {
     /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
     pub fn write_run(&mut self, start: usize, values: &[u64]) {
         check_run(self.store.words(), start, values.len());
-        (start..start + values.len()).for_each(|index| self.note(index));
+        let is_short = self.store.mutation.is(Mutant::NotesFirstOfRun);
+        let noted = if is_short { values.len().min(1) } else { values.len() };
+        (start..start + noted).for_each(|index| self.note(index));
         self.store.write_run(start, values);
     }
 
@@ -171,6 +173,8 @@ impl<A: Algorithm> Act<'_, A> {
             put(record, self.store.words() as u64);
         }
         for run in undo.chunk_by(|&(index, _), &(next, _)| index + 1 == next) {
+            let is_short = self.store.mutation.is(Mutant::RecordEndsEarly) && run.len() > 1;
+            let run = if is_short { &run[..run.len() - 1] } else { run };
             put(record, run[0].0 as u64);
             put(record, run.len() as u64);
             run.iter().for_each(|&(index, _)| put(record, self.store.read(index)));
@@ -306,7 +310,9 @@ impl<A: Algorithm> Store<A> {
     #[inline]
     pub fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
         self.engine.update(index, patch);
-        self.touched.mark(index);
+        if !self.mutation.is(Mutant::UpdateMarksNothing) {
+            self.touched.mark(index);
+        }
     }
 }
 

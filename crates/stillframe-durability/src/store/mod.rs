@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::files::Checkpoints;
 use crate::log;
 use crate::log::logger::{Logger, Shared};
+use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::recovery::{Recovered, Recovery, recover};
 use crate::schedule::Schedule;
@@ -67,6 +68,7 @@ pub struct Store<A: Algorithm = Imprint> {
     views_on_full: OnFull,
     /// Words that the state may grow to.
     words_max: usize,
+    mutation: Mutation,
     /// Merges chains until dropped.
     merger: Option<Merger>,
     // The thread that it holds ends with it.
@@ -147,6 +149,7 @@ impl<A: Algorithm> Store<A> {
             views_most: options.memory.images.saturating_sub(1),
             views_on_full: options.views_on_full,
             words_max,
+            mutation: Mutation::current(),
             merger,
             schedule: None,
         })
@@ -181,7 +184,9 @@ impl<A: Algorithm> Store<A> {
     /// [`MemoryError`] beyond the `max_words` it was opened with; nothing changes.
     pub fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         self.engine.grow(words)?;
-        self.touched.grow(self.engine.words());
+        if !self.mutation.is(Mutant::GrowthMarksNothing) {
+            self.touched.grow(self.engine.words());
+        }
         Ok(())
     }
 
@@ -223,14 +228,16 @@ impl<A: Algorithm> Store<A> {
     /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
     pub fn write_run(&mut self, start: usize, values: &[u64]) {
         self.engine.write_run(start, values);
-        self.touched.mark_run(start, values.len());
+        let is_short = self.mutation.is(Mutant::RunMarksFirst);
+        self.touched.mark_run(start, if is_short { values.len().min(1) } else { values.len() });
     }
 
     /// Replaces words in any places, in this order: faster than one by one. Panics if one of them
     /// is out of bounds, before any word is written.
     pub fn write_many(&mut self, writes: &[(usize, u64)]) {
         self.engine.write_many(writes);
-        writes.iter().for_each(|&(index, _)| self.touched.mark(index));
+        let marked = if self.mutation.is(Mutant::BatchMarksFirst) { 1 } else { usize::MAX };
+        writes.iter().take(marked).for_each(|&(index, _)| self.touched.mark(index));
     }
 
     /// Half a word, for states of u32: `index` counts 4-byte items.
@@ -244,7 +251,8 @@ impl<A: Algorithm> Store<A> {
     #[inline]
     pub fn write_u32(&mut self, index: usize, value: u32) {
         self.engine.write_u32(index, value);
-        self.touched.mark(index / 2);
+        let word = if self.mutation.is(Mutant::HalfMarksItsNumber) { index } else { index / 2 };
+        self.touched.mark(word);
     }
 
     // ---- the log

@@ -156,14 +156,14 @@ impl Thread {
     }
 }
 
-/// Poisons the log if the logger panics, for which only the application's callback gives cause.
+/// Poisons the log if the logger panics, for which only a disk of the application's gives cause.
 struct Ended(Arc<Shared>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut state = self.0.lock();
-            let panicked = io::Error::other("the callback of its options panicked");
+            let panicked = io::Error::other("the thread that writes it panicked");
             state.failed = Some(Arc::new(Error::file("writing", "the log")(panicked)));
             state.held_bytes = 0;
             drop(state);
