@@ -56,7 +56,7 @@ pub trait Concurrent: Sized + Send + Sync + 'static {
     }
     /// Installs the writes of a commit, whose `worker` has announced `epoch` and holds the locks of
     /// all it read and wrote. Calls `ordered` once, with the number of the first image that holds
-    /// this commit.
+    /// this commit, before it stores anything: a journal that panics leaves nothing of the commit.
     fn install(&self, worker: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64));
 
     /// Fixes the image of this moment and gives its number, which rises by one. Called by one
@@ -178,6 +178,8 @@ impl<'t> Writes<'t> {
 
 /// Is told of each commit at the moment when it takes its place in the order, with all locks held:
 /// a log of commits, or a test. It must be quick; what it does delays the transaction and a begin.
+/// If it panics the transaction is aborted, as by a panic of its closure: it has to undo what it
+/// noted.
 pub trait Journal: Send + Sync + 'static {
     /// `worker` commits `writes`, having locked `touched` (all it has read or written). Images from
     /// number `image` on hold the commit.

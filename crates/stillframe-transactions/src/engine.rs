@@ -152,8 +152,9 @@ pub struct Worker<'e, A: Concurrent, J: Journal = ()> {
 
 impl<A: Concurrent, J: Journal> Worker<'_, A, J> {
     /// Runs a transaction until it commits or its closure aborts it. After a conflict the closure
-    /// runs again, so it must do nothing that cannot be done twice. A panic of the closure aborts
-    /// the transaction, releases its locks and goes on; the worker can be used again.
+    /// runs again, whatever it returned, so it must do nothing that cannot be done twice. A panic
+    /// of the closure aborts the transaction, releases its locks and goes on; the worker can be
+    /// used again.
     ///
     /// # Errors
     /// What the closure [aborted](Stop::Abort) with.
@@ -175,8 +176,9 @@ impl<A: Concurrent, J: Journal> Worker<'_, A, J> {
                         return Ok(value);
                     }
                 }
-                Err(Stop::Abort(reason)) => return Err(reason),
-                Err(Stop::Conflict(_)) => drop(tx),
+                // It saw what it had not locked: what it makes of that counts for nothing.
+                Err(Stop::Abort(reason)) if !tx.is_refused() => return Err(reason),
+                Err(Stop::Abort(_) | Stop::Conflict(_)) => drop(tx),
             }
             self.conflicts += 1;
             self.back_off(attempt);

@@ -9,6 +9,14 @@ stillframe::mutants! { pub when feature = "mutants";
     EpochDoesNotDrain,
     /// vHG, vPB, Imprint: the side of a transaction is fixed when it starts, as the paper has it.
     SideAtStart,
+    /// vHG: what is owed of earlier images is taken from its list while a sink may fail or panic.
+    HourglassTakesOwed,
+    /// Imprint: a commit is installed before its journal is told, which may panic.
+    InstallsBeforeJournal,
+    /// Locks: a writer that waits does not keep other readers out.
+    WriterIsNotWanted,
+    /// A closure that swallowed a conflict aborts the transaction.
+    AbortsThoughRefused,
     /// vPB: the copier does not claim a record with the writer's own step.
     PiggybackCopiesWithoutClaim,
     /// vPB: the copier starts before the commits of the image's epoch are installed.

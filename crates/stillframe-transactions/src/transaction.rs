@@ -112,6 +112,11 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
         Self { core, worker, age, scratch, refused: false, early }
     }
 
+    /// Whether a call has answered [`Conflict`].
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused && !self.core.mutation.is(Mutant::AbortsThoughRefused)
+    }
+
     fn locks(&self) -> &'w Locks {
         &self.core.locks
     }
@@ -188,8 +193,8 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
         })
     }
 
-    /// The new value of a record, which is its old one at first.
-    fn edit(&mut self, record: usize) -> Result<&mut Written, Conflict> {
+    /// Where the new value of a record, which is its old one at first, stands among the written.
+    fn edit(&mut self, record: usize) -> Result<usize, Conflict> {
         let at = self.lock(record, true)?;
         let to = match self.scratch.held[at].written {
             Some(to) => to,
@@ -204,7 +209,7 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
                 to
             }
         };
-        Ok(&mut self.scratch.written[to])
+        Ok(to)
     }
 
     /// Replaces a word of a record, which is present from then on.
@@ -227,12 +232,12 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
     ) -> Result<(), Conflict> {
         let Core { shape: Shape { words, .. }, split, .. } = *self.core;
         assert!(word < words, "word {word} of {words}");
-        let edited = self.edit(record)?;
+        let at = self.edit(record)?;
+        let edited = &mut self.scratch.written[at];
+        let value = &mut self.scratch.values[edited.start + word];
+        *value = patch(*value); // which may panic
         edited.present = true;
         edited.changed = edited.changed.with(split.part(word));
-        let start = edited.start;
-        let value = &mut self.scratch.values[start + word];
-        *value = patch(*value);
         Ok(())
     }
 
@@ -248,10 +253,10 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
     /// Replaces a record; `None` makes it absent.
     fn replace(&mut self, record: usize, words: Option<&[u64]>) -> Result<(), Conflict> {
         let Core { shape: Shape { words: width, .. }, split, .. } = *self.core;
-        let edited = self.edit(record)?;
+        let at = self.edit(record)?;
+        let edited = &mut self.scratch.written[at];
         edited.present = words.is_some();
-        let (start, mut changed) = (edited.start, edited.changed);
-        let values = &mut self.scratch.values[start..][..width];
+        let values = &mut self.scratch.values[edited.start..][..width];
         let part_words = split.part_words();
         for (nth, old) in values.chunks_mut(part_words).enumerate() {
             let new = words.map(|words| &words[nth * part_words..][..old.len()]);
@@ -264,9 +269,8 @@ impl<'w, A: Concurrent, J: Journal> Transaction<'w, A, J> {
                 Some(new) => old.copy_from_slice(new),
                 None => old.fill(0),
             }
-            changed = changed.with(Parts(1 << nth));
+            edited.changed = edited.changed.with(Parts(1 << nth));
         }
-        self.edit(record)?.changed = changed;
         Ok(())
     }
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use stillframe_transactions::algorithms::{ALL, Visitor, with};
 use stillframe_transactions::{
     Completeness, Concurrent, CreateError, Deadlock, Engine, ImageError,
 };
-use stillframe_transactions::{Imprint, Records, Settings, Stop};
+use stillframe_transactions::{Imprint, Mutant, Records, Settings, Stop, with_mutant};
 
 /// An image, full or laid over the ones before.
 #[derive(Default)]
@@ -182,6 +183,77 @@ fn storms_of_deadlocks_make_progress() {
         });
         assert_eq!(sum, Ok(8 * 4 * 200));
     }
+}
+
+/// Readers overlap, so that there is always one: each holds the lock for some time.
+#[test]
+fn overlapping_readers_do_not_keep_a_writer_out() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let engine = engine::<Imprint>(Settings::new(1, 1).workers(4).deadlock(Deadlock::WaitDie));
+    let (over, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let (engine, over, reads) = (&engine, &over, &reads);
+            scope.spawn(move || {
+                let mut worker = engine.worker().expect("there are four");
+                while !over.load(Ordering::Relaxed) {
+                    let read = worker.run(|tx| {
+                        tx.read(0, 0)?;
+                        std::thread::sleep(Duration::from_millis(5));
+                        Ok::<_, Stop<()>>(())
+                    });
+                    read.expect("it does not abort");
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut worker = engine.worker().expect("there are four");
+        while reads.load(Ordering::Relaxed) < 3 {
+            std::thread::yield_now();
+        }
+        for _ in 0..10 {
+            let wrote = worker.run(|tx| Ok::<_, Stop<()>>(tx.update(0, 0, |word| word + 1)?));
+            wrote.expect("it does not abort");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(engine.run(|tx| Ok::<_, Stop<()>>(tx.read(0, 0)?)), Ok(10));
+}
+
+/// What a transaction makes of a record that it could not lock counts for nothing.
+fn an_abort_after_a_swallowed_conflict() -> Result<u64, &'static str> {
+    let engine = engine::<Imprint>(Settings::new(1, 1).workers(2));
+    let (holds, held) = mpsc::channel();
+    let (lets_go, let_go) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let engine = &engine;
+        scope.spawn(move || {
+            let wrote = engine.run(|tx| {
+                tx.write(0, 0, 7)?;
+                holds.send(()).expect("the test waits");
+                let _ = let_go.recv();
+                Ok::<_, Stop<()>>(())
+            });
+            wrote.expect("it does not abort");
+        });
+        held.recv().expect("it holds the lock");
+        let lets_go = std::cell::Cell::new(Some(lets_go));
+        engine.run(|tx| {
+            let Ok(word) = tx.read(0, 0) else {
+                drop(lets_go.take());
+                return Err(Stop::Abort("it could not look"));
+            };
+            Ok(word)
+        })
+    })
+}
+
+#[test]
+fn a_swallowed_conflict_runs_again_though_the_closure_aborts() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    assert_eq!(an_abort_after_a_swallowed_conflict(), Ok(7));
+    let mutant = Mutant::AbortsThoughRefused;
+    assert!(with_mutant(mutant, an_abort_after_a_swallowed_conflict).is_err(), "{mutant:?}");
 }
 
 /// Money moves between accounts while images are taken: each one holds all of it.

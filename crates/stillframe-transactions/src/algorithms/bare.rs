@@ -34,8 +34,8 @@ impl Concurrent for Bare {
         &self.table
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
-        writes.changes().for_each(|it| self.table.patch(it.record, it.parts, it.value));
         ordered(epoch);
+        writes.changes().for_each(|it| self.table.patch(it.record, it.parts, it.value));
     }
     fn begin(&self) -> u64 {
         let image = self.epochs.now();

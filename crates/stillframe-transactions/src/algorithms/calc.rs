@@ -200,7 +200,6 @@ impl<F: Form> Concurrent for Phased<F> {
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
         let (image, phase) = (epoch / PHASES, epoch % PHASES);
-        writes.changes().for_each(|change| self.apply(phase, change));
         let after = {
             let _latch = self.commits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let passed = self.epochs.now() == image * PHASES + RESOLVE;
@@ -208,6 +207,7 @@ impl<F: Form> Concurrent for Phased<F> {
             ordered(image + u64::from(after));
             after
         };
+        writes.changes().for_each(|change| self.apply(phase, change));
         for (record, _) in writes.iter() {
             if phase == PREPARE {
                 let keep = after || self.mutation.is(Mutant::CalcKeepsTentative);

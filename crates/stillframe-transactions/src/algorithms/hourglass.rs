@@ -37,13 +37,39 @@ pub struct VirtualHourglass {
     shape: Shape,
     epochs: Epochs,
     /// Records of images that no sink has kept.
-    owed: Mutex<BTreeMap<usize, Option<Box<[u64]>>>>,
+    owed: Mutex<Owed>,
     mutation: Mutation,
 }
 
 /// The side of an epoch.
 fn side(epoch: u64) -> usize {
     (epoch & 1) as usize
+}
+
+/// Records that are part of no image that was kept, each with its value.
+type Owed = BTreeMap<usize, Option<Box<[u64]>>>;
+
+impl VirtualHourglass {
+    /// Pushes what was written in the epoch of an image, and what is owed.
+    fn push<S: Records>(
+        &self,
+        image: u64,
+        owed: &Owed,
+        words: &mut [u64],
+        sink: &mut S,
+    ) -> Result<(), CaptureError<S::Error>> {
+        let (table, written) = (&self.tables[side(image)], &self.written[side(image)]);
+        let mut due = owed.iter().peekable();
+        for record in 0..self.shape.records {
+            let value = match due.next_if(|(at, _)| **at == record) {
+                Some((_, value)) => value.as_deref(),
+                None if written.get(record) => table.load(record, words).then_some(&*words),
+                None => continue,
+            };
+            sink.record(record, value)?;
+        }
+        Ok(())
+    }
 }
 
 impl Concurrent for VirtualHourglass {
@@ -75,13 +101,13 @@ impl Concurrent for VirtualHourglass {
         &self.tables[usize::from(self.latest.get(record))]
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
+        ordered(epoch);
         let side = side(epoch);
         for (record, value) in writes.iter() {
             self.tables[side].store(record, value);
             self.written[side].set(record, true);
             self.latest.set(record, side == 1);
         }
-        ordered(epoch);
     }
     fn begin(&self) -> u64 {
         let image = self.epochs.now();
@@ -92,29 +118,19 @@ impl Concurrent for VirtualHourglass {
         image
     }
     fn capture<S: Records>(&self, image: u64, sink: &mut S) -> Result<(), CaptureError<S::Error>> {
-        let (table, written) = (&self.tables[side(image)], &self.written[side(image)]);
+        let written = &self.written[side(image)];
         let mut owed = self.owed.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // What is owed and not written anew is part of this increment.
         let mut words = vec![0; self.shape.words];
-        let mut old = std::mem::take(&mut *owed);
-        old.retain(|&record, _| !written.get(record));
-        let mut due = old.iter().peekable();
-        let mut result = Ok(());
-        for record in 0..self.shape.records {
-            let value = match due.next_if(|(at, _)| **at == record) {
-                Some((_, value)) => value.as_deref(),
-                None if written.get(record) => {
-                    table.load(record, &mut words).then_some(words.as_slice())
-                }
-                None => continue,
-            };
-            result = sink.record(record, value);
-            if result.is_err() {
-                break;
-            }
+        owed.retain(|&record, _| !written.get(record));
+        if self.mutation.is(Mutant::HourglassTakesOwed) {
+            let taken = std::mem::take(&mut *owed);
+            self.push(image, &taken, &mut words, sink)?;
+            *owed = taken;
+            return Ok(());
         }
-        *owed = old;
-        result.map_err(CaptureError::Sink)
+        // It stays in the list: the sink may fail or panic.
+        self.push(image, &owed, &mut words, sink)
     }
     fn settle(&self, image: u64, kept: bool) {
         let (table, written) = (&self.tables[side(image)], &self.written[side(image)]);

@@ -101,6 +101,7 @@ impl Concurrent for VirtualPiggyback {
         &self.tables[usize::from(place == ONLY + 1 || place == COPYING + 1)]
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
+        ordered(epoch);
         let side = (epoch & 1) as u8;
         let old = ONLY + (1 - side);
         for (record, value) in writes.iter() {
@@ -122,7 +123,6 @@ impl Concurrent for VirtualPiggyback {
             self.tables[usize::from(side)].store(record, value);
             place.store(ONLY + side, Ordering::Release);
         }
-        ordered(epoch);
     }
     fn begin(&self) -> u64 {
         let image = self.epochs.now();

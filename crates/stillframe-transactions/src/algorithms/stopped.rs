@@ -70,8 +70,8 @@ impl<I: Still> Concurrent for Stopped<I> {
         &self.table
     }
     fn install(&self, _: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
-        writes.changes().for_each(|it| self.table.patch(it.record, it.parts, it.value));
         ordered(epoch / 2);
+        writes.changes().for_each(|it| self.table.patch(it.record, it.parts, it.value));
     }
     fn begin(&self) -> u64 {
         let epoch = self.epochs.now();

@@ -278,6 +278,13 @@ impl Concurrent for Imprint {
         self.table.prefetch(record);
     }
     fn install(&self, worker: usize, epoch: u64, writes: &Writes<'_>, ordered: impl FnOnce(u64)) {
+        let early = !self.mutation.is(Mutant::InstallsBeforeJournal);
+        let ordered = if early {
+            ordered(epoch);
+            None
+        } else {
+            Some(ordered)
+        };
         let image = self.imaging.0.load(Ordering::Acquire);
         let own = image == epoch && self.mutation.is(Mutant::ImprintSavesOfOwnEpoch);
         let saves = image < epoch || own;
@@ -289,7 +296,9 @@ impl Concurrent for Imprint {
         if saves && late {
             self.save_all(worker, image, writes);
         }
-        ordered(epoch);
+        if let Some(ordered) = ordered {
+            ordered(epoch);
+        }
     }
     fn begin(&self) -> u64 {
         let image = self.epochs.now();
