@@ -6,18 +6,21 @@
 //! - Blocks are neither split nor joined. Taking one moves none, so that growth never rewrites what
 //!   is there.
 //! - A link is the word of the next block, shifted by [`LINK_SHIFT`]: the low bits of a free block
-//!   are no tag of a string (`slab`).
+//!   are no tag of a string.
+//! - Strings have lists of free blocks of their own (`slab`): a block that was a string's is never
+//!   another place's, which could write a word there that looks like the head of a string.
 
 use stillframe::MemoryError;
 
+use crate::mutant::{Mutant, Mutation};
 use crate::source::{Source, Target};
 
 /// The word that holds the first one never given to a block.
 const END: usize = 1;
-/// The words that hold the newest free block of each size.
-const FREE: usize = 2;
-/// Sizes of blocks.
-const SIZES: usize = 160;
+/// The words that hold the newest free block of each size, but for strings.
+pub(crate) const FREE: usize = 2;
+/// Sizes of blocks: words of a list of free ones.
+pub(crate) const SIZES: usize = 160;
 /// The word that hashes of keys begin with.
 pub(crate) const SEED: usize = FREE + SIZES;
 /// Words before the fields.
@@ -29,7 +32,10 @@ pub(crate) const LINK_SHIFT: u32 = 24;
 fn size(words: usize) -> (usize, usize) {
     let words = words.max(4);
     let shift = words.ilog2() - 2;
-    let quarters = words.div_ceil(1 << shift); // 4 to 8
+    let mut quarters = words.div_ceil(1 << shift); // 4 to 8
+    if Mutation::current().is(Mutant::BlocksRoundDown) {
+        quarters = words >> shift;
+    }
     (4 * shift as usize + quarters - 4, quarters << shift)
 }
 
@@ -54,15 +60,24 @@ pub(crate) fn end(source: &(impl Source + ?Sized)) -> usize {
 /// # Errors
 /// [`MemoryError`]; nothing changes.
 pub(crate) fn take(target: &mut impl Target, words: usize) -> Result<usize, MemoryError> {
+    take_of(target, FREE, words)
+}
+
+/// As [`take`], by the list of free blocks at `list`.
+pub(crate) fn take_of(
+    target: &mut impl Target,
+    list: usize,
+    words: usize,
+) -> Result<usize, MemoryError> {
     let too_large = MemoryError::TooLarge { words };
     if words > 1 << 39 {
         return Err(too_large);
     }
     let (number, words) = size(words);
-    let free = (target.read(FREE + number) >> LINK_SHIFT) as usize;
+    let free = (target.read(list + number) >> LINK_SHIFT) as usize;
     if free != 0 {
         let next = target.read(free);
-        target.write(FREE + number, next);
+        target.write(list + number, next);
         target.write(free, 0);
         return Ok(free);
     }
@@ -73,25 +88,31 @@ pub(crate) fn take(target: &mut impl Target, words: usize) -> Result<usize, Memo
         let ample = end.saturating_add(target.words() / 8);
         target.grow(ample).or_else(|_| target.grow(end))?;
     }
-    target.write(END, end as u64);
+    let forgets = Mutation::current().is(Mutant::BlocksForgetEnd) && words > 200;
+    target.write(END, if forgets { end - 1 } else { end } as u64);
     Ok(at)
 }
 
 /// Gives back a block that was taken for `words` words. All but its first word are zero.
 pub(crate) fn give_back(target: &mut impl Target, at: usize, words: usize) {
-    let (number, _) = size(words);
-    let next = target.read(FREE + number);
-    target.write(at, next);
-    target.write(FREE + number, (at as u64) << LINK_SHIFT);
+    give_back_to(target, FREE, at, words);
 }
 
-/// The first free block that is not clear, if there is one.
+/// As [`give_back`], to the list of free blocks at `list`.
+pub(crate) fn give_back_to(target: &mut impl Target, list: usize, at: usize, words: usize) {
+    let (number, _) = size(words);
+    let next = target.read(list + number);
+    target.write(at, next);
+    target.write(list + number, (at as u64) << LINK_SHIFT);
+}
+
+/// The first free block of a list that is not clear, if there is one.
 #[cfg(test)]
-pub(crate) fn unclear(source: &(impl Source + ?Sized)) -> Option<usize> {
+pub(crate) fn unclear(source: &(impl Source + ?Sized), list: usize) -> Option<usize> {
     (0..SIZES).find_map(|number| {
         let words = (4 + number % 4) << (number / 4);
         let link = |word| (source.read(word) >> LINK_SHIFT) as usize;
-        let free = std::iter::successors(Some(link(FREE + number)), |&at| Some(link(at)));
+        let free = std::iter::successors(Some(link(list + number)), |&at| Some(link(at)));
         let mut free = free.take_while(|&at| at != 0);
         free.find(|&at| (at + 1..at + words).any(|word| source.read(word) != 0))
     })

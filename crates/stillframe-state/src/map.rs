@@ -113,7 +113,8 @@ impl Entries {
             let from_home = next.wrapping_sub(self.home(mark)) & self.mask();
             let from_hole = next.wrapping_sub(hole) & self.mask();
             if from_home >= from_hole {
-                copy(target, self.at(next), self.at(hole), self.stride);
+                let short = usize::from(Mutation::current().is(Mutant::MapMovesShort));
+                copy(target, self.at(next), self.at(hole), self.stride - short);
                 hole = next;
             }
         }
@@ -276,7 +277,8 @@ impl<K: Record, V: Record> Map<K, V> {
             let at = entries.at(index) + 1 + K::WORDS;
             let old = load(target, at);
             save(target, at, &value);
-            return Ok(Some(old));
+            let returns_new = Mutation::current().is(Mutant::MapReturnsNew);
+            return Ok(Some(if returns_new { value } else { old }));
         }
         self.make_room(target)?;
         let at = self.entries(target, TABLE).vacant(target, mark);

@@ -13,8 +13,32 @@ stillframe::mutants! {
     MapLeavesHoles,
     /// A map gives its old table back before that is cleared.
     MapGivesBackUncleared,
+    /// What takes the place of a removed record of a list is not moved there.
+    ListForgetsToMove,
+    /// A record that is removed from a table counts as there.
+    TableCountsRemoved,
+    /// A slot that is used again stays free.
+    TableKeepsSlotFree,
+    /// A key that had a value before is said to have had the new one.
+    MapReturnsNew,
+    /// An entry that is moved back leaves the last word of its value.
+    MapMovesShort,
+    /// The last word of a record that does not fill it is not written.
+    RecordsEndEarly,
+    /// The size of a block is rounded down.
+    BlocksRoundDown,
+    /// Removed strings count as bytes that are there.
+    SlabCountsRemoved,
+    /// A state that grows for a block forgets where the last one ends.
+    BlocksForgetEnd,
+    /// Of an image that is lost words of odd numbers are read as if they were there.
+    LossIsEven,
+    /// Of the words of a record that an update changes the first alone is written.
+    UpdateWritesOneWord,
     /// A string gives its block back as it is.
     SlabGivesBackUncleared,
+    /// What was a string's block becomes any place's.
+    SlabSharesItsBlocks,
     /// A new string gets the tag of the one before it.
     SlabKeepsTag,
 }

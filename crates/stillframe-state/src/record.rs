@@ -5,6 +5,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::mutant::{Mutant, Mutation};
 use crate::source::{Source, Target};
 
 #[cfg(target_endian = "big")]
@@ -76,6 +77,9 @@ pub(crate) fn save_changes<T: Record>(
     for (index, (old, word)) in words(old).zip(words(value)).enumerate() {
         if old != word {
             target.write(at + index, word);
+            if Mutation::current().is(Mutant::UpdateWritesOneWord) {
+                return;
+            }
         }
     }
 }
@@ -84,7 +88,8 @@ pub(crate) fn save_changes<T: Record>(
 #[inline]
 pub(crate) fn words<T: Record>(value: &T) -> impl Iterator<Item = u64> {
     let (whole, rest) = value.as_bytes().as_chunks::<8>();
-    let last = (!rest.is_empty()).then(|| part(rest));
+    let ends_early = Mutation::current().is(Mutant::RecordsEndEarly) && whole.len() > 0;
+    let last = (!rest.is_empty() && !ends_early).then(|| part(rest));
     whole.iter().map(|&bytes| u64::from_le_bytes(bytes)).chain(last)
 }
 

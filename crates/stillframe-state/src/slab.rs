@@ -5,7 +5,10 @@
 //! handle   the word of the block << 24 | tag
 //! ```
 //!
-//! A tag is a number of 24 bits that rises with each string, and is not 0.
+//! - A tag is a number of 24 bits that rises with each string, and is not 0.
+//! - What was a string's block is only ever a string's of the same slab, which keeps free ones in
+//!   lists of its own: no other place can write a word where a handle looks. So a handle of what
+//!   was removed names nothing until 2^24 - 1 strings later.
 
 use std::fmt;
 
@@ -25,7 +28,7 @@ const TAG: u64 = (1 << TAG_BITS) - 1;
 ///
 /// A handle is a word, and whoever throws the last copy of one away must
 /// [remove](Self::remove) what it names: nothing else does. What was removed leaves its words, at
-/// most a fourth more than it needs and two, to whatever is of that size next.
+/// most a fourth more than it needs and two, to what is of that size next in this slab.
 ///
 /// ```
 /// use stillframe_state::{Map, Slab, State, Str};
@@ -51,7 +54,7 @@ pub struct Slab {
 }
 
 // Words of the place.
-/// The newest tag.
+/// The newest tag; above it the block with the lists of free blocks, 0 before the first string.
 const NEWEST: usize = 0;
 /// Strings there.
 const COUNT: usize = 1;
@@ -104,18 +107,41 @@ impl From<Str> for Bytes {
 }
 
 impl Slab {
+    /// Its lists of free blocks, and the newest tag. A slab that has none takes room for them.
+    fn lists(&self, target: &mut impl Target) -> Result<(usize, u64), MemoryError> {
+        let newest = target.read(self.at + NEWEST);
+        let (lists, tag) = ((newest >> TAG_BITS) as usize, newest & TAG);
+        if Mutation::current().is(Mutant::SlabSharesItsBlocks) {
+            return Ok((blocks::FREE, tag));
+        }
+        if lists != 0 {
+            return Ok((lists, tag));
+        }
+        let lists = blocks::take(target, blocks::SIZES)?;
+        target.write(self.at + NEWEST, (lists as u64) << TAG_BITS | tag);
+        Ok((lists, tag))
+    }
+
+    /// The first free block that is not clear, if there is one.
+    #[cfg(test)]
+    pub(crate) fn unclear(&self, source: &(impl Source + ?Sized)) -> Option<usize> {
+        let lists = (source.read(self.at + NEWEST) >> TAG_BITS) as usize;
+        (lists != 0).then(|| blocks::unclear(source, lists)).flatten()
+    }
+
     /// Keeps a copy of `bytes`, and names it.
     ///
     /// # Errors
     /// [`MemoryError`] if the state cannot grow; nothing changes.
     pub fn put(&self, target: &mut impl Target, bytes: &[u8]) -> Result<Bytes, MemoryError> {
-        let at = blocks::take(target, words(bytes.len()))?;
-        let newest = target.read(self.at + NEWEST);
-        let mut tag = if newest >= TAG { 1 } else { newest + 1 };
+        let (lists, newest) = self.lists(target)?;
+        let at = blocks::take_of(target, lists, words(bytes.len()))?;
+        let mut tag = if newest == TAG { 1 } else { newest + 1 };
         if Mutation::current().is(Mutant::SlabKeepsTag) {
             tag = 1;
         }
-        target.write(self.at + NEWEST, tag);
+        let kept = target.read(self.at + NEWEST) & !TAG;
+        target.write(self.at + NEWEST, kept | tag);
         target.write(at, (bytes.len() as u64) << TAG_BITS | tag);
         for (index, bytes) in bytes.chunks(8).enumerate() {
             target.write(at + 1 + index, part(bytes));
@@ -144,8 +170,8 @@ impl Slab {
         (head & TAG == tag && words(bytes) <= end - at).then_some((at, bytes))
     }
 
-    /// Length in bytes, if `name` names something that is there. A handle of what was removed is
-    /// recognised, except for a chance of one in sixteen million once its words are used again.
+    /// Length in bytes, if `name` names something that is there. A handle of what was removed names
+    /// nothing, until its words are used again after exactly 2^24 - 1 strings more.
     #[must_use]
     pub fn len_of(&self, source: &(impl Source + ?Sized), name: impl Into<Bytes>) -> Option<usize> {
         Self::find(source, name.into()).map(|(_, bytes)| bytes)
@@ -190,8 +216,13 @@ impl Slab {
                 target.write(word, 0);
             }
         }
-        blocks::give_back(target, at, words(bytes));
-        self.count(target, |count, all| (count - 1, all - bytes as u64));
+        // A full state may have no room for the lists of strings from a version without them:
+        // such a block is used no more.
+        if let Ok((lists, _)) = self.lists(target) {
+            blocks::give_back_to(target, lists, at, words(bytes));
+        }
+        let gone = if Mutation::current().is(Mutant::SlabCountsRemoved) { 0 } else { bytes as u64 };
+        self.count(target, |count, all| (count - 1, all - gone));
         Some(())
     }
 

@@ -5,6 +5,8 @@ use std::cell::Cell;
 use stillframe::{Algorithm, Engine, Image, MemoryError};
 use stillframe_durability::{Act, ActStore, Branch, Store};
 
+use crate::mutant::{Mutant, Mutation};
+
 /// Words to read: a live store, an image of it, words that a sink collected.
 pub trait Source {
     /// How many words there are.
@@ -152,7 +154,9 @@ impl<I: Image> Source for Frozen<'_, I> {
     fn read(&self, index: usize) -> u64 {
         self.image.get(index).unwrap_or_else(|| {
             assert!(index < self.image.words(), "word {index} of {}", self.image.words());
-            self.is_lost.set(true);
+            if index % 2 == 0 || !Mutation::current().is(Mutant::LossIsEven) {
+                self.is_lost.set(true);
+            }
             0
         })
     }

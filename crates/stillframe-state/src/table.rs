@@ -110,6 +110,7 @@ impl<T: Record> Table<T> {
         let at = self.chunks().at(target, index);
         let head = target.read(at);
         match free {
+            Some(_) if Mutation::current().is(Mutant::TableKeepsSlotFree) => {}
             Some(_) => target.write(self.at + FREE, (head + 1) & INDEX),
             None => target.write(self.at + SLOTS, slots + 1),
         }
@@ -181,7 +182,8 @@ impl<T: Record> Table<T> {
         }
         target.write(at - 1, generation.max(1) << 32 | next.wrapping_sub(1) & INDEX);
         target.write(self.at + FREE, slot.index() as u64 + 1);
-        target.write(self.at + LEN, target.read(self.at + LEN) - 1);
+        let left = if Mutation::current().is(Mutant::TableCountsRemoved) { 0 } else { 1 };
+        target.write(self.at + LEN, target.read(self.at + LEN) - left);
         Some(value)
     }
 

@@ -31,8 +31,7 @@ fn images_of<A: Algorithm>(random: &mut Random) {
             model.clone()
         };
         let then = act(&mut engine);
-        let mut begun =
-            engine.begin(Point::declare(), Vec::new()).expect("none is held");
+        let mut begun = engine.begin(Point::declare(), Vec::new()).expect("none is held");
         act(&mut engine);
         if A::INFO.random_access {
             let read = read_image(&begun, |words| {
@@ -81,6 +80,28 @@ fn an_image_that_is_given_up_is_told_after_the_reading() {
     engine.progress().cancel();
     // Whatever is read, it ends.
     assert_eq!(read_image(&image, |words| drop(world.check(words, &model))), Err(Lost));
+}
+
+/// Each word of an image that is lost is told, whichever is read alone.
+pub(super) fn each_lost_word_is_told() -> Result<(), String> {
+    let mut state = Imprint::create(&Options::words(9)).expect("memory");
+    let image = state.begin(Point::declare(), Vec::new()).expect("none is held");
+    state.progress().cancel();
+    for index in 0..9 {
+        if read_image(&image, |words| words.read(index)) != Err(Lost) {
+            return Err(format!("word {index} is not lost"));
+        }
+        if read_image(&image, |words| words.window(index, 1).map(|word| word(0))) != Err(Lost) {
+            return Err(format!("word {index} of a window is not lost"));
+        }
+    }
+    assert_eq!(read_image(&image, |words| words.words()), Ok(9), "nothing was read");
+    Ok(())
+}
+
+#[test]
+fn a_lost_word_is_told_whichever_it_is() {
+    each_lost_word_is_told().expect("it is told");
 }
 
 /// Words of which so many are read before they are lost.

@@ -141,8 +141,11 @@ impl World {
         self.rows[row].flag.set(target, random.next() as u8);
         model.rows[row].1 = self.rows[row].flag.get(target);
         let (index, byte) = (random.below(3), random.below(13));
-        self.odd.update(target, index, |odd| odd.0[byte] = odd.0[byte].wrapping_add(1));
-        model.odd[index].0[byte] = model.odd[index].0[byte].wrapping_add(1);
+        // Bytes of both words.
+        let change =
+            |odd: &mut Odd| [byte, 12].map(|byte| odd.0[byte] = odd.0[byte].wrapping_add(1));
+        self.odd.update(target, index, change);
+        change(&mut model.odd[index]);
     }
 
     fn act_on_list(
@@ -161,8 +164,9 @@ impl World {
                 same("set", set, is_there)
             }
             1 => {
-                let changed = self.trail.update(target, index, |value| value[1] ^= 5);
-                same("update", changed, model.trail.get_mut(index).map(|value| value[1] ^= 5))
+                let change = |value: &mut [u32; 3]| *value = value.map(|part| part ^ 5);
+                let changed = self.trail.update(target, index, change);
+                same("update", changed, model.trail.get_mut(index).map(change))
             }
             _ if grows => {
                 same("number", memory(self.trail.push(target, value))?, model.trail.len())?;
@@ -235,7 +239,8 @@ impl World {
     /// Compares all that can be read with the model.
     pub(crate) fn check(&self, source: &impl Source, model: &Model) -> Outcome {
         same("acts", self.acts.get(source), model.acts)?;
-        same("free block with something in it", blocks::unclear(source), None)?;
+        let unclear = blocks::unclear(source, blocks::FREE).or(self.text.unclear(source));
+        same("free block with something in it", unclear, None)?;
         same("odd", self.odd.iter(source).collect(), model.odd.to_vec())?;
         for (row, (prices, flag)) in self.rows.iter().zip(&model.rows) {
             same("prices", row.price.iter(source).collect(), prices.to_vec())?;
