@@ -22,7 +22,9 @@ mod expiries;
 mod expiry;
 mod layers;
 mod lookup;
+mod mistakes;
 pub(crate) mod options;
+mod panics;
 #[cfg(test)]
 mod shrunk;
 #[cfg(test)]
@@ -57,6 +59,7 @@ use cursor::Cursor;
 use evict::Pool;
 use expiries::Expiries;
 use lookup::{Known, Lookup};
+use mistakes::{Mutant, is_made};
 use options::{KeyspaceOptions, KeyspaceStats};
 
 /// Dead entries swept in one call of [`Keyspace::tend`].
@@ -280,7 +283,8 @@ impl<A: Algorithm> Keyspace<A> {
         {
             cursor = cursor.at(slot as usize);
             if left == 0 {
-                return cursor.write();
+                let skips = usize::from(is_made(Mutant::ScanSkipsKey));
+                return cursor.at(slot as usize + skips).write();
             }
             left -= 1;
             cursor = cursor.at(slot as usize + 1);
@@ -334,6 +338,9 @@ impl<A: Algorithm> Keyspace<A> {
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         self.known.forget_all(); // K5
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
+        if is_made(Mutant::ClearKeepsBytes) {
+            self.dbs[db].bytes = bytes;
+        }
         let expiry_bytes = expiries.len() * size_of::<u32>();
         let slots = if self.slots.history().is_open() {
             self.slots.reclaimer().drop_later(expiries, expiry_bytes);
@@ -385,7 +392,9 @@ impl<A: Algorithm> Keyspace<A> {
     /// Swaps the contents of two databases, in O(1). Images and views show them as they were.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
-        self.spaces.swap(a, b);
+        if !is_made(Mutant::SwapForgetsSpaces) {
+            self.spaces.swap(a, b);
+        }
     }
 
     /// Begins an image of all databases. The snapshotter thread pushes its entries into `sink`,
@@ -497,7 +506,8 @@ impl<A: Algorithm> Keyspace<A> {
     #[inline]
     fn unexpired(&mut self, db: usize, lookup: Lookup, now: i64) -> Option<Seat> {
         let seat = lookup.seat?;
-        if self.slots.entry_of(seat).is_expired(now) {
+        let late = i64::from(is_made(Mutant::ExpiresLate));
+        if self.slots.entry_of(seat).is_expired(now - late) {
             self.expire_in(db, seat, lookup.hash);
             return None;
         }

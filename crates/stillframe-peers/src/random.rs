@@ -2,10 +2,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Multiplies the rounds of a test in a long run (`STILLFRAME_LONG`).
+/// Multiplies the rounds of a test in a long run (`STILLFRAME_LONG`); an eighth in a quick one
+/// (`STILLFRAME_QUICK`, for `scripts/mutant.sh`).
 #[must_use]
 pub fn rounds(short: usize, long: usize) -> usize {
-    if std::env::var_os("STILLFRAME_LONG").is_some() { long } else { short }
+    let is_set = |name| std::env::var_os(name).is_some();
+    match () {
+        () if is_set("STILLFRAME_LONG") => long,
+        () if is_set("STILLFRAME_QUICK") => short.div_ceil(8),
+        () => short,
+    }
 }
 
 /// A small generator (splitmix64), the same on every machine for one seed.

@@ -287,7 +287,8 @@ struct Ended {
 impl Drop for Ended {
     fn drop(&mut self) {
         self.signs.ended.store(true, Ordering::Release);
-        (self.wake)();
+        // A second panic would end the process.
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.wake)())).map_err(std::mem::forget);
     }
 }
 

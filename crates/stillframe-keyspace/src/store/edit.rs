@@ -6,12 +6,15 @@
 //! - a large one that an image can see is cloned in O(1), its nodes shared, and the clone becomes a
 //!   new entry; changing it copies the nodes on the way, but only once each.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use stillframe::{Algorithm, MemoryError};
 
 use super::Keyspace;
 use super::lookup::Lookup;
+use super::mistakes;
+use super::panics::{Mutant, is_made};
 use super::write::NOTHING;
 use crate::collection::chunk::Chunk;
 use crate::collection::draft::{Body, Draft};
@@ -43,6 +46,9 @@ macro_rules! edits {
                 /// An absent key counts as an empty collection, and a collection that is empty
                 /// afterwards is deleted. The time to live stays. (Look the key up first, which
                 /// deletes an expired one.)
+                ///
+                /// If `f` panics, what it has changed of a large collection stays changed; a small
+                /// one is as it was.
                 ///
                 /// # Errors
                 /// [`EditError`]; nothing changes, `f` may have been called.
@@ -87,7 +93,6 @@ impl<A: Algorithm> Keyspace<A> {
     ) -> Result<R, EditError> {
         let lookup = self.lookup_to_change(db, key);
         let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
-        let mut booked = NOTHING;
         if let Some(seat) = lookup.seat {
             if self.slots.entry_of(seat).value_type() != kind {
                 return Err(EditError::WrongType);
@@ -95,10 +100,18 @@ impl<A: Algorithm> Keyspace<A> {
             if let Some(trunk) = self.slots.entry_mut(seat).and_then(Entry::trunk_mut) {
                 let (loose, bytes) = (trunk.loose, trunk.bytes());
                 let body = Body::InPlace(&mut *trunk);
-                let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
-                let loose = draft.loose;
-                drop(draft);
-                trunk.loose = loose;
+                // A closure that panics has changed what it has changed: the books follow.
+                let edit = || {
+                    let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
+                    (draft.loose, result)
+                };
+                let result = if is_made(Mutant::PanicLeavesBooks) {
+                    Ok(edit())
+                } else {
+                    catch_unwind(AssertUnwindSafe(edit))
+                };
+                // The encoding that Redis shows never goes back.
+                trunk.loose = result.as_ref().map_or(true, |(loose, _)| *loose);
                 let (parted, is_empty) = (trunk.take_parted(), trunk.is_void());
                 let books = &mut self.dbs[db].bytes;
                 *books = *books - bytes + trunk.bytes();
@@ -108,10 +121,26 @@ impl<A: Algorithm> Keyspace<A> {
                 if is_empty {
                     self.delete(seat.slot, lookup.hash);
                 }
-                return Ok(result);
+                return match result {
+                    Ok((_, result)) => Ok(result),
+                    Err(panic) => resume_unwind(panic),
+                };
             }
-            booked = self.booked(seat);
         }
+        self.edit_copy(db, key, kind, lookup, f)
+    }
+
+    /// Edits a copy of a collection, which then takes its place.
+    fn edit_copy<R>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        kind: Type,
+        lookup: Lookup,
+        f: impl for<'d> FnOnce(Draft<'d>) -> (Draft<'d>, R),
+    ) -> Result<R, EditError> {
+        let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
+        let booked = lookup.seat.map_or(NOTHING, |seat| self.booked(seat));
         let mut scratch = std::mem::take(&mut self.scratch);
         let (loose, large) = match lookup.seat {
             Some(seat) => copy_out(self.slots.entry_of(seat), &mut scratch),
@@ -158,6 +187,7 @@ impl<A: Algorithm> Keyspace<A> {
         let (mut value, mut reserve) = match (value, lookup.seat) {
             (Some(value), _) => (value, 0),
             (None, None) => return Ok(()),
+            (None, Some(_)) if mistakes::is_made(mistakes::Mutant::EmptyStays) => return Ok(()),
             (None, Some(seat)) => {
                 self.delete(seat.slot, lookup.hash);
                 return Ok(());

@@ -7,6 +7,7 @@ use stillframe::{Algorithm, MemoryError};
 
 use super::Keyspace;
 use super::lookup::Lookup;
+use super::mistakes::{Mutant, is_made};
 use crate::integer::{IntText, parse_int};
 use crate::memory::entry::{Entry, INLINE_MAX, NEVER, New, Owned};
 use crate::memory::index::Seat;
@@ -103,7 +104,9 @@ impl<A: Algorithm> Keyspace<A> {
             };
             return self.put_entry(db, lookup, entry).map(|_| len);
         }
-        self.book(db, seat, booked);
+        if !is_made(Mutant::AppendLeavesBooks) {
+            self.book(db, seat, booked);
+        }
         Ok(self.slots.entry_of(seat).value().len())
     }
 
@@ -222,7 +225,10 @@ impl<A: Algorithm> Keyspace<A> {
     /// Copies an entry to a key; returns the key's slot.
     fn copy_entry(&mut self, seat: Seat, db: usize, key: &[u8]) -> Result<u32, MemoryError> {
         let from = self.slots.entry_of(seat);
-        let entry = Owned::new(self.birth(db), key, from.share(), from.deadline(), 0);
+        let birth = self.birth(if is_made(Mutant::CopyIsInFirstDatabase) { 0 } else { db });
+        let forgets = is_made(Mutant::CopyForgetsDeadline);
+        let deadline = if forgets { NEVER } else { from.deadline() };
+        let entry = Owned::new(birth, key, from.share(), deadline, 0);
         let lookup = self.lookup_to_change(db, key);
         self.put_entry(db, lookup, entry)
     }
@@ -243,7 +249,9 @@ impl<A: Algorithm> Keyspace<A> {
             if let Some(entry) = self.slots.entry_mut(seat) {
                 match entry.overwrite(value) {
                     Ok(()) => {
-                        entry.set_deadline(deadline);
+                        if !is_made(Mutant::SetKeepsDeadline) {
+                            entry.set_deadline(deadline);
+                        }
                         self.book(db, seat, booked);
                         return Ok(());
                     }
@@ -336,6 +344,7 @@ impl<A: Algorithm> Keyspace<A> {
         db.bytes = db.bytes - before.bytes + now.bytes;
         match (before.deadline != NEVER, now.deadline != NEVER) {
             (false, true) => db.expiries.add(slot, &mut self.expiry_positions),
+            (true, false) if is_made(Mutant::BooksForgetDeadline) => {}
             (true, false) => db.expiries.remove(slot, &mut self.expiry_positions),
             (false, false) | (true, true) => {}
         }

@@ -31,13 +31,8 @@ impl Random {
     }
 }
 
-/// `small` under Miri, `usual` else, ten times as much with `STILLFRAME_LONG=1`.
+/// `small` under Miri, `usual` else, ten times as much with `STILLFRAME_LONG=1`, an eighth in a
+/// quick run.
 pub(crate) fn sized(usual: usize, small: usize) -> usize {
-    if cfg!(miri) {
-        small
-    } else if std::env::var_os("STILLFRAME_LONG").is_some() {
-        usual * 10
-    } else {
-        usual
-    }
+    if cfg!(miri) { small } else { stillframe_peers::rounds(usual, usual * 10) }
 }

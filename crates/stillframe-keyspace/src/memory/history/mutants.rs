@@ -268,7 +268,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes many steps")]
     fn every_mutant_is_found() {
-        for &mutant in Mutant::ALL {
+        for &mutant in Mutant::ALL.iter().filter(|mutant| mutant.is_chosen()) {
             let right = || catch_unwind(AssertUnwindSafe(|| views_are_right(20_000))).is_ok();
             assert!(!with_mutant(mutant, right), "{mutant:?}");
         }

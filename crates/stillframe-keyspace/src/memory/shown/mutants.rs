@@ -426,7 +426,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "takes many steps")]
     fn every_mutant_is_found() {
-        for &mutant in Mutant::ALL {
+        for &mutant in Mutant::ALL.iter().filter(|mutant| mutant.is_chosen()) {
             let run = || {
                 a_scan_is_right();
                 branches_are_right(20_000);

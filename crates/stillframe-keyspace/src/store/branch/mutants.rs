@@ -416,7 +416,7 @@ mod tests {
             outcome.is_ok()
         };
         assert!(right(), "without a mistake");
-        for &mutant in Mutant::ALL {
+        for &mutant in Mutant::ALL.iter().filter(|mutant| mutant.is_chosen()) {
             assert!(!with_mutant(mutant, right), "{mutant:?}");
         }
         let shared = memory::Mutant::OverwritesShared;
