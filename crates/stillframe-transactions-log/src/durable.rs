@@ -368,7 +368,9 @@ impl Keeper {
             let Manifest { shape, images, .. } = manifest;
             let merged = image::merge(directory, images, *shape, &options.application)?;
             let next = Manifest { images: vec![merged], ..manifest.clone() };
-            next.publish(directory).inspect_err(|_| in_doubt.push(next.clone()))?;
+            in_doubt.push(next.clone()); // it may be on the disk, whatever panics
+            next.publish(directory)?;
+            in_doubt.pop();
             *manifest = next;
         }
         self.clean()?;
@@ -393,7 +395,9 @@ impl Publication<'_> {
         self.next.images.push(writer.finish(self.directory)?);
         // What the log has below the position is on the disk, so that its loss would be noticed.
         self.commits.wait(self.next.position - 1)?;
-        self.next.publish(self.directory).inspect_err(|_| self.in_doubt.push(self.next.clone()))
+        // It may be on the disk from here on, whatever fails or panics.
+        self.in_doubt.push(self.next.clone());
+        self.next.publish(self.directory)
     }
 }
 

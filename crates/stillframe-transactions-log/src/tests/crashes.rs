@@ -69,6 +69,11 @@ fn a_failed_call_stops_commits_until_a_checkpoint_has_begun_another_log() {
 }
 
 /// One after the other, so that each call is met.
+/// What `body` returns, unless it panics.
+fn caught<T>(body: impl FnOnce() -> Option<T>) -> Option<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).ok().flatten()
+}
+
 #[test]
 fn each_call_may_fail() {
     let _watchdog = stillframe_peers::Watchdog::start();
@@ -77,10 +82,8 @@ fn each_call_may_fail() {
         if let Some((call, fault)) = fails {
             disk.fail_at(call, fault);
         }
-        let mut opened = open::<A>(&disk);
-        if opened.is_err() {
-            opened = open::<A>(&disk); // the fault is over
-        }
+        let opened = caught(|| open::<A>(&disk).ok());
+        let opened = opened.map_or_else(|| open::<A>(&disk), Ok); // the fault is over
         let (bank, _) = opened.expect("nothing was lost by trying");
         for n in 1..6 {
             let mut worker = bank.worker().expect("it is alone");
@@ -93,7 +96,7 @@ fn each_call_may_fail() {
                 assert_eq!(there, n, "memory had it");
             }
             ledger.acknowledged[0].store(n, Ordering::Relaxed);
-            if n % 2 == 0 && bank.checkpoint().is_err() {
+            if n % 2 == 0 && caught(|| bank.checkpoint().ok()).is_none() {
                 bank.checkpoint().expect("the fault is over");
             }
         }
@@ -106,7 +109,7 @@ fn each_call_may_fail() {
     }
     fn body<A: Concurrent>(_: &mut Random) {
         for call in 1..=run::<A>(None) {
-            for fault in [Fault::DISK_FULL, Fault::IO] {
+            for fault in [Fault::DISK_FULL, Fault::IO, Fault::Panic] {
                 run::<A>(Some((call, fault)));
             }
         }
