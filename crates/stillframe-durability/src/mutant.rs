@@ -34,6 +34,12 @@ stillframe::mutants! {
     RecordEndsEarly,
     /// Of a run of words an action notes the first alone.
     NotesFirstOfRun,
+    /// A branch counts as whole though a word of an odd number that it was asked for is lost.
+    LossIsEven,
+    /// A clone of a branch counts as whole though a word that it was asked for is lost.
+    CloneForgetsLoss,
+    /// A word that was written in a branch is looked for below.
+    BranchReadsBelow,
     /// Files of a chain go before the merged one is on the disk.
     ChainRemovedFirst,
     /// A segment of the log gets its name though its start is not on the disk.

@@ -11,6 +11,7 @@ use crate::disk::{self, Files, Platter, SimulatedDisk};
 use crate::mutant::{Mutant, with_mutant};
 
 mod acts;
+mod branches;
 mod chains;
 mod checkpoints;
 mod convert;
@@ -75,6 +76,7 @@ fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
 fn every_mistake_is_made_and_named() {
     let made = [
         include_str!("acts.rs"),
+        include_str!("branches.rs"),
         include_str!("chains.rs"),
         include_str!("checkpoints.rs"),
         include_str!("convert.rs"),

@@ -11,6 +11,7 @@ use stillframe::{Algorithm, Image, MemoryError, OnFull, Point, Sink, SinkError};
 
 use super::{Store, check_run};
 use crate::error::Error;
+use crate::mutant::{Mutant, Mutation};
 
 impl<A: Algorithm> Store<A> {
     /// The state of now, to be read for as long as the view is kept, while the store goes on. It
@@ -197,6 +198,7 @@ impl<A: Algorithm> Branch<A> {
     #[inline]
     pub fn try_read(&self, index: usize) -> Result<u64, ViewLost> {
         match self.written.get(&index) {
+            Some(_) if Mutation::current().is(Mutant::BranchReadsBelow) => self.read_base(index),
             Some(&value) => Ok(value),
             None => self.read_base(index),
         }
@@ -224,7 +226,11 @@ impl<A: Algorithm> Branch<A> {
         if index >= self.base.words() {
             return Ok(0);
         }
-        self.base.read(index).inspect_err(|ViewLost| self.is_lost.store(true, Ordering::Relaxed))
+        self.base.read(index).inspect_err(|ViewLost| {
+            if index % 2 == 0 || !Mutation::current().is(Mutant::LossIsEven) {
+                self.is_lost.store(true, Ordering::Relaxed);
+            }
+        })
     }
 
     /// Replaces a word here. Panics if `index` is out of bounds.
@@ -266,7 +272,10 @@ impl<A: Algorithm> Clone for Branch<A> {
         Self {
             base: Arc::clone(&self.base),
             written: self.written.clone(),
-            is_lost: AtomicBool::new(self.is_lost.load(Ordering::Relaxed)),
+            is_lost: AtomicBool::new(
+                self.is_lost.load(Ordering::Relaxed)
+                    && !Mutation::current().is(Mutant::CloneForgetsLoss),
+            ),
             ..*self
         }
     }

@@ -1,5 +1,7 @@
 //! Places in plain memory.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use stillframe_peers::{Random, Watchdog, rounds};
 
 use super::images::each_lost_word_is_told;
@@ -85,7 +87,7 @@ fn each_mistake_with_places_is_found() {
         }
         let found = with_mutant(mutant, || {
             (0..50).find_map(|_| {
-                let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let lived = catch_unwind(AssertUnwindSafe(|| {
                     forged_heads()?;
                     each_lost_word_is_told()?;
                     live(&mut random, 3000)
@@ -94,6 +96,39 @@ fn each_mistake_with_places_is_found() {
             })
         });
         println!("{mutant:?}: {}", found.expect("the mistake is found"));
+    }
+}
+
+#[test]
+fn a_function_that_panics_changes_nothing() {
+    #[derive(Clone, Copy, State)]
+    struct Root {
+        value: Value<u64>,
+        column: Column<u64, 3>,
+        table: Table<u64>,
+        list: List<u64>,
+        map: Map<u64, u64>,
+    }
+    let mut words = vec![0; Root::layout().words()];
+    let root = Root::attach(&mut words).expect("it is new");
+    let slot = root.table.insert(&mut words, 1).expect("memory");
+    root.list.push(&mut words, 2).expect("memory");
+    root.map.insert(&mut words, 3, 3).expect("memory");
+    let before = words.clone();
+    let change = |word: &mut u64| {
+        *word += 7;
+        resume_unwind(Box::new("on purpose")) // past the hook, which would print it
+    };
+    let updates: [&dyn Fn(&mut Vec<u64>); 5] = [
+        &|words| root.value.update(words, change),
+        &|words| root.column.update(words, 1, change),
+        &|words| _ = root.table.update(words, slot, change),
+        &|words| _ = root.list.update(words, 0, change),
+        &|words| _ = root.map.update(words, &3, change),
+    ];
+    for (number, update) in updates.iter().enumerate() {
+        assert!(catch_unwind(AssertUnwindSafe(|| update(&mut words))).is_err(), "{number}");
+        assert!(words == before, "{number}");
     }
 }
 
