@@ -50,6 +50,33 @@ fn a_member_that_was_removed_while_it_was_away_is_told() {
     assert!(leader([&servers[leads], &servers[(leads + 2) % 3]]) < 2);
 }
 
+/// Passed on to a leader that says no more, it is not left waiting until another leads.
+#[test]
+fn a_client_of_a_leader_that_is_missed_is_told() {
+    let group = Group::of(3, 3, &["--raft-forward", "yes"]);
+    let servers = group.start_founders();
+    let leads = put(&servers, "before");
+    let (follows, other) = ((leads + 1) % 3, (leads + 2) % 3);
+    wait_until("it knows its leader", || {
+        servers[follows].client().info_int("raft_leader") == leads as i64 + 1
+    });
+    let mut client = servers[follows].client();
+    client.ok("SET k passed-on");
+    for silent in [leads, other] {
+        send_signal(servers[silent].pid(), Signal::STOP);
+    }
+    client.send(&[b"GET", b"k"]);
+    let text = client.reply().text();
+    assert!(text.contains("The connection to the leader was lost"), "{text}");
+    let text = servers[follows].client().ask("GET k").text();
+    assert!(text.starts_with("CLUSTERDOWN"), "{text}");
+    for silent in [leads, other] {
+        send_signal(servers[silent].pid(), Signal::CONT);
+    }
+    put(&servers, "after");
+    wait_until_equal(&servers);
+}
+
 /// With a write in flight and nobody to take it, whatever needs no majority is answered.
 #[test]
 fn a_leader_without_a_majority_is_not_mute() {
