@@ -21,6 +21,8 @@ use super::{Metrics, Running, matched, member};
 const LOOK: Duration = Duration::from_secs(1);
 /// A member that joins and does not answer for so many looks is given up.
 const LOOKS_MAX: u32 = 30;
+/// The answer to a change that has taken too long.
+const NOT_AGREED: &str = "most members have not agreed in time: the change may yet be made";
 /// Time for a change of the voters, which most of them have to answer.
 const CHANGE: Duration = Duration::from_secs(30);
 /// Time for a member that is to lead to catch up, while nothing is written.
@@ -76,7 +78,9 @@ impl Running {
                 }
             }
         }
-        let added = self.raft.add_learner(id, member.clone(), false).await.map_err(text)?;
+        let added = self.raft.add_learner(id, member.clone(), false);
+        let added = tokio::time::timeout(CHANGE, added).await;
+        let added = added.map_err(|_| NOT_AGREED.to_owned())?.map_err(text)?;
         self.await_learner(id, &member, added.log_id.index).await?;
         self.change_voters(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await
     }
@@ -172,9 +176,7 @@ impl Running {
         let changed = tokio::time::timeout(CHANGE, self.raft.change_membership(change, false));
         match changed.await {
             Ok(changed) => changed.map(drop).map_err(text),
-            Err(_) => {
-                Err("most members have not agreed in time: the change may yet be made".into())
-            }
+            Err(_) => Err(NOT_AGREED.into()),
         }
     }
 
