@@ -335,11 +335,15 @@ impl Link {
         let outcome = tokio::select! {
             biased;
             outcome = &mut current.reply => outcome,
-            beat = alive => return match beat? {
-                AppendEntriesResponse::Success => {
-                    Ok(AppendEntriesResponse::PartialSuccess(current.prev))
+            beat = alive => return match (beat?, current.prev) {
+                // Openraft panics where nothing at all has succeeded.
+                (AppendEntriesResponse::Success, None) => {
+                    node.decode(Err(Failure::Timeout), action, time)
                 }
-                other => Ok(other),
+                (AppendEntriesResponse::Success, prev) => {
+                    Ok(AppendEntriesResponse::PartialSuccess(prev))
+                }
+                (other, _) => Ok(other),
             },
         };
         let (last, bytes, took) = (current.last, current.bytes, current.began.elapsed());

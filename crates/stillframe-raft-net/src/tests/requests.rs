@@ -341,6 +341,32 @@ fn an_append_that_is_under_way_is_waited_for() {
     block_on(slow_appends_arrive()).expect("it arrives");
 }
 
+/// The first entry of a log is no success before it has arrived: openraft panics at a success with
+/// nothing.
+#[test]
+fn a_slow_first_entry_is_no_success_with_nothing() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(async {
+        let pair = Pair::start(|_| ()).await;
+        let mut link = pair.link().await;
+        pair.proxy.set(Way::There, Faults { bandwidth: Some(300_000), ..Faults::default() });
+        let (started, mut waited) = (Instant::now(), 0);
+        loop {
+            let request = append(entries(0, 1, 1_000_000));
+            match link.append_entries(request, RPCOption::new(Duration::from_millis(400))).await {
+                Ok(AppendEntriesResponse::Success) => break,
+                Ok(other) => panic!("{other}"),
+                Err(RPCError::Timeout(_)) => waited += 1,
+                Err(error) => println!("{error}"),
+            }
+            assert!(started.elapsed() < Duration::from_secs(100), "it does not arrive");
+        }
+        assert!(waited > 0, "it was waited for");
+        drop(link);
+        pair.end().await;
+    });
+}
+
 /// While a chunk of a snapshot takes its time, votes and heartbeats pass.
 pub(super) async fn heartbeats_pass() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
