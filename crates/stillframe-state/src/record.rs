@@ -88,7 +88,7 @@ pub(crate) fn save_changes<T: Record>(
 #[inline]
 pub(crate) fn words<T: Record>(value: &T) -> impl Iterator<Item = u64> {
     let (whole, rest) = value.as_bytes().as_chunks::<8>();
-    let ends_early = Mutation::current().is(Mutant::RecordsEndEarly) && whole.len() > 0;
+    let ends_early = Mutation::current().is(Mutant::RecordsEndEarly) && !whole.is_empty();
     let last = (!rest.is_empty() && !ends_early).then(|| part(rest));
     whole.iter().map(|&bytes| u64::from_le_bytes(bytes)).chain(last)
 }

@@ -154,7 +154,7 @@ impl<I: Image> Source for Frozen<'_, I> {
     fn read(&self, index: usize) -> u64 {
         self.image.get(index).unwrap_or_else(|| {
             assert!(index < self.image.words(), "word {index} of {}", self.image.words());
-            if index % 2 == 0 || !Mutation::current().is(Mutant::LossIsEven) {
+            if index.is_multiple_of(2) || !Mutation::current().is(Mutant::LossIsEven) {
                 self.is_lost.set(true);
             }
             0

@@ -227,7 +227,7 @@ impl<A: Algorithm> Branch<A> {
             return Ok(0);
         }
         self.base.read(index).inspect_err(|ViewLost| {
-            if index % 2 == 0 || !Mutation::current().is(Mutant::LossIsEven) {
+            if index.is_multiple_of(2) || !Mutation::current().is(Mutant::LossIsEven) {
                 self.is_lost.store(true, Ordering::Relaxed);
             }
         })

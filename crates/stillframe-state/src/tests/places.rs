@@ -119,7 +119,8 @@ fn a_function_that_panics_changes_nothing() {
         *word += 7;
         resume_unwind(Box::new("on purpose")) // past the hook, which would print it
     };
-    let updates: [&dyn Fn(&mut Vec<u64>); 5] = [
+    type Update<'a> = &'a dyn Fn(&mut Vec<u64>);
+    let updates: [Update<'_>; 5] = [
         &|words| root.value.update(words, change),
         &|words| root.column.update(words, 1, change),
         &|words| _ = root.table.update(words, slot, change),
