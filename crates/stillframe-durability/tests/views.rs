@@ -8,8 +8,9 @@ use std::time::Duration;
 use stillframe::OnFull;
 use stillframe::algorithms::any::Any;
 use stillframe::algorithms::naive::Naive;
+use stillframe_durability::disk::SimulatedDisk;
 use stillframe_durability::{
-    ActStore, Branch, Error, Increments, Options, Reader, Store, View, ViewLost,
+    ActStore, Branch, Error, Increments, NotClosed, Options, Reader, Store, View, ViewLost,
 };
 use stillframe_peers::{Random, Watchdog, rounds};
 use tempfile::TempDir;
@@ -322,6 +323,32 @@ fn what_is_kept_is_shared() {
     is_shared::<View<Any>>();
     is_shared::<Branch<Any>>();
     is_shared::<Reader<Any>>();
+}
+
+/// A store that the disk has no room for comes back, and is closed once there is.
+#[test]
+fn a_store_that_cannot_be_closed_comes_back() {
+    let disk = SimulatedDisk::default();
+    let options = || options().disk(Arc::new(disk.clone())).checkpoint_on_close();
+    let mut store: Store = Store::open("simulated", options()).expect("a new directory");
+    store.write(3, 7);
+    disk.set_room(Some(100));
+    let NotClosed { store, error } = store.close().expect_err("there is no room");
+    assert!(error.to_string().contains("No space left on device"), "{error}");
+    assert_eq!(store.read(3), 7);
+    disk.set_room(None);
+    store.close().expect("there is room");
+    assert_eq!(Store::open("simulated", options()).expect("its own").read(3), 7);
+
+    let logged = SimulatedDisk::default();
+    let options = || options().disk(Arc::new(logged.clone()));
+    let mut store = ActStore::open("simulated", options()).expect("a new directory");
+    logged.set_room(Some(10));
+    let acted = store.act(|words| Ok::<_, Error>(words.write(3, 8)));
+    acted.expect("it is in memory");
+    let not_closed = store.close().expect_err("there is no room");
+    assert_eq!(not_closed.store.read(3), 8, "what the log lacks can be read out");
+    drop(not_closed);
 }
 
 #[test]

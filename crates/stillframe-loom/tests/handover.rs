@@ -23,7 +23,8 @@ fn begin_publishes<A: Algorithm>(faults: Faults) -> Model {
     Box::new(move || {
         let mut state = create::<A>();
         let slot = Arc::new(Mutex::new(None::<A::Image<Vec<u64>>>));
-        let (progress, theirs, faults) = (state.progress(), Arc::clone(&slot), faults.clone());
+        let (progress, theirs, faults) =
+            (state.progress().newest(), Arc::clone(&slot), faults.clone());
         let snapshotter = thread::spawn(move || {
             for epoch in 1..=2 {
                 let mut image = take(&theirs, &progress, epoch);

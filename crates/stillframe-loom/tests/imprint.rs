@@ -245,8 +245,9 @@ fn late_cancel(faults: Faults) -> Model {
     Box::new(move || {
         let options = Options::words(WORDS).budget(SCARCE, OnFull::Cancel);
         let mut state = Imprint::create(&options).expect("loom has memory");
+        let first = state.begin(Point::declare(), Vec::new()).expect("idle");
         let progress = state.progress();
-        drop(state.begin(Point::declare(), Vec::new()).expect("idle"));
+        drop(first);
         let cancel = loom::thread::spawn(move || progress.cancel());
         let mut image = state.begin(Point::declare(), Vec::new()).expect("idle again");
         (0..WORDS).for_each(|index| state.write(index, 1));

@@ -130,7 +130,7 @@ pub unsafe trait Algorithm: Sized + Send + 'static {
     fn tend(&mut self) -> bool {
         false
     }
-    /// Progress and cancellation of the image under way, for any thread.
+    /// Progress and cancellation of the newest image of now, for any thread.
     fn progress(&self) -> Progress;
 }
 

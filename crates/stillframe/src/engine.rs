@@ -76,7 +76,7 @@ impl<A: Algorithm> Engine<A> {
     pub fn new(algorithm: A) -> io::Result<Self> {
         let is_modelled = cfg!(any(miri, feature = "loom", feature = "shuttle"));
         let leave = if is_modelled { None } else { Some(Leave::start()?) };
-        let under_way = algorithm.progress().pinned();
+        let under_way = algorithm.progress();
         Ok(Self { algorithm, snapshotter: Snapshotter::start()?, under_way, leave })
     }
 
@@ -172,7 +172,7 @@ impl<A: Algorithm> Engine<A> {
             return Err(BeginError::Busy { epoch: self.under_way.epoch() });
         }
         let mut image = self.algorithm.begin(point, Polite { sink, spells: None })?;
-        let progress = self.algorithm.progress().pinned();
+        let progress = self.algorithm.progress();
         // What is captured in another process has a priority of its own.
         let leave = self.leave.as_ref().filter(|_| self.algorithm.info().in_process);
         if let Some(leave) = leave {

@@ -306,43 +306,56 @@ impl Drop for Waiting {
     }
 }
 
-/// How far the image under way is; any thread may ask, or cancel it.
+/// How far an image is: the newest one at the time when this was asked for, whichever begin later.
+/// Any thread may ask, or cancel it.
 #[derive(Debug, Clone)]
 pub struct Progress {
     handover: Shared<Handover>,
-    /// The image that it speaks of, if not of the newest one.
-    pinned: Option<u64>,
+    /// Epoch and words of the image; `None` of the newest one.
+    image: Option<(u64, usize)>,
 }
 
 impl Progress {
     pub(crate) fn new(handover: &Shared<Handover>) -> Self {
-        Self { handover: handover.clone(), pinned: None }
+        let newest = Self { handover: handover.clone(), image: None };
+        Self { image: Some((newest.epoch(), newest.total_words())), ..newest }
     }
-    /// The progress of the newest image of now, whichever begin later.
+    /// The progress of whichever image is the newest when it is asked.
     #[must_use]
-    pub fn pinned(self) -> Self {
-        Self { pinned: Some(self.epoch()), ..self }
+    pub fn newest(self) -> Self {
+        Self { image: None, ..self }
     }
-    /// Number of the image, 0 before the first: of the newest one, unless this is
-    /// [pinned](Self::pinned).
+    /// Number of the image, 0 before the first.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.pinned.unwrap_or_else(|| self.handover.writers.0.epoch.load(Ordering::Relaxed))
+        self.image.map_or_else(|| self.newest_epoch(), |(epoch, _)| epoch)
+    }
+    fn newest_epoch(&self) -> u64 {
+        self.handover.writers.0.epoch.load(Ordering::Relaxed)
     }
     /// Whether the image is held.
     #[must_use]
     pub fn running(&self) -> bool {
-        self.pinned.map_or_else(|| self.handover.running(), |it| !self.handover.has_ended(it))
+        match self.image {
+            Some((epoch, _)) => !self.handover.has_ended(epoch),
+            None => self.handover.running(),
+        }
     }
-    /// Words pushed into the sink so far; the sink has let go of the objects behind them.
+    /// Words pushed into the sink so far; the sink has let go of the objects behind them. All, once
+    /// the next image has begun.
     #[must_use]
     pub fn captured_words(&self) -> usize {
-        self.handover.captured()
+        let captured = self.handover.captured();
+        match self.image {
+            Some((epoch, words)) if epoch != self.newest_epoch() => words,
+            _ => captured,
+        }
     }
-    /// Words of the newest image.
+    /// Words of the image.
     #[must_use]
     pub fn total_words(&self) -> usize {
-        self.handover.writers.0.total.load(Ordering::Relaxed)
+        let newest = || self.handover.writers.0.total.load(Ordering::Relaxed);
+        self.image.map_or_else(newest, |(_, words)| words)
     }
     /// Bytes of undo arena in use by the newest image.
     #[must_use]
@@ -383,7 +396,7 @@ impl Progress {
     pub(crate) fn is_stopped(&self) -> bool {
         self.handover.check_stop(self.epoch()).is_err()
     }
-    /// Asks the image under way to stop; its capture ends with
+    /// Asks the image to stop; its capture ends with
     /// [`CaptureError::Cancelled`](crate::CaptureError::Cancelled) at the next block.
     pub fn cancel(&self) {
         self.handover.cancel(self.epoch());

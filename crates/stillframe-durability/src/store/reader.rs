@@ -32,7 +32,8 @@ impl<A: Algorithm> Reader<A> {
     /// # Errors
     /// As for [`Store::view`]; [`Error::Closed`] if the store has ended, or ends first.
     pub fn view(&self) -> Result<View<A>, Error> {
-        self.requests.ask()?.recv().unwrap_or(Err(Error::Closed))
+        let (_, receiver) = self.requests.ask()?;
+        receiver.recv().unwrap_or(Err(Error::Closed))
     }
 
     /// [`view`](Self::view), if a point comes in time.
@@ -40,9 +41,13 @@ impl<A: Algorithm> Reader<A> {
     /// # Errors
     /// As for [`view`](Self::view); [`Error::NoPoint`] if none comes.
     pub fn view_timeout(&self, limit: Duration) -> Result<View<A>, Error> {
-        match self.requests.ask()?.recv_timeout(limit) {
+        let (number, receiver) = self.requests.ask()?;
+        match receiver.recv_timeout(limit) {
             Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => Err(Error::NoPoint { waited: limit }),
+            Err(RecvTimeoutError::Timeout) => {
+                self.requests.forget(number);
+                Err(Error::NoPoint { waited: limit })
+            }
             Err(RecvTimeoutError::Disconnected) => Err(Error::Closed),
         }
     }
@@ -92,8 +97,8 @@ impl<A: Algorithm> Store<A> {
         if matches!(self.log, Journal::Replaying) {
             return; // they wait on
         }
-        for sender in self.requests.take() {
-            let _ = sender.try_send(self.view()); // who waits no longer drops it
+        for (_, sender) in self.requests.take() {
+            let _ = sender.try_send(self.view()); // who has just given up drops it
         }
     }
 }
@@ -104,15 +109,31 @@ pub(super) struct Requests<A: Algorithm> {
     /// followed by others.
     are_waiting: AtomicBool,
     /// `None` once the store has ended.
-    waiting: Mutex<Option<Vec<SyncSender<Answer<A>>>>>,
+    waiting: Mutex<Option<Waiting<A>>>,
+}
+
+/// Who waits, by number.
+struct Waiting<A: Algorithm> {
+    last: u64,
+    senders: Vec<(u64, SyncSender<Answer<A>>)>,
 }
 
 impl<A: Algorithm> Requests<A> {
-    fn ask(&self) -> Result<Receiver<Answer<A>>, Error> {
+    fn ask(&self) -> Result<(u64, Receiver<Answer<A>>), Error> {
         let (sender, receiver) = sync_channel(1);
-        self.lock().as_mut().ok_or(Error::Closed)?.push(sender);
+        let mut waiting = self.lock();
+        let waiting = waiting.as_mut().ok_or(Error::Closed)?;
+        waiting.last += 1;
+        waiting.senders.push((waiting.last, sender));
         self.are_waiting.store(true, Ordering::Relaxed);
-        Ok(receiver)
+        Ok((waiting.last, receiver))
+    }
+
+    /// Nobody waits for this answer any more.
+    fn forget(&self, number: u64) {
+        if let Some(waiting) = self.lock().as_mut() {
+            waiting.senders.retain(|&(other, _)| other != number);
+        }
     }
 
     #[inline]
@@ -120,10 +141,10 @@ impl<A: Algorithm> Requests<A> {
         self.are_waiting.load(Ordering::Relaxed)
     }
 
-    fn take(&self) -> Vec<SyncSender<Answer<A>>> {
+    fn take(&self) -> Vec<(u64, SyncSender<Answer<A>>)> {
         let mut waiting = self.lock();
         self.are_waiting.store(false, Ordering::Relaxed);
-        waiting.as_mut().map(std::mem::take).unwrap_or_default()
+        waiting.as_mut().map(|waiting| std::mem::take(&mut waiting.senders)).unwrap_or_default()
     }
 
     /// The store has ended: who waits is told so.
@@ -132,14 +153,15 @@ impl<A: Algorithm> Requests<A> {
     }
 
     // A poisoned lock is taken anyway: each change is one step.
-    fn lock(&self) -> MutexGuard<'_, Option<Vec<SyncSender<Answer<A>>>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Waiting<A>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<A: Algorithm> Default for Requests<A> {
     fn default() -> Self {
-        Self { are_waiting: AtomicBool::new(false), waiting: Mutex::new(Some(Vec::new())) }
+        let none = Waiting { last: 0, senders: Vec::new() };
+        Self { are_waiting: AtomicBool::new(false), waiting: Mutex::new(Some(none)) }
     }
 }
 

@@ -418,6 +418,7 @@ impl<A: Algorithm> Slots<A> {
         // The image before is over, or this one would not have begun. An earlier check would miss
         // an end between the check and the begin.
         self.end_image();
+        self.progress = self.engine.under_way();
         self.imaging = true;
         let ended = self.end_era();
         if self.algorithm().in_process {

@@ -264,9 +264,9 @@ fn a_panicking_sink_frees_a_writer_that_waits() {
 fn pressing(_seed: u64) -> Verdict {
     let options = Options::words(WORDS).budget(8 * 16, OnFull::Slow);
     let mut state = Imprint::create(&options).expect("memory");
-    let progress = state.progress();
     for _ in 0..3 {
         let image = state.begin(Point::declare(), Vec::new()).expect("idle");
+        let progress = state.progress();
         for written in 0..8 {
             assert_eq!(progress.is_pressed(), written > 4, "{written} records of 8");
             state.write(written * BLOCK_WORDS / 2, 1);

@@ -108,11 +108,13 @@ pub(super) fn images_that_fail<A: Algorithm>(seed: u64) -> Verdict {
 }
 
 fn cancelled_at<A: Algorithm>(rig: &mut Rig<A>, at: usize) -> Verdict {
-    let progress = rig.state.progress();
+    let before = rig.state.progress();
     let (result, tally) = rig.image_stopped_at_blocks(|rig, block| {
         rig.writes(3)?;
+        before.cancel(); // which is that of another image
+        ensure!(before.epoch() < rig.state.progress().epoch() && !before.running(), "{before:?}");
         if block == at {
-            progress.cancel();
+            rig.state.progress().cancel();
         }
         rig.writes(3)
     })?;

@@ -251,6 +251,25 @@ pub(super) fn kept_over_begins(seed: u64) -> Verdict {
     rig.check_reads()
 }
 
+/// More images than there may be volumes: the oldest ones are given up, which bounds the mappings.
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no mappings")]
+fn the_oldest_of_very_many_gives_way() {
+    let options = Options::words(BLOCK_WORDS).images(3000).budget(64 << 20, OnFull::Cancel);
+    let mut state = Imprint::create(&options).expect("memory");
+    let mut begin = |number: u64| {
+        state.write(7, number);
+        state.begin(crate::Point::declare(), Cancelled).expect("there is room")
+    };
+    let mut images: Vec<_> = (0..1000).map(&mut begin).collect();
+    assert!(images.iter().zip(0..).all(|(image, number)| image.get(7) == Some(number)));
+    images.extend((1000..1500).map(&mut begin));
+    let words: Vec<_> = images.iter().map(|image| image.get(7)).collect();
+    let lost = words.iter().take_while(|word| word.is_none()).count();
+    assert!((400..600).contains(&lost), "{lost} images are lost");
+    assert!(words.iter().zip(0..).skip(lost).all(|(&word, number)| word == Some(number)));
+}
+
 /// A sink of an image that may be given up, whatever the options say.
 struct Cancelled;
 
