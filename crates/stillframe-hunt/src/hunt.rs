@@ -205,7 +205,7 @@ impl<'a> Hunter<'a> {
         low: &[u64],
         high: &[u64],
     ) -> Result<Vec<Fault>, HuntError> {
-        let mut image = match image::read(taken.bytes, self.prefix.as_bytes()) {
+        let mut image = match image::read(&taken.bytes, self.prefix.as_bytes()) {
             Ok(image) => image,
             // An unreadable image shows no whole transaction.
             Err(text) => return Ok(vec![Fault { class: Class::Torn, text, count: 1 }]),

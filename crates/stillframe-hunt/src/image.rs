@@ -1,12 +1,8 @@
 //! An image's bytes to contents.
-//!
-//! The reader of RDB files takes versions 1 to 10. Newer servers write newer versions (Redis 7.2:
-//! 11; Valkey 9: `VALKEY080`), whose encodings of the workload's values are those of version 10. So
-//! a newer head is read as one of version 10, after its checksum has been checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stillframe_rdb::{Collection, Crc64, DecodeError, Decoder, Element, Event, VERSION, Value};
+use stillframe_rdb::{Collection, DecodeError, Decoder, Element, Event, Value};
 
 use crate::content::{Content, Contents};
 
@@ -18,43 +14,14 @@ pub(crate) struct Reading {
     pub(crate) repl_offset: Option<i64>,
 }
 
-/// Bytes of "REDIS0010".
-const HEAD_BYTES: usize = 9;
-
 /// Reads an image; keys that do not begin with `prefix` are passed over.
 ///
 /// # Errors
 /// One sentence about bytes that are no image.
-pub(crate) fn read(mut bytes: Vec<u8>, prefix: &[u8]) -> Result<Reading, String> {
-    lower(&mut bytes)?;
+pub(crate) fn read(bytes: &[u8], prefix: &[u8]) -> Result<Reading, String> {
     let length = bytes.len() as u64;
-    decode(Decoder::new(&bytes[..]).with_file_bytes(length), prefix)
+    decode(Decoder::new(bytes).with_file_bytes(length), prefix)
         .map_err(|error| format!("the image cannot be read: {error}"))
-}
-
-/// Makes an image of a newer version one of version 10 whose checksum is off.
-fn lower(bytes: &mut [u8]) -> Result<(), String> {
-    let Some((head, body)) = bytes.split_first_chunk_mut::<HEAD_BYTES>() else { return Ok(()) };
-    let digits = head.strip_prefix(b"REDIS").or_else(|| head.strip_prefix(b"VALKEY"));
-    let version = digits.and_then(|it| std::str::from_utf8(it).ok()?.parse::<u32>().ok());
-    if version.is_none_or(|version| version <= VERSION) {
-        return Ok(());
-    }
-    let Some((rest, checksum)) = body.split_last_chunk_mut::<8>() else { return Ok(()) };
-    let written = u64::from_le_bytes(*checksum);
-    let mut computed = Crc64::new();
-    computed.update(head);
-    computed.update(rest);
-    let computed = computed.value();
-    if written != 0 && written != computed {
-        return Err(format!(
-            "the image is damaged: its bytes have checksum {computed:016x}, written was \
-             {written:016x}"
-        ));
-    }
-    head.copy_from_slice(b"REDIS0010");
-    *checksum = [0; 8];
-    Ok(())
 }
 
 fn decode(mut decoder: Decoder<&[u8]>, prefix: &[u8]) -> Result<Reading, DecodeError> {
@@ -126,7 +93,7 @@ fn add(content: &mut Content, element: Element<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stillframe_rdb::{Encoder, Origin};
+    use stillframe_rdb::{Crc64, Encoder, HEADER_BYTES, Origin};
 
     fn file() -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -140,9 +107,9 @@ mod tests {
     }
 
     /// A file with another head, and a checksum that fits.
-    fn headed(head: &[u8; HEAD_BYTES]) -> Vec<u8> {
+    fn headed(head: &[u8; HEADER_BYTES]) -> Vec<u8> {
         let mut bytes = file();
-        bytes[..HEAD_BYTES].copy_from_slice(head);
+        bytes[..HEADER_BYTES].copy_from_slice(head);
         let body = bytes.len() - 8;
         let mut checksum = Crc64::new();
         checksum.update(&bytes[..body]);
@@ -154,13 +121,13 @@ mod tests {
     fn images_of_newer_servers_are_read_and_their_checksum_counts() {
         for head in [b"REDIS0010", b"REDIS0011", b"REDIS0012", b"VALKEY080"] {
             let bytes = headed(head);
-            let image = read(bytes.clone(), b"hunt:").expect("an image");
+            let image = read(&bytes, b"hunt:").expect("an image");
             let key = (1, b"hunt:a".to_vec());
             assert_eq!(image.contents, Contents::from([(key, Content::Text(b"7".to_vec()))]));
-            for at in HEAD_BYTES..bytes.len() - 8 {
+            for at in HEADER_BYTES..bytes.len() - 8 {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1;
-                assert!(read(damaged, b"hunt:").is_err(), "byte {at} of {}", head.escape_ascii());
+                assert!(read(&damaged, b"hunt:").is_err(), "byte {at} of {}", head.escape_ascii());
             }
         }
     }
@@ -169,7 +136,7 @@ mod tests {
     fn what_is_no_image_is_refused() {
         for bytes in [&b""[..], b"REDIS", b"VALKEY080", b"REDIS9999xxxxxxxx", b"GET / HTTP/1.1\r\n"]
         {
-            assert!(read(bytes.to_vec(), b"hunt:").is_err(), "{}", bytes.escape_ascii());
+            assert!(read(bytes, b"hunt:").is_err(), "{}", bytes.escape_ascii());
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::error::Problem;
 use crate::format::*;
 use crate::payload::{PayloadError, verified, versioned};
 use crate::source::{Source, damaged, trim};
+use crate::walk::unknown_type;
 use crate::{Collection, DecodeError, Element, Uses, Value};
 
 /// What comes next in a file. Slices live until the next call.
@@ -213,10 +214,7 @@ impl<R: Read> Decoder<R> {
             let at = self.source.offset();
             let op = self.source.op()?;
             match op {
-                OP_EXPIRE_MS => {
-                    let ms = i64::from_le_bytes(self.source.array("an expiry")?);
-                    expire_at_ms = Some(ms);
-                }
+                OP_EXPIRE_MS => expire_at_ms = self.source.expiry_ms()?,
                 OP_EXPIRE_S => {
                     let seconds = i32::from_le_bytes(self.source.array("an expiry")?);
                     expire_at_ms = Some(i64::from(seconds) * 1000);
@@ -228,7 +226,7 @@ impl<R: Read> Decoder<R> {
                     let [count] = self.source.array("the use count of a key")?;
                     uses = Uses::Frequency(count);
                 }
-                OP_AUX..=OP_EOF | OP_FUNCTION..=OP_MODULE_AUX if inside_entry => {
+                OP_AUX..=OP_EOF | OP_SLOT_IMPORT..=OP_MODULE_AUX if inside_entry => {
                     let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
                     return Err(damaged(at, text));
                 }
@@ -250,7 +248,11 @@ impl<R: Read> Decoder<R> {
                     self.source.text(&mut self.value)?;
                     return Ok(Event::Library { source: &self.value });
                 }
-                OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
+                OP_SLOT_INFO => {
+                    self.source.slot_info()?;
+                    continue;
+                }
+                OP_SLOT_IMPORT | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
                 kind => {
@@ -311,8 +313,7 @@ impl<R: Read> Decoder<R> {
         let name = type_name(kind);
         let is_module = matches!(kind, TYPE_MODULE | TYPE_MODULE_PRERELEASE);
         if name.is_none() && !is_module {
-            let text = format!("byte 0x{kind:02x} is no type of value that Redis 7.0 writes");
-            return Ok(damaged(at, text));
+            return Ok(unknown_type(kind, at));
         }
         if matches!(self.state, State::Body { .. }) {
             self.source.text(&mut self.key)?;
@@ -321,7 +322,7 @@ impl<R: Read> Decoder<R> {
             Some(name) => name.to_owned(),
             None => {
                 let id = self.source.length("the type of a module")?;
-                format!("a value of module type \"{}\"", module_name(id))
+                format!("a value of module type \"{}\" (there are no modules)", module_name(id))
             }
         };
         let key = shown(&self.key);
@@ -330,14 +331,16 @@ impl<R: Read> Decoder<R> {
 
     /// The error that names the function library or module data at `offset`.
     fn refused_section(&mut self, op: u8, offset: u64) -> Result<DecodeError, DecodeError> {
-        let what = if op == OP_MODULE_AUX {
+        let what = if op == OP_SLOT_IMPORT {
+            "the import of a slot of a cluster".to_owned()
+        } else if op == OP_MODULE_AUX {
             let id = self.source.length("the type of a module")?;
-            format!("data of module type \"{}\"", module_name(id))
+            format!("data of module type \"{}\" (there are no modules)", module_name(id))
         } else {
             // The code of a library (before 7.0's release: its name) comes first.
             self.source.text(&mut self.value)?;
             let first_line = self.value.split(|&byte| byte == b'\n').next().unwrap_or_default();
-            format!("function library \"{}\"", shown(first_line))
+            format!("function library \"{}\" of a pre-release of Redis 7", shown(first_line))
         };
         Ok(DecodeError::UnsupportedSection { offset, what })
     }

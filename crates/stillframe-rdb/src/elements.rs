@@ -44,6 +44,7 @@ fn layout(kind: u8) -> Option<(Collection, Layout)> {
         TYPE_HASH_ZIPMAP => (Hash, Layout::Packed(Form::Zipmap)),
         TYPE_LIST_ZIPLIST => (List, Layout::Packed(Form::Ziplist)),
         TYPE_SET_INTSET => (Set, Layout::Packed(Form::Intset)),
+        TYPE_SET_LISTPACK => (Set, Layout::Packed(Form::Listpack)),
         TYPE_SORTED_ZIPLIST => (Sorted, Layout::Packed(Form::Ziplist)),
         TYPE_HASH_ZIPLIST => (Hash, Layout::Packed(Form::Ziplist)),
         TYPE_LIST_ZIPLISTS => (List, Layout::Nodes(Form::Ziplist)),
@@ -280,6 +281,7 @@ impl Elements {
             (Form::Listpack, Collection::Sorted) => "Zset listpack",
             (Form::Ziplist, Collection::Hash) => "Hash ziplist",
             (Form::Listpack, Collection::Hash) => "Hash listpack",
+            (Form::Listpack, Collection::Set) => "Set listpack",
             (Form::Ziplist, _) => "Ziplist",
             (Form::Listpack, _) => "Listpack",
         };

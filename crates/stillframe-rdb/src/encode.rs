@@ -206,6 +206,8 @@ impl<O: Output> Encoder<O> {
         };
         self.select_db(db)?;
         if let Some(at) = expire_at_ms {
+            // A key whose time came then has expired, and "no expiry" would bring it back.
+            let at = if at == NO_EXPIRY { at - 1 } else { at };
             self.out.sheet.put(&[OP_EXPIRE_MS])?;
             self.out.sheet.put(&at.to_le_bytes())?;
         }

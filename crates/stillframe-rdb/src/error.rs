@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::VERSION;
+use crate::format::{VALKEY_VERSION, VERSION_READ_MAX};
 
 /// A file that cannot be read to its end. Offsets are in bytes from the start of the file.
 #[derive(Debug, Error)]
@@ -19,11 +19,18 @@ pub enum DecodeError {
         source: io::Error,
     },
     /// The file is something else, or empty.
-    #[error("not an RDB file: it does not start with \"REDIS\" and four digits")]
+    #[error(
+        "not an RDB file: it does not start with \"REDIS\" and four digits, or \"VALKEY\" and three"
+    )]
     NotRdb,
     /// The file was written by a newer server.
-    #[error("RDB version {found} cannot be read: versions 1 to {VERSION} can")]
+    #[error(
+        "{writer} version {found} cannot be read: RDB versions 1 to {VERSION_READ_MAX} and VALKEY \
+         version {VALKEY_VERSION} can"
+    )]
     UnsupportedVersion {
+        /// By which word it starts.
+        writer: &'static str,
         /// The version the file claims.
         found: u32,
     },
@@ -62,8 +69,7 @@ pub enum DecodeError {
     },
     /// A key holds a type of value that this crate does not read.
     #[error(
-        "key \"{key}\" of database {db} at byte {offset} is {kind}, which this server cannot hold: \
-         it has no modules"
+        "key \"{key}\" of database {db} at byte {offset} is {kind}, which this server cannot hold"
     )]
     UnsupportedType {
         /// Where the key's record starts.
@@ -76,14 +82,22 @@ pub enum DecodeError {
         kind: String,
     },
     /// The file holds something other than keys that this crate does not read.
-    #[error(
-        "{what} at byte {offset} cannot be loaded: this server has no modules, nor functions of a pre-release"
-    )]
+    #[error("{what}, at byte {offset}, cannot be loaded by this server")]
     UnsupportedSection {
         /// Where it starts.
         offset: u64,
         /// What it is, by name.
         what: String,
+    },
+    /// A key is there twice.
+    #[error("key \"{key}\" of database {db} at byte {offset} is there for a second time")]
+    Again {
+        /// Where the second one starts.
+        offset: u64,
+        /// Its database.
+        db: u64,
+        /// The key, escaped, and cut if it is long.
+        key: String,
     },
     /// The file is whole, and more follows.
     #[error("the file goes on at byte {offset}, behind its end mark and checksum")]

@@ -3,13 +3,27 @@
 use std::fmt;
 use std::io::Write;
 
-/// The version written, and the newest read: that of Redis 7.0.
+use crate::DecodeError;
+
+/// The version written: that of Redis 7.0.
 pub const VERSION: u32 = 10;
+/// The newest version read, of files that begin with "REDIS": that of Redis 7.4 and 8.
+pub(crate) const VERSION_READ_MAX: u32 = 12;
+/// The version of Valkey 9, whose files begin with "VALKEY".
+pub(crate) const VALKEY_VERSION: u32 = 80;
 
 /// Versions before this one end without a checksum.
 pub(crate) const FIRST_VERSION_WITH_CHECKSUM: u32 = 5;
 
 pub(crate) const MAGIC: &[u8; 5] = b"REDIS";
+pub(crate) const VALKEY_MAGIC: &[u8; 6] = b"VALKEY";
+/// Bytes of the magic and the version.
+pub const HEADER_BYTES: usize = 9;
+
+/// Of Valkey 9 and of clusters alone: what is imported into a slot.
+pub(crate) const OP_SLOT_IMPORT: u8 = 0xF3;
+/// Of Redis 8, Valkey 8 and clusters alone: how many keys a slot has.
+pub(crate) const OP_SLOT_INFO: u8 = 0xF4;
 
 pub(crate) const OP_FUNCTION: u8 = 0xF5;
 pub(crate) const OP_FUNCTION_PRERELEASE: u8 = 0xF6;
@@ -43,7 +57,12 @@ pub(crate) const TYPE_LIST_NODES: u8 = 18;
 pub(crate) const TYPE_STREAM_FIRST: u8 = 15;
 pub(crate) const TYPE_STREAM: u8 = 19;
 /// Of Redis 7.2.
+pub(crate) const TYPE_SET_LISTPACK: u8 = 20;
+/// Of Redis 7.2.
 pub(crate) const TYPE_STREAM_THIRD: u8 = 21;
+
+/// The expiry that means none.
+pub(crate) const NO_EXPIRY: i64 = -1;
 
 /// The kinds of nodes of a list: one element, or a listpack of them.
 pub(crate) const NODE_PLAIN: u64 = 1;
@@ -57,7 +76,7 @@ pub(crate) const STRING_INT16: u8 = 0xC1;
 pub(crate) const STRING_INT32: u8 = 0xC2;
 pub(crate) const STRING_LZF: u8 = 0xC3;
 
-/// Words for a value type that Redis 7.0 and older may write, other than a string or a module's.
+/// Words for a value type, other than a string or a module's.
 pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
     Some(match kind {
         1 => "a list (linked list)",
@@ -76,9 +95,36 @@ pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
         17 => "a sorted set (listpack)",
         18 => "a list (quicklist)",
         19 => "a stream (listpacks, second form)",
+        20 => "a set (listpack)",
         21 => "a stream (listpacks, third form)",
+        22..=25 => "a hash whose fields expire, which Redis 7.0 does not have",
         _ => return None,
     })
+}
+
+/// The version in the first bytes of a file; `None` if they are not those of an RDB file, whatever
+/// its version.
+#[must_use]
+pub fn file_version(head: &[u8]) -> Option<u32> {
+    let digits = head.get(..HEADER_BYTES)?;
+    let digits = digits.strip_prefix(MAGIC).or_else(|| digits.strip_prefix(VALKEY_MAGIC))?;
+    let digit = |number: u32, byte: &u8| Some(number * 10 + char::from(*byte).to_digit(10)?);
+    digits.iter().try_fold(0, digit)
+}
+
+/// Whether files with this head can be read.
+///
+/// # Errors
+/// [`DecodeError::NotRdb`] and [`DecodeError::UnsupportedVersion`].
+pub fn check_header(head: &[u8]) -> Result<u32, DecodeError> {
+    let found = file_version(head).ok_or(DecodeError::NotRdb)?;
+    let is_valkey = head.starts_with(VALKEY_MAGIC);
+    let known = if is_valkey { VALKEY_VERSION..=VALKEY_VERSION } else { 1..=VERSION_READ_MAX };
+    let writer = if is_valkey { "VALKEY" } else { "RDB" };
+    if !known.contains(&found) {
+        return Err(DecodeError::UnsupportedVersion { writer, found });
+    }
+    Ok(found)
 }
 
 /// The name inside the 64-bit number of a module's type: nine characters of six bits, and a

@@ -1,4 +1,5 @@
-//! Sans-io codec of the Redis RDB file format: writes version 10, reads versions 1 to 10.
+//! Sans-io codec of the Redis RDB file format: writes version 10, reads versions 1 to 12 and
+//! that of Valkey 9.
 //!
 //! Invariants:
 //! - [`Encoder`] allocates, locks and logs nothing after its construction: it runs in a forked
@@ -20,10 +21,11 @@
 //! select   0xFE length                             the database of the keys that follow
 //! resize   0xFB length length                      its keys, and how many of them expire (a hint)
 //! key      [expiry] [idle | freq] type key value
-//!   expiry 0xFC 8 B LE unix ms | 0xFD 4 B LE unix s
+//!   expiry 0xFC 8 B LE unix ms | 0xFD 4 B LE unix s         -1 ms: none
 //!   idle   0xF8 length         ; freq 0xF9 1 B     seconds unused; how often, logarithmic
 //! library  0xF5 string                             the source of a library of functions
-//! others   0xF7 module data, 0xF6 functions of a pre-release: refused by name
+//! slot     0xF4 length length length               of a cluster: a hint, stepped over
+//! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3: refused by name
 //!
 //! value by type
 //!    0     string
@@ -35,10 +37,12 @@
 //!   10 11  string                                  list, a ziplist; set, an intset
 //!   12 13  string                                  sorted set, hash; ziplists
 //!   16 17  string                                  hash, sorted set; listpacks
+//!   20     string                                  set; a listpack
 //!   14     length, then ziplists                   list, by nodes
 //!   18     length, then (1 string | 2 listpack)    list, by nodes of one element or many
 //!   15 19 21                                       stream: see `encode/streams`; 19 is written
-//!   7                                              a module's value: refused by key when read
+//!   7      22 to 25                                a module's value, a hash whose fields expire:
+//!                                                  refused by key when read
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first
@@ -81,9 +85,9 @@ pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
 pub use encode::{Encoder, Head, Origin, StreamConsumer, StreamGroup, StreamValue, Workspace};
 pub use error::DecodeError;
-pub use format::VERSION;
+pub use format::{HEADER_BYTES, VERSION, check_header, file_version};
 pub use payload::{PayloadError, libraries};
-pub use scan::{Database, Summary, scan};
+pub use scan::{Database, Summary, scan, scan_keys};
 pub use sheet::Output;
 pub use walk::VALUE_TYPES;
 

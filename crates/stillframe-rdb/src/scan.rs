@@ -2,13 +2,17 @@
 //! that Redis 7.0 writes, also of types that [`Decoder`](crate::Decoder) refuses.
 //!
 //! - Memory does not depend on the file: long strings are skipped in pieces, those packed by LZF
-//!   are checked without being unpacked, and counts are kept in tables of a fixed size.
+//!   are checked without being unpacked, and counts are kept in tables of a fixed size. Repeated
+//!   keys are found by hashes of a part of them at a time, so that many keys take more passes.
 //! - Time is linear in the bytes of the file: each element takes at least one byte, whatever count
 //!   the file claims.
 //! - The inside of a string of at most 1 MiB (a ziplist, a listpack) is checked as the decoder
 //!   checks it. Redis packs small collections; only the checksum finds damage in longer ones.
 
-use std::io::Read;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::RangeInclusive;
 
 use crate::decode::named;
 use crate::elements::Elements;
@@ -24,6 +28,9 @@ const AUX_MAX: usize = 64;
 const AUX_BYTES_MAX: u64 = 16 << 10;
 /// Databases that are counted each by itself.
 const DATABASES_MAX: usize = 1024;
+
+/// Hashes of keys that are held at a time.
+const HASHES_MAX: usize = 16 << 20;
 
 /// Bytes of a string that is looked into.
 const HELD_BYTES_MAX: u64 = 1 << 20;
@@ -74,17 +81,128 @@ impl Database {
 
 /// Reads a file of `bytes` bytes to its end. Gives what was read, and why reading ended early.
 pub fn scan(reader: impl Read, bytes: u64) -> (Summary, Option<DecodeError>) {
+    pass(reader, bytes, &mut |_, _| Ok(()))
+}
+
+/// As [`scan`], and looks for keys that are there twice, except those of more than 16 KiB. Reads
+/// the file once more for each 16 million keys.
+pub fn scan_keys(mut reader: impl Read + Seek, bytes: u64) -> (Summary, Option<DecodeError>) {
+    let mut keys = Hashes::new(HASHES_MAX);
+    let (summary, error) = pass(&mut reader, bytes, &mut |key, _| Ok(keys.note(key)));
+    if error.is_some() {
+        return (summary, error);
+    }
+    let mut repeated = |reader: &mut _| -> Result<(), DecodeError> {
+        loop {
+            again(reader, bytes, &keys.twice())?;
+            if !keys.next_part() {
+                return Ok(());
+            }
+            restart(reader)?;
+            pass(&mut *reader, bytes, &mut |key, _| Ok(keys.note(key))).1.map_or(Ok(()), Err)?;
+        }
+    };
+    let error = repeated(&mut reader).err();
+    (summary, error)
+}
+
+/// Finds the first key that is there twice among those with such hashes.
+fn again(
+    reader: &mut (impl Read + Seek),
+    bytes: u64,
+    twice: &Suspects<'_>,
+) -> Result<(), DecodeError> {
+    if twice.hashes.is_empty() {
+        return Ok(());
+    }
+    restart(reader)?;
+    let mut met = HashSet::new();
+    let meet = &mut |key: Key<'_>, offset| {
+        if !twice.hashes.contains(&twice.state.hash_one(key)) || met.insert((key.0, key.1.to_vec()))
+        {
+            return Ok(());
+        }
+        Err(DecodeError::Again { offset, db: key.0, key: shown(key.1) })
+    };
+    pass(reader, bytes, meet).1.map_or(Ok(()), Err)
+}
+
+fn restart(reader: &mut impl Seek) -> Result<(), DecodeError> {
+    let to_start = reader.seek(SeekFrom::Start(0));
+    to_start.map(drop).map_err(|source| DecodeError::Read { offset: 0, source })
+}
+
+/// One pass over a file; `meet` gets each short key and the offset of its record.
+fn pass(
+    reader: impl Read,
+    bytes: u64,
+    meet: &mut dyn FnMut(Key<'_>, u64) -> Result<(), DecodeError>,
+) -> (Summary, Option<DecodeError>) {
     let mut source = Source::new(reader);
     source.set_file_bytes(bytes);
     let elements = Elements::up_to(HELD_BYTES_MAX);
     let (summary, key) = (Summary::default(), Vec::new());
-    let mut scan = Scan { source, summary, elements, key, db: 0, at: None };
+    let mut scan = Scan { source, summary, elements, key, db: 0, at: None, meet };
     let result = scan.file();
     scan.summary.bytes = scan.source.offset();
     (scan.summary, result.err())
 }
 
-struct Scan<R> {
+/// A database and a key.
+type Key<'a> = (u64, &'a [u8]);
+
+/// Hashes of the keys whose hash lies in a part of all numbers, which shrinks so that they fit.
+struct Hashes {
+    state: RandomState,
+    part: RangeInclusive<u64>,
+    held: Vec<u64>,
+    most: usize,
+}
+
+/// Keys with these hashes may be there twice.
+struct Suspects<'a> {
+    state: &'a RandomState,
+    hashes: HashSet<u64>,
+}
+
+impl Hashes {
+    fn new(most: usize) -> Self {
+        Self { state: RandomState::new(), part: 0..=u64::MAX, held: Vec::new(), most }
+    }
+
+    fn note(&mut self, key: Key<'_>) {
+        let hash = self.state.hash_one(key);
+        if !self.part.contains(&hash) {
+            return;
+        }
+        // Equal hashes, which no smaller part sets apart, are few.
+        while self.held.len() >= self.most && self.part.start() < self.part.end() {
+            let (start, end) = (*self.part.start(), *self.part.end());
+            self.part = start..=start + (end - start) / 2;
+            self.held.retain(|hash| self.part.contains(hash));
+        }
+        if self.part.contains(&hash) {
+            self.held.push(hash);
+        }
+    }
+
+    fn twice(&mut self) -> Suspects<'_> {
+        self.held.sort_unstable();
+        let pairs = self.held.windows(2).filter(|pair| pair[0] == pair[1]);
+        Suspects { state: &self.state, hashes: pairs.map(|pair| pair[0]).collect() }
+    }
+
+    /// Goes on behind the part; `false`: there is no more.
+    fn next_part(&mut self) -> bool {
+        self.held.clear();
+        let (start, end) = (*self.part.start(), *self.part.end());
+        let Some(next) = end.checked_add(1) else { return false };
+        self.part = next..=next.saturating_add(end - start);
+        true
+    }
+}
+
+struct Scan<'a, R> {
     source: Source<R>,
     summary: Summary,
     elements: Elements,
@@ -93,9 +211,10 @@ struct Scan<R> {
     /// The database selected, and its index in the summary once it has keys there.
     db: u64,
     at: Option<usize>,
+    meet: &'a mut dyn FnMut(Key<'_>, u64) -> Result<(), DecodeError>,
 }
 
-impl<R: Read> Scan<R> {
+impl<R: Read> Scan<'_, R> {
     fn file(&mut self) -> Result<(), DecodeError> {
         self.summary.version = self.source.header()?;
         while self.section()? {}
@@ -109,29 +228,31 @@ impl<R: Read> Scan<R> {
     /// Reads what comes next; `false`: it was the end.
     fn section(&mut self) -> Result<bool, DecodeError> {
         let (mut expire_at_ms, mut inside_entry) = (None, false);
+        let offset = self.source.offset();
         loop {
             let at = self.source.offset();
             let op = self.source.op()?;
             match op {
-                OP_EXPIRE_MS => {
-                    expire_at_ms = Some(i64::from_le_bytes(self.source.array("an expiry")?));
-                }
+                OP_EXPIRE_MS => expire_at_ms = self.source.expiry_ms()?,
                 OP_EXPIRE_S => {
                     let seconds = i32::from_le_bytes(self.source.array("an expiry")?);
                     expire_at_ms = Some(i64::from(seconds) * 1000);
                 }
                 OP_IDLE => drop(self.source.length("the idle time of a key")?),
                 OP_FREQ => drop(self.source.array::<1>("the use count of a key")?),
-                OP_FUNCTION_PRERELEASE..=OP_EOF | OP_FUNCTION if inside_entry => {
+                OP_SLOT_IMPORT..=OP_EOF if inside_entry => {
                     let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
                     return Err(damaged(at, text));
                 }
-                OP_FUNCTION_PRERELEASE..=OP_EOF | OP_FUNCTION => return self.other(op, at),
+                OP_SLOT_IMPORT..=OP_EOF => return self.other(op, at),
                 kind => {
                     let number = number_of_type(kind, at)?;
-                    self.source.text_up_to(AUX_BYTES_MAX, &mut self.key)?;
+                    let is_short = self.source.text_up_to(AUX_BYTES_MAX, &mut self.key)?;
                     self.value(kind)?;
                     self.count(number, expire_at_ms);
+                    if is_short {
+                        (self.meet)((self.db, &self.key), offset)?;
+                    }
                     return Ok(true);
                 }
             }
@@ -167,6 +288,7 @@ impl<R: Read> Scan<R> {
                 self.source.skip_string()?;
                 self.summary.functions += 1;
             }
+            OP_SLOT_INFO => self.source.slot_info()?,
             OP_MODULE_AUX => {
                 module_value(&mut self.source)?;
                 self.summary.modules += 1;
@@ -176,7 +298,11 @@ impl<R: Read> Scan<R> {
                 return Ok(false);
             }
             _ => {
-                let what = "a function library of a pre-release of Redis 7".to_owned();
+                let what = match op {
+                    OP_SLOT_IMPORT => "the import of a slot of a cluster",
+                    _ => "a function library of a pre-release of Redis 7",
+                };
+                let what = what.to_owned();
                 return Err(DecodeError::UnsupportedSection { offset: at, what });
             }
         }
@@ -220,5 +346,31 @@ impl<R: Read> Source<R> {
             Some(Value::Bytes(bytes)) => bytes.escape_ascii().to_string(),
             None => format!("(more than {most} bytes)"),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_of_many_keys_are_held_in_parts() {
+        let keys: Vec<u64> = (0..1000).chain([7, 993]).collect();
+        let mut hashes = Hashes::new(64);
+        let (mut found, mut passes) = (Vec::new(), 0);
+        loop {
+            keys.iter().for_each(|&db| hashes.note((db, b"k")));
+            assert!(hashes.held.len() <= 64);
+            passes += 1;
+            let twice = hashes.twice();
+            let again = |db: &u64| twice.hashes.contains(&twice.state.hash_one((*db, &b"k"[..])));
+            found.extend((0..1000).filter(again));
+            if !hashes.next_part() {
+                break;
+            }
+        }
+        found.sort_unstable();
+        assert_eq!(found, [7, 993]);
+        assert!(passes >= 1000 / 64, "{passes}");
     }
 }

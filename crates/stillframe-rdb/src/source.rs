@@ -117,21 +117,13 @@ impl<R: Read> Source<R> {
         Ok(bytes)
     }
 
-    /// "REDIS" and the version.
+    /// The magic and the version.
     pub(crate) fn header(&mut self) -> Result<u32, DecodeError> {
-        let header = self.array::<9>("the header").map_err(|error| match error {
+        let header = self.array::<HEADER_BYTES>("the header").map_err(|error| match error {
             DecodeError::Damaged { .. } => DecodeError::NotRdb,
             other => other,
         })?;
-        let digits = header.strip_prefix(MAGIC).ok_or(DecodeError::NotRdb)?;
-        let found = digits.iter().try_fold(0, |number, digit| {
-            let digit = char::from(*digit).to_digit(10).ok_or(DecodeError::NotRdb)?;
-            Ok(number * 10 + digit)
-        })?;
-        if !(1..=VERSION).contains(&found) {
-            return Err(DecodeError::UnsupportedVersion { found });
-        }
-        Ok(found)
+        check_header(&header)
     }
 
     /// The byte that names the next part.
@@ -154,6 +146,13 @@ impl<R: Read> Source<R> {
             return Err(DecodeError::Checksum { offset, computed, written });
         }
         Ok(written != 0)
+    }
+
+    /// The time at which a key expires, in unix milliseconds; `None` if it never does.
+    pub(crate) fn expiry_ms(&mut self) -> Result<Option<i64>, DecodeError> {
+        let at = i64::from_le_bytes(self.array("an expiry")?);
+        // Redis keeps a key with this number: there it stands for "none".
+        Ok((at != NO_EXPIRY).then_some(at))
     }
 
     fn length_or_special(&mut self) -> Result<Length, DecodeError> {

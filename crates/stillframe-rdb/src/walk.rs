@@ -20,7 +20,7 @@ pub(crate) fn number_of_type(kind: u8, at: u64) -> Result<usize, DecodeError> {
     Ok(match kind {
         TYPE_STRING => 0,
         1 | 10 | 14 | 18 => 1,
-        2 | 11 => 2,
+        2 | 11 | TYPE_SET_LISTPACK => 2,
         3 | 5 | 12 | 17 => 3,
         4 | 9 | 13 | 16 => 4,
         TYPE_STREAM_FIRST | TYPE_STREAM | TYPE_STREAM_THIRD => 5,
@@ -29,11 +29,19 @@ pub(crate) fn number_of_type(kind: u8, at: u64) -> Result<usize, DecodeError> {
             let what = "a value of a module of a pre-release of Redis 4".to_owned();
             return Err(DecodeError::UnsupportedSection { offset: at, what });
         }
-        _ => {
-            let text = format!("byte 0x{kind:02x} is no type of value that Redis 7.0 writes");
-            return Err(damaged(at, text));
-        }
+        _ => match type_name(kind) {
+            Some(name) => {
+                let what = name.to_owned();
+                return Err(DecodeError::UnsupportedSection { offset: at, what });
+            }
+            None => return Err(unknown_type(kind, at)),
+        },
     })
+}
+
+/// The byte at `at` is not the type of any value.
+pub(crate) fn unknown_type(kind: u8, at: u64) -> DecodeError {
+    damaged(at, format!("byte 0x{kind:02x} is no type of value that this server knows"))
 }
 
 /// Steps over a value of type `kind`, known to [`number_of_type`], that is no collection.
@@ -41,6 +49,16 @@ pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), Dec
     match kind {
         TYPE_MODULE => module_value(source),
         _ => source.skip_string(),
+    }
+}
+
+impl<R: Read> Source<R> {
+    /// Steps over a hint about a slot of a cluster: its number, keys, and those that expire.
+    pub(crate) fn slot_info(&mut self) -> Result<(), DecodeError> {
+        for what in ["the number of a slot", "the number of keys", "the number of expiring keys"] {
+            self.length(what)?;
+        }
+        Ok(())
     }
 }
 

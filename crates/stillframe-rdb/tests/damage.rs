@@ -92,12 +92,34 @@ fn every_truncation_is_found() {
 fn damage_is_reported_with_its_offset() {
     let string_end = "damaged at byte 11: string of 99 bytes runs past the end of the file";
     let cases: &[(&[u8], &str)] = &[
-        (b"", "not an RDB file: it does not start with \"REDIS\" and four digits"),
-        (b"REDIS001", "not an RDB file: it does not start with \"REDIS\" and four digits"),
-        (b"REDIS00x0", "not an RDB file: it does not start with \"REDIS\" and four digits"),
-        (b"*3\r\n$3\r\nSET", "not an RDB file: it does not start with \"REDIS\" and four digits"),
-        (b"REDIS0011\xff", "RDB version 11 cannot be read: versions 1 to 10 can"),
-        (b"REDIS0000\xff", "RDB version 0 cannot be read: versions 1 to 10 can"),
+        (
+            b"",
+            "not an RDB file: it does not start with \"REDIS\" and four digits, or \"VALKEY\" and three",
+        ),
+        (
+            b"REDIS001",
+            "not an RDB file: it does not start with \"REDIS\" and four digits, or \"VALKEY\" and three",
+        ),
+        (
+            b"REDIS00x0",
+            "not an RDB file: it does not start with \"REDIS\" and four digits, or \"VALKEY\" and three",
+        ),
+        (
+            b"*3\r\n$3\r\nSET",
+            "not an RDB file: it does not start with \"REDIS\" and four digits, or \"VALKEY\" and three",
+        ),
+        (
+            b"REDIS0013\xff",
+            "RDB version 13 cannot be read: RDB versions 1 to 12 and VALKEY version 80 can",
+        ),
+        (
+            b"REDIS0000\xff",
+            "RDB version 0 cannot be read: RDB versions 1 to 12 and VALKEY version 80 can",
+        ),
+        (
+            b"VALKEY081\xff",
+            "VALKEY version 81 cannot be read: RDB versions 1 to 12 and VALKEY version 80 can",
+        ),
         (b"REDIS0010", "damaged at byte 9: the file ends where a key or the end mark is expected"),
         (
             b"REDIS0010\x00\xc0\x07\x40\x63abc",
@@ -123,8 +145,8 @@ fn damage_is_reported_with_its_offset() {
             "damaged at byte 12: 2 bytes of LZF do not unpack to a string of 100 bytes",
         ),
         (
-            b"REDIS0010\x14",
-            "damaged at byte 9: byte 0x14 is no type of value that Redis 7.0 writes",
+            b"REDIS0010\x1a",
+            "damaged at byte 9: byte 0x1a is no type of value that this server knows",
         ),
         (
             b"REDIS0010\xff1234",
@@ -150,21 +172,25 @@ fn what_is_not_held_is_refused_by_name() {
     let key = |kind: u8| [b"\xfe\x05\xfc\x01\0\0\0\0\0\0\0", &[kind][..], b"\x06my\nkey"].concat();
     let refused = |kind: u8, words: &str| {
         let sentence = format!(
-            "key \"my\\nkey\" of database 5 at byte 11 is {words}, which this server cannot hold: \
-             it has no modules"
+            "key \"my\\nkey\" of database 5 at byte 11 is {words}, which this server cannot hold"
         );
         assert_eq!(error(&file(&[key(kind), id.clone()].concat())), sentence);
     };
-    refused(7, "a value of module type \"ReJSON-RL\"");
+    refused(7, "a value of module type \"ReJSON-RL\" (there are no modules)");
+    // As Valkey 9 writes it after HEXPIRE.
+    refused(22, "a hash whose fields expire, which Redis 7.0 does not have");
 
-    let suffix = " cannot be loaded: this server has no modules, nor functions of a pre-release";
+    let suffix = ", at byte 9, cannot be loaded by this server";
     let function = file(b"\xf6\x1b#!lua name=mylib\nredis.regi");
     assert_eq!(
         error(&function),
-        format!("function library \"#!lua name=mylib\" at byte 9{suffix}")
+        format!("function library \"#!lua name=mylib\" of a pre-release of Redis 7{suffix}")
     );
     let aux = file(&[b"\xf7", &id[..]].concat());
-    assert_eq!(error(&aux), format!("data of module type \"ReJSON-RL\" at byte 9{suffix}"));
+    assert_eq!(
+        error(&aux),
+        format!("data of module type \"ReJSON-RL\" (there are no modules){suffix}")
+    );
     let long = file(&[&b"\x07\x40\xc8"[..], &[b'k'; 200], &id[..]].concat());
     assert!(error(&long).contains(&format!("key \"{}...\" of", "k".repeat(100))));
 }
@@ -228,7 +254,7 @@ fn every_form_of_length_string_and_expiry_is_read() {
         b"\x00\xc0\xff\xc1\x00\x80",
         b"\x00\xc2\x00\x00\x00\x80\xc3\x04\x04\x00a\x20\x00",
         b"\xfd\x02\x00\x00\x00\xf8\x40\x63\xf9\x07\x00\x01f\x00",
-        b"\xfe\x80\0\x01\0\0\xf9\x07\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x03-01",
+        b"\xfe\x80\0\x01\0\0\xf9\x07\xfc\xfe\xff\xff\xff\xff\xff\xff\xff\x00\x00\x03-01",
     ]
     .concat();
     let text = |text: &str| Owned::Bytes(text.into());
@@ -240,7 +266,7 @@ fn every_form_of_length_string_and_expiry_is_read() {
         (0, b"-1".to_vec(), text("-32768"), None),
         (0, b"-2147483648".to_vec(), text("aaaa"), None),
         (0, b"f".to_vec(), text(""), Some(2000)),
-        (65536, b"".to_vec(), text("-01"), Some(-1)),
+        (65536, b"".to_vec(), text("-01"), Some(-2)),
     ];
     assert_eq!(read(&file(&body)[..]).expect("a whole file"), (expected, true));
 }

@@ -277,3 +277,45 @@ fn a_payload_is_one_value_and_its_checksum() {
     payload[at] = 11;
     assert_eq!(error(&payload), PayloadError::Version { found: 11 });
 }
+
+/// In Redis that number stands for "none": it keeps such a key.
+#[test]
+fn an_expiry_of_minus_one_is_none() {
+    let key = |at: i64| [&b"\xfc"[..], &at.to_le_bytes(), b"\x00\x01k\x01v"].concat();
+    for (at, read) in [(-1, None), (-2, Some(-2)), (0, Some(0)), (i64::MAX, Some(i64::MAX))] {
+        let file = [b"REDIS0010", &key(at)[..], b"\xff", &[0; 8]].concat();
+        let mut decoder = Decoder::new(&file[..]);
+        let entry = decoder.next().expect("it is sound").expect("there is a key");
+        let Event::Entry { expire_at_ms, .. } = entry else { panic!("{entry:?}") };
+        assert_eq!(expire_at_ms, read);
+    }
+    // A key whose time came at that instant stays expired.
+    let written = write(&[(0, b"k".to_vec(), Owned::Int(1), Some(-1))]);
+    let (entries, _) = read(&written[..]).expect("it is sound");
+    assert_eq!(entries[0].3, Some(-2));
+}
+
+/// A file of Valkey 9.1, of strings, a list, sets, a hash, a sorted set and a stream with a group.
+#[test]
+fn a_file_of_valkey_is_read() {
+    let hex = include_str!("valkey_9.hex");
+    let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    let file: Vec<u8> = digits.chunks_exact(2).map(|it| (it[0] * 16 + it[1]) as u8).collect();
+    let (entries, verified) = read(&file[..]).expect("it is sound");
+    assert!(verified);
+    let (summary, error) = stillframe_rdb::scan(&file[..], file.len() as u64);
+    assert!(error.is_none() && summary.verified && summary.version == 80, "{error:?}");
+    let value = |key: &str| {
+        let found = entries.iter().find(|entry| entry.1 == key.as_bytes());
+        found.unwrap_or_else(|| panic!("no {key}")).2.clone()
+    };
+    let texts = |words: &str| words.split(' ').map(|it| it.as_bytes().to_vec()).collect::<Vec<_>>();
+    assert_eq!(entries.len(), 11);
+    assert_eq!(value("a"), Owned::Bytes(b"b".to_vec()));
+    assert_eq!(value("l"), Owned::List(texts("a b 3")));
+    assert_eq!(value("s"), Owned::Set(texts("x y z").into_iter().collect()));
+    assert_eq!(value("i"), Owned::Set(texts("1 2 3").into_iter().collect()));
+    let hash =
+        [("f", "v"), ("g", "w")].map(|(f, v)| (f.as_bytes().to_vec(), v.as_bytes().to_vec()));
+    assert_eq!(value("hx"), Owned::Hash(hash.into()));
+}

@@ -3,9 +3,11 @@
 
 mod common;
 
+use std::io::Cursor;
+
 use common::*;
 use proptest::prelude::*;
-use stillframe_rdb::{Crc64, DecodeError, Summary, VALUE_TYPES, scan};
+use stillframe_rdb::{Crc64, DecodeError, Summary, VALUE_TYPES, scan, scan_keys};
 
 fn scanned(file: &[u8]) -> Result<Summary, DecodeError> {
     let (summary, error) = scan(file, file.len() as u64);
@@ -142,10 +144,34 @@ fn damage_inside_packed_bytes_is_reported_as_by_the_decoder() {
 }
 
 #[test]
+fn keys_that_are_there_twice_are_found() {
+    let find = |entries: &[Entry]| {
+        let file = write(entries);
+        let (summary, error) = scan_keys(Cursor::new(&file), file.len() as u64);
+        assert_eq!(scanned(&file).expect("its structure is sound"), summary);
+        error.map(|error| error.to_string())
+    };
+    let text =
+        |db, key: &[u8], bytes: &[u8]| (db, key.to_vec(), Owned::Bytes(bytes.to_vec()), None);
+    let list = |db, key: &[u8]| (db, key.to_vec(), Owned::List(vec![b"a".to_vec()]), None);
+    let once = [text(0, b"k", b"v"), text(1, b"k", b"v"), list(0, b"l"), text(0, b"kk", b"v")];
+    assert_eq!(find(&once), None);
+    for second in [text(1, b"k", b"w"), list(1, b"k"), text(0, b"l", b"v")] {
+        let (db, key) = (second.0, second.1.escape_ascii().to_string());
+        let mut twice = once.to_vec();
+        twice.insert(3, second);
+        let found = find(&twice).expect("it is there twice");
+        assert!(found.starts_with(&format!("key \"{key}\" of database {db} at byte ")), "{found}");
+        assert!(found.ends_with(" is there for a second time"), "{found}");
+    }
+}
+
+#[test]
 fn an_unknown_kind_is_reported_with_its_offset() {
     let text = |body: &[u8]| scanned(&sealed(body)).expect_err("refused").to_string();
-    let unknown = "damaged at byte 9: byte 0x14 is no type of value that Redis 7.0 writes";
-    assert_eq!(text(b"\x14\x01k"), unknown);
+    let unknown = "damaged at byte 9: byte 0x1a is no type of value that this server knows";
+    assert_eq!(text(b"\x1a\x01k"), unknown);
+    assert!(text(b"\x16\x01k").contains("a hash whose fields expire"));
     assert!(text(b"\xfc12345678\xff").contains("stands between a key's expiry and the key"));
     assert!(text(b"\x06\x01k").contains("pre-release of Redis 4"));
     assert!(text(b"\xf6\x01k").contains("pre-release of Redis 7"));
