@@ -11,9 +11,9 @@ use crate::outcome::{fail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  stillframe import /var/lib/redis --dir data               its appendonlydir
+  stillframe import /var/lib/redis --dir data               its appendonlydir, or its one file
   stillframe import old/appendonly.aof --dir data           one append-only file, before Redis 7
-  stillframe import /var/lib/redis/dump.rdb --dir data      an RDB file
+  stillframe import /var/lib/redis/dump.rdb --dir data      an RDB file, of Valkey too
   stillframe serve --dir data                               then serve it
 
 Stop Redis first, or import a copy; import only reads its source. The data directory must not hold a

@@ -50,7 +50,7 @@ fn kind(input: &mut (impl Read + Seek), bytes: u64) -> io::Result<Kind> {
     Ok(match &magic[..] {
         b"STILLCKP" => Kind::Checkpoint,
         b"STILLLOG" => Kind::Log,
-        [b'R', b'E', b'D', b'I', b'S', ..] => Kind::Rdb,
+        [b'R', b'E', b'D', b'I', b'S', ..] | [b'V', b'A', b'L', b'K', b'E', b'Y', ..] => Kind::Rdb,
         _ => Kind::Unknown,
     })
 }
@@ -69,8 +69,8 @@ impl Finding {
     }
 }
 
-fn rdb(finding: &mut Finding, input: impl Read) {
-    let (summary, error) = stillframe_rdb::scan(input, finding.bytes);
+fn rdb(finding: &mut Finding, input: impl Read + Seek) {
+    let (summary, error) = stillframe_rdb::scan_keys(input, finding.bytes);
     finding.kind = Kind::Rdb;
     finding.health = match &error {
         None => Health::Sound,
@@ -96,6 +96,7 @@ fn flaw(error: &DecodeError, length: u64) -> Flaw {
         | DecodeError::Damaged { offset, .. }
         | DecodeError::DamagedValue { offset, .. }
         | DecodeError::UnsupportedSection { offset, .. }
+        | DecodeError::Again { offset, .. }
         | DecodeError::TrailingBytes { offset } => offset..length.max(offset),
         _ => 0..length,
     };

@@ -190,3 +190,40 @@ fn what_is_none_of_ours_is_damaged() {
         assert_eq!(finding.flaws.len(), 1);
     }
 }
+
+#[test]
+fn a_key_that_is_there_twice_is_damage() {
+    let mut file = Vec::new();
+    let mut encoder = Encoder::new(&mut file);
+    let origin = Origin { created_s: 1_700_000_000, used_memory_bytes: 1, aof_base: false };
+    encoder.begin(&origin).expect("a Vec takes all");
+    for (db, key) in [(0, "a"), (1, "a"), (0, "b"), (0, "a")] {
+        encoder.entry(db, key.as_bytes(), Value::Int(7), None).expect("a Vec takes all");
+    }
+    encoder.finish().expect("a Vec takes all");
+    let finding = examine(Cursor::new(&file), file.len() as u64, Beside::default());
+    assert_eq!(finding.health, Health::Damaged);
+    let problem = &finding.flaws[0].problem;
+    assert!(
+        problem.contains("key \"a\" of database 0") && problem.contains("second time"),
+        "{problem}"
+    );
+}
+
+/// A file of a newer server is not called damaged, whatever word it begins with.
+#[test]
+fn files_of_newer_servers_are_not_damaged() {
+    for (head, due) in [
+        ("REDIS0010", Health::Sound),
+        ("REDIS0012", Health::Sound),
+        ("VALKEY080", Health::Sound),
+        ("REDIS0013", Health::Unreadable),
+        ("VALKEY081", Health::Unreadable),
+    ] {
+        let mut file = rdb(2);
+        file[..9].copy_from_slice(head.as_bytes());
+        let end = file.len() - 8;
+        file[end..].fill(0);
+        assert_eq!(health(&file, Beside::default()), due, "{head}");
+    }
+}

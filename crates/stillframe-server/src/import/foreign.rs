@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use stillframe_durability::disk;
+use stillframe_rdb::{HEADER_BYTES, file_version};
 use stillframe_storage::StorageError;
 use stillframe_storage::dump::DataDirectory;
 
@@ -79,7 +80,7 @@ fn append_only(files: &disk::Directory, config: &Config) -> Option<Found> {
     let is_log = |name: &&String| name.ends_with(".aof") || **name == config.append_file();
     let name = names.iter().filter(is_log).find(|name| {
         let head = head(files, name);
-        head.starts_with(b"*") || is_rdb(&head) || head.starts_with(b"#TS")
+        is_log_or_rdb(&head)
     })?;
     Some(found(files.at(name), "the append-only file of a Redis server"))
 }
@@ -92,17 +93,21 @@ fn other(files: &disk::Directory) -> Option<Found> {
     Some(Found { path: files.at(name), what: "an RDB file", advice })
 }
 
-/// Whether a file that begins so is an RDB file: a word, and four digits of its version.
+/// Whether a file that begins so is an RDB file, of any version.
 fn is_rdb(head: &[u8]) -> bool {
-    let version = head.strip_prefix(b"REDIS");
-    version.is_some_and(|digits| digits.len() == 4 && digits.iter().all(u8::is_ascii_digit))
+    file_version(head).is_some()
+}
+
+/// Whether a file that begins so is an append-only file, or an RDB file.
+pub(super) fn is_log_or_rdb(head: &[u8]) -> bool {
+    head.starts_with(b"*") || is_rdb(head) || head.starts_with(b"#TS")
 }
 
 /// The first bytes of a file; none if it cannot be read, or is no file.
-fn head(files: &disk::Directory, name: &str) -> Vec<u8> {
+pub(super) fn head(files: &disk::Directory, name: &str) -> Vec<u8> {
     let mut head = Vec::new();
     if let Ok((file, _)) = files.open_file(name) {
-        let _ = file.take(9).read_to_end(&mut head); // what was read counts
+        let _ = file.take(HEADER_BYTES as u64).read_to_end(&mut head); // what was read counts
     }
     head
 }

@@ -15,6 +15,8 @@ use stillframe_durability::Error;
 use stillframe_durability::disk::Directory;
 use stillframe_resp::{Limits, Parser};
 
+use super::foreign::{head, is_log_or_rdb};
+
 /// Longest manifest to read: a hundred times the size for many files.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -37,10 +39,13 @@ pub enum ManifestError {
     Read(#[from] io::Error),
     /// The directory is no append-only directory.
     #[error(
-        "it has no manifest: name an append-only directory of Redis 7, an append-only file or an \
-         RDB file"
+        "it has no manifest, no append-only file and no RDB file: name an append-only directory of \
+         Redis 7, an append-only file or an RDB file"
     )]
     None,
+    /// It has several files, which may be different states.
+    #[error("it has no manifest, and several files of Redis: name one of {names}")]
+    Files { names: String },
     /// The directory is that of several.
     #[error("it has {count} manifests: {names}")]
     Many { count: usize, names: String },
@@ -80,15 +85,34 @@ pub enum LineError {
     Falls,
 }
 
-/// The one manifest of a directory.
-pub(super) fn find(directory: &Directory) -> Result<String, ManifestError> {
-    let mut found = directory.names()?;
-    found.retain(|name| name.ends_with(".manifest") && !name.starts_with("temp"));
-    found.sort_unstable();
+/// What a directory has to import.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The manifest of this name.
+    Manifest(String),
+    /// One file, and no manifest.
+    Alone(String),
+}
+
+/// The one manifest of a directory, or else its one append-only file or RDB file.
+pub(super) fn find(directory: &Directory) -> Result<Found, ManifestError> {
+    let mut names = directory.names()?;
+    names.retain(|name| !name.starts_with("temp"));
+    names.sort_unstable();
+    let is_manifest = |name: &String| name.ends_with(".manifest");
+    let (found, mut others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_manifest);
     match &found[..] {
-        [name] => Ok(name.clone()),
+        [name] => return Ok(Found::Manifest(name.clone())),
+        [] => {}
+        many => {
+            return Err(ManifestError::Many { count: many.len(), names: many.join(", ") });
+        }
+    }
+    others.retain(|name| is_log_or_rdb(&head(directory, name)));
+    match &others[..] {
+        [name] => Ok(Found::Alone(name.clone())),
         [] => Err(ManifestError::None),
-        many => Err(ManifestError::Many { count: many.len(), names: many.join(", ") }),
+        many => Err(ManifestError::Files { names: many.join(", ") }),
     }
 }
 

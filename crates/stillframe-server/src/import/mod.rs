@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::Keyspace;
+use stillframe_rdb::{HEADER_BYTES, file_version};
 use stillframe_storage::dump::{self, DataDirectory};
 
 use crate::boot::Boot;
@@ -48,7 +49,7 @@ pub struct Imported {
 /// Imports `from` into the data directory of `config`, which must not have a dump file yet.
 ///
 /// `from` is a directory with a manifest, the directory above (which has `appendonlydir`), an
-/// append-only file, or an RDB file.
+/// append-only file, an RDB file, or a directory with one such file.
 ///
 /// # Errors
 /// [`ServeError`] in one sentence.
@@ -84,10 +85,10 @@ struct Part {
 fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), ServeError> {
     let failed = |error: io::Error| unloadable(path, error);
     let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
-    let mut magic = Vec::new();
-    file.by_ref().take(5).read_to_end(&mut magic).map_err(failed)?;
+    let mut head = Vec::new();
+    file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
-    if magic != b"REDIS" {
+    if file_version(&head).is_none() {
         return Ok((file, 0));
     }
     let end = dump::load_file(keyspace, path, (file.clone(), bytes))?;
@@ -106,7 +107,13 @@ fn parts(from: &Path) -> Result<Vec<Part>, ServeError> {
     let below = directory.below("appendonlydir").and_then(disk::Directory::existing);
     let directory = below.unwrap_or(directory);
     let from = directory.path();
-    let name = manifest::find(&directory).map_err(|error| unloadable(from, error))?;
+    let found = manifest::find(&directory).map_err(|error| unloadable(from, error))?;
+    let name = match found {
+        manifest::Found::Manifest(name) => name,
+        manifest::Found::Alone(name) => {
+            return Ok(vec![Part { path: directory.at(&name), last: true }]);
+        }
+    };
     let path = directory.at(&name);
     let manifest = Manifest::read(&directory, &name).map_err(|error| unloadable(&path, error))?;
     let names = manifest.base.iter().chain(&manifest.incremental);

@@ -242,3 +242,43 @@ fn limits_of_clients_bind_no_import() {
         file(&commands("SETRANGE k 3000000 x;SETBIT b 16000001 1")).expect("it is read");
     assert_eq!([keys["0/k"].len(), keys["0/b"].len()], [3_000_001, 2_000_001]);
 }
+
+#[test]
+fn a_directory_without_a_manifest_is_its_one_file() {
+    let plain = rdb(&[("a", "1", None)]);
+    let folder = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes);
+    write("redis.conf", b"save 60 1").expect("writable");
+    let refused = imported(folder.path()).expect_err("there is no data");
+    assert!(
+        refused.contains("it has no manifest, no append-only file and no RDB file"),
+        "{refused}"
+    );
+    write("backup.rdb", &plain).expect("writable");
+    assert_eq!(imported(folder.path()).expect("it is sound").1, keys(&[("0/a", "1")]));
+    write("appendonly.aof", &commands("SET a 2")).expect("writable");
+    let refused = imported(folder.path()).expect_err("either may be meant");
+    assert!(refused.ends_with("name one of appendonly.aof, backup.rdb"), "{refused}");
+}
+
+#[test]
+fn a_file_of_valkey_is_imported() {
+    let hex = include_str!("../../../stillframe-rdb/tests/valkey_9.hex");
+    let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|it| (it[0] * 16 + it[1]) as u8).collect();
+    let (imported, held) = file(&bytes).expect("it is sound");
+    assert_eq!((imported.keys, &*held["0/a"], &*held["0/neg"]), (11, "b", "v"));
+}
+
+/// Redis stops at such a file, whatever the second value is.
+#[test]
+fn a_key_that_is_there_twice_is_refused() {
+    for second in [&b"\x00\x01k\x01w"[..], b"\x00\x01k\xc0\x07", b"\x01\x01k\x01\x01e"] {
+        let body = [&b"REDIS0010\x00\x01k\x01v\x00\x01l\x01v"[..], second, b"\xff"].concat();
+        let refused = file(&[&body[..], &[0; 8]].concat()).expect_err("it is there twice");
+        assert!(refused.contains("key \"k\" at offset 19 is there for a second time"), "{refused}");
+        // The same key of another database is another one.
+        let body = [&b"REDIS0010\x00\x01k\x01v\xfe\x01"[..], second, b"\xff"].concat();
+        file(&[&body[..], &[0; 8]].concat()).expect("it is sound");
+    }
+}

@@ -324,11 +324,16 @@ pub fn next<R: Read>(
         Some(Event::Entry { db, key, value, expire_at_ms, uses }) => {
             let db = database(db, offset)?;
             let expire = expire_at_ms.map_or(Expire::Never, Expire::At);
+            let keys = keyspace.len(db);
             match value {
                 Value::Int(int) => keyspace.set_int(db, key, int, expire),
                 Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
             }
             .map_err(EntryError::Memory)?;
+            if !merge && keyspace.len(db) == keys {
+                let key = key.escape_ascii().to_string();
+                return Err(EntryError::Again { key, offset });
+            }
             keep_uses(keyspace, db, key, uses);
         }
         Some(Event::Begin { db, key, kind, expire_at_ms, uses, .. }) => {
