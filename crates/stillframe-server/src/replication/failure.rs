@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 
 use rustix::io::Errno;
+use stillframe_rdb::DecodeError;
 
 /// Why the connection cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,8 @@ pub(super) enum Failure {
     NotKept(#[from] stillframe_durability::Error),
     #[error("its image cannot be kept in a file: {0}")]
     NotWritten(#[source] io::Error),
+    #[error("its image cannot be read: {0}")]
+    Unreadable(#[source] DecodeError),
     #[error("its image cannot be loaded: {0}")]
     NotLoaded(#[source] Box<dyn Error + Send + Sync>),
     #[error("{0}")]

@@ -1,6 +1,7 @@
 //! The primary that this server follows, and the connection to it.
 
 use std::io;
+use std::mem::Discriminant;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ use crate::tls::Tls;
 
 /// Pause before an ended connection is retried.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Longest such pause, when the primary's bytes are unusable.
+/// Longest such pause, when images fail for one cause again and again. As long as this the stream
+/// must have been followed before causes are forgotten.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// How long one turn waits for the address of a name: one that the machine itself knows is there.
@@ -43,10 +45,19 @@ pub(crate) struct Following {
     pub(crate) kill: bool,
     /// Whether there is more to do at once.
     pub(crate) more: bool,
-    pub(super) retry_at: Instant,
-    pause: Duration,
+    pub(crate) retry_at: Instant,
+    /// Why images failed since the stream was last followed for long, the last cause at the end.
+    troubles: Vec<Trouble>,
+    followed_since: Option<Instant>,
     /// The address of the primary's name, which is being looked up.
     lookup: Option<Lookup>,
+}
+
+/// A cause for which images have failed.
+struct Trouble {
+    kind: Discriminant<Failure>,
+    times: u32,
+    text: String,
 }
 
 impl Following {
@@ -67,7 +78,8 @@ impl Following {
             kill: false,
             more: false,
             retry_at: now,
-            pause: PAUSE,
+            troubles: Vec::new(),
+            followed_since: None,
             lookup: None,
         }
     }
@@ -116,8 +128,8 @@ impl Following {
             None => "connect",
             Some(Step::Connecting) => "connecting",
             Some(Step::Asked(_)) => "handshake",
-            Some(Step::Announced | Step::Receiving(_) | Step::Loading) => "sync",
             Some(Step::Streaming) => "connected",
+            Some(_) => "sync",
         }
     }
 
@@ -132,18 +144,44 @@ impl Following {
 
     /// Notes that the connection has ended, or must.
     pub(super) fn fail(&mut self, failure: &Failure) {
-        tracing::warn!("the primary {}:{}: {failure}", self.host, self.port);
-        self.link = None;
         let now = Instant::now();
+        let pause = self.pause_after(failure, now);
+        let Self { host, port, .. } = self;
+        tracing::warn!("the primary {host}:{port}: {failure}; next attempt in {pause:?}");
+        self.link = None;
         self.down_since.get_or_insert(now);
-        self.retry_at = now + self.pause;
+        self.retry_at = now + pause;
         if let Some(session) = &mut self.session {
             session.caller.transaction = None;
         }
-        if failure.is_bad() {
-            self.lost = true;
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.lost |= failure.is_bad();
+    }
+
+    /// The pause before the next attempt: an image takes the primary's disk and network, so that
+    /// one that fails again and again for the same cause is asked for less and less often.
+    fn pause_after(&mut self, failure: &Failure, now: Instant) -> Duration {
+        let followed = self.followed_since.take();
+        if followed.is_some_and(|since| now.saturating_duration_since(since) > PAUSE_MAX) {
+            self.troubles.clear();
         }
+        let is_syncing = self.link.as_ref().is_some_and(|link| link.step.is_image());
+        let is_wished = matches!(failure, Failure::Wished);
+        if is_wished || !is_syncing && !failure.is_bad() {
+            return PAUSE;
+        }
+        let kind = std::mem::discriminant(failure);
+        let before = self.troubles.iter().position(|trouble| trouble.kind == kind);
+        let before = before.map_or(0, |at| self.troubles.remove(at).times);
+        let times = before.saturating_add(1);
+        let text = failure.to_string().replace(['\r', '\n'], " "); // a line of INFO
+        self.troubles.push(Trouble { kind, times, text });
+        PAUSE.saturating_mul(1 << before.min(16)).min(PAUSE_MAX)
+    }
+
+    /// Why the last image failed, and how many did for that cause, until the stream is followed.
+    pub(crate) fn sync_error(&self) -> Option<(&str, u32)> {
+        let last = self.troubles.last().filter(|_| !self.is_connected())?;
+        Some((&last.text, last.times))
     }
 
     /// Closes a link that was silent for `repl-timeout`.
@@ -163,7 +201,8 @@ impl Following {
         if let Some(session) = &mut self.session {
             session.caller.db = db;
         }
-        (self.down_since, self.lost, self.pause) = (None, false, PAUSE);
+        (self.down_since, self.lost) = (None, false);
+        self.followed_since = Some(Instant::now());
     }
 
     /// Begins to connect, from the address `source` unless it is empty; with TLS if `tls`. `None`

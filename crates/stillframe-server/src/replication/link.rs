@@ -46,6 +46,13 @@ pub(super) enum Step {
     Streaming,
 }
 
+impl Step {
+    /// Whether an image comes.
+    pub(super) fn is_image(&self) -> bool {
+        matches!(self, Self::Announced | Self::Receiving(_) | Self::Loading)
+    }
+}
+
 /// The last question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {

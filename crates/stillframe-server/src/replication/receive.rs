@@ -40,7 +40,7 @@ pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
             },
         },
     };
-    link.step = Step::Receiving(Reception { file: None, ending, bytes: 0 });
+    link.step = Step::Receiving(Reception::new(ending));
     Ok(())
 }
 
@@ -48,11 +48,12 @@ impl Follower<'_> {
     /// Takes the received part of an image.
     pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
+        let (taken, ends) = receiving.take(&link.input);
+        receiving.check_head(&link.input[..taken]).map_err(Failure::Unreadable)?;
         let file = match receiving.file.take() {
             Some(file) => file,
             None => self.state.storage.saves.directory().create_nameless()?,
         };
-        let (taken, ends) = receiving.take(&link.input);
         write_all_at(&*file, receiving.bytes, &link.input[..taken]).map_err(Failure::NotWritten)?;
         receiving.bytes += taken as u64;
         link.input.drain(..taken);

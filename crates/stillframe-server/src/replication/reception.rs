@@ -3,7 +3,7 @@
 use std::io::Take;
 
 use stillframe_durability::disk::{DiskFile, Input};
-use stillframe_rdb::Decoder;
+use stillframe_rdb::{DecodeError, Decoder, HEADER_BYTES, check_header};
 use stillframe_storage::replay::Loading;
 
 /// Length of the mark that ends an image.
@@ -12,6 +12,8 @@ pub(super) const MARK_BYTES: usize = 40;
 /// An image being received.
 pub(crate) struct Reception {
     pub(super) file: Option<Box<dyn DiskFile>>,
+    /// Its first bytes.
+    head: Vec<u8>,
     pub(super) ending: Ending,
     /// Bytes received.
     pub(crate) bytes: u64,
@@ -26,6 +28,25 @@ pub(super) enum Ending {
 }
 
 impl Reception {
+    /// Nothing has come yet.
+    pub(super) fn new(ending: Ending) -> Self {
+        Self { file: None, head: Vec::new(), ending, bytes: 0 }
+    }
+
+    /// Looks at the head, if it ends within `bytes`: an image of a newer version is of no use, and
+    /// need not come whole.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: it cannot be read.
+    pub(super) fn check_head(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let missing = HEADER_BYTES - self.head.len();
+        self.head.extend(bytes.iter().take(missing));
+        if missing > 0 && self.head.len() == HEADER_BYTES {
+            check_header(&self.head)?;
+        }
+        Ok(())
+    }
+
     /// Bytes to come, if known.
     pub(crate) fn total(&self) -> u64 {
         match self.ending {

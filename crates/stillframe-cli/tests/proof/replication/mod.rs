@@ -14,6 +14,7 @@ mod sentinel;
 mod streams;
 mod together;
 mod under_load;
+mod useless;
 mod writable;
 
 use crate::collections::redis;

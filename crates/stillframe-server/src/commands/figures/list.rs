@@ -574,6 +574,21 @@ static REPLICATION: &[Figure] = &[
         let following = s.server.replication.following().filter(|it| is_syncing(it))?;
         Some(s.seconds_since(following.last_io).into())
     }),
+    figure("master_sync_failures", |s| {
+        s.following(|_, it| it.sync_error().map_or(0, |(_, times)| times).into())
+    })
+    .gauge("stillframe_master_sync_failures", "Images that failed in a row for one cause.")
+    .labelled(primary),
+    figure("master_sync_last_error", |s| {
+        let following = s.server.replication.following()?;
+        Some(following.sync_error()?.0.into())
+    }),
+    figure("master_sync_retry_seconds", |s| {
+        let following = s.server.replication.following()?;
+        following.sync_error()?;
+        let left = following.retry_at.saturating_duration_since(s.server.clock.turn());
+        Some(left.as_secs().into())
+    }),
     figure("master_link_down_since_seconds", |s| {
         let since = s.server.replication.following()?.down_since?;
         Some(s.seconds_since(since).into())
