@@ -3,8 +3,6 @@
 use std::fmt;
 use std::io::Write;
 
-use crate::DecodeError;
-
 /// The version written: that of Redis 7.0.
 pub const VERSION: u32 = 10;
 /// The newest version read, of files that begin with "REDIS": that of Redis 7.4 and 8.
@@ -110,21 +108,6 @@ pub fn file_version(head: &[u8]) -> Option<u32> {
     let digits = digits.strip_prefix(MAGIC).or_else(|| digits.strip_prefix(VALKEY_MAGIC))?;
     let digit = |number: u32, byte: &u8| Some(number * 10 + char::from(*byte).to_digit(10)?);
     digits.iter().try_fold(0, digit)
-}
-
-/// Whether files with this head can be read.
-///
-/// # Errors
-/// [`DecodeError::NotRdb`] and [`DecodeError::UnsupportedVersion`].
-pub fn check_header(head: &[u8]) -> Result<u32, DecodeError> {
-    let found = file_version(head).ok_or(DecodeError::NotRdb)?;
-    let is_valkey = head.starts_with(VALKEY_MAGIC);
-    let known = if is_valkey { VALKEY_VERSION..=VALKEY_VERSION } else { 1..=VERSION_READ_MAX };
-    let writer = if is_valkey { "VALKEY" } else { "RDB" };
-    if !known.contains(&found) {
-        return Err(DecodeError::UnsupportedVersion { writer, found });
-    }
-    Ok(found)
 }
 
 /// The name inside the 64-bit number of a module's type: nine characters of six bits, and a

@@ -85,10 +85,11 @@ pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
 pub use encode::{Encoder, Head, Origin, StreamConsumer, StreamGroup, StreamValue, Workspace};
 pub use error::DecodeError;
-pub use format::{HEADER_BYTES, VERSION, check_header, file_version};
+pub use format::{HEADER_BYTES, VERSION, file_version};
 pub use payload::{PayloadError, libraries};
 pub use scan::{Database, Summary, scan, scan_keys};
 pub use sheet::Output;
+pub use source::check_header;
 pub use walk::VALUE_TYPES;
 
 /// The value of a key, or of an aux field.

@@ -171,6 +171,14 @@ impl<R: Read> Source<R> {
         })
     }
 
+    /// Steps over a hint about a slot of a cluster: its number, keys, and those that expire.
+    pub(crate) fn slot_info(&mut self) -> Result<(), DecodeError> {
+        for what in ["the number of a slot", "the number of keys", "the number of expiring keys"] {
+            self.length(what)?;
+        }
+        Ok(())
+    }
+
     /// A length or other number; `what` names it.
     pub(crate) fn length(&mut self, what: &str) -> Result<u64, DecodeError> {
         let offset = self.offset();
@@ -322,6 +330,21 @@ impl<R: Read> Source<R> {
         self.pieces(offset, packed, |piece| check.update(piece))?;
         if check.is_whole() { Ok(()) } else { Err(not_lzf(offset, packed, length)) }
     }
+}
+
+/// Whether files with this head can be read.
+///
+/// # Errors
+/// [`DecodeError::NotRdb`] and [`DecodeError::UnsupportedVersion`].
+pub fn check_header(head: &[u8]) -> Result<u32, DecodeError> {
+    let found = file_version(head).ok_or(DecodeError::NotRdb)?;
+    let is_valkey = head.starts_with(VALKEY_MAGIC);
+    let known = if is_valkey { VALKEY_VERSION..=VALKEY_VERSION } else { 1..=VERSION_READ_MAX };
+    let writer = if is_valkey { "VALKEY" } else { "RDB" };
+    if !known.contains(&found) {
+        return Err(DecodeError::UnsupportedVersion { writer, found });
+    }
+    Ok(found)
 }
 
 fn not_lzf(offset: u64, packed: u64, length: u64) -> DecodeError {

@@ -52,16 +52,6 @@ pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), Dec
     }
 }
 
-impl<R: Read> Source<R> {
-    /// Steps over a hint about a slot of a cluster: its number, keys, and those that expire.
-    pub(crate) fn slot_info(&mut self) -> Result<(), DecodeError> {
-        for what in ["the number of a slot", "the number of keys", "the number of expiring keys"] {
-            self.length(what)?;
-        }
-        Ok(())
-    }
-}
-
 /// What a module wrote: its type's id, then operands that say themselves what they are.
 pub(crate) fn module_value<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
     source.length("the type of a module")?;

@@ -89,8 +89,7 @@ fn every_truncation_is_found() {
 }
 
 #[test]
-fn damage_is_reported_with_its_offset() {
-    let string_end = "damaged at byte 11: string of 99 bytes runs past the end of the file";
+fn other_files_and_newer_ones_are_refused_by_their_head() {
     let cases: &[(&[u8], &str)] = &[
         (
             b"",
@@ -120,6 +119,16 @@ fn damage_is_reported_with_its_offset() {
             b"VALKEY081\xff",
             "VALKEY version 81 cannot be read: RDB versions 1 to 12 and VALKEY version 80 can",
         ),
+    ];
+    for (bytes, sentence) in cases {
+        assert_eq!(error(bytes), *sentence);
+    }
+}
+
+#[test]
+fn damage_is_reported_with_its_offset() {
+    let string_end = "damaged at byte 11: string of 99 bytes runs past the end of the file";
+    let cases: &[(&[u8], &str)] = &[
         (b"REDIS0010", "damaged at byte 9: the file ends where a key or the end mark is expected"),
         (
             b"REDIS0010\x00\xc0\x07\x40\x63abc",
