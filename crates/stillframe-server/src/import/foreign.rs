@@ -5,14 +5,13 @@
 //! - With a dump file and `appendonly no`, that file is the data, as for Redis; append-only files
 //!   beside it are logged. With `appendonly yes`, Redis would load them instead.
 
-use std::io::Read;
 use std::path::PathBuf;
 
 use stillframe_durability::disk;
-use stillframe_rdb::{HEADER_BYTES, file_version};
 use stillframe_storage::StorageError;
 use stillframe_storage::dump::DataDirectory;
 
+use super::heads::{head, is_log_or_rdb, is_rdb};
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
@@ -91,23 +90,4 @@ fn other(files: &disk::Directory) -> Option<Found> {
     let name = names.iter().take(NAMES_MAX).find(|name| is_rdb(&head(files, name)))?;
     let advice = format!("name it with --dbfilename {name}");
     Some(Found { path: files.at(name), what: "an RDB file", advice })
-}
-
-/// Whether a file that begins so is an RDB file, of any version.
-fn is_rdb(head: &[u8]) -> bool {
-    file_version(head).is_some()
-}
-
-/// Whether a file that begins so is an append-only file, or an RDB file.
-pub(super) fn is_log_or_rdb(head: &[u8]) -> bool {
-    head.starts_with(b"*") || is_rdb(head) || head.starts_with(b"#TS")
-}
-
-/// The first bytes of a file; none if it cannot be read, or is no file.
-pub(super) fn head(files: &disk::Directory, name: &str) -> Vec<u8> {
-    let mut head = Vec::new();
-    if let Ok((file, _)) = files.open_file(name) {
-        let _ = file.take(HEADER_BYTES as u64).read_to_end(&mut head); // what was read counts
-    }
-    head
 }

@@ -15,7 +15,7 @@ use stillframe_durability::Error;
 use stillframe_durability::disk::Directory;
 use stillframe_resp::{Limits, Parser};
 
-use super::foreign::{head, is_log_or_rdb};
+use super::heads::{head, is_log_or_rdb};
 
 /// Longest manifest to read: a hundred times the size for many files.
 const BYTES_MAX: u64 = 1 << 20;

@@ -14,6 +14,7 @@
 mod commands;
 mod error;
 mod foreign;
+mod heads;
 mod manifest;
 mod replay;
 
