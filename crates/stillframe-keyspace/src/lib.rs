@@ -55,6 +55,7 @@ pub use store::branch::{Branch, Change, Changes};
 pub use store::edit::EditError;
 pub use store::evict::{Choice, Merit};
 pub use store::options::{KeyspaceOptions, KeyspaceStats};
+pub use store::sharing::{CLASSES_MAX, Sharing, SharingError};
 pub use store::view::View;
 pub use store::warm::WARM_BATCH;
 pub use store::write::Expire;

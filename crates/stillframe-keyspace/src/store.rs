@@ -25,6 +25,7 @@ mod lookup;
 mod mistakes;
 pub(crate) mod options;
 mod panics;
+pub(crate) mod sharing;
 #[cfg(test)]
 mod shrunk;
 #[cfg(test)]

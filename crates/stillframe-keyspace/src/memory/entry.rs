@@ -13,7 +13,8 @@
 //! large one.
 //!
 //! Invariants
-//! - The address of an entry and its key never change; neither does `stamp`, except the kind.
+//! - The address of an entry and its key never change; neither does `stamp`, except the kind,
+//!   and the era of an entry that is loaded.
 //! - All `room` bytes are initialised.
 //! - [`Owned`] is the one owner. It is a bare pointer: unlike a `Box`, moving it asserts nothing
 //!   about other readers, so it can lie in limbo while an image reads the entry.
@@ -191,6 +192,11 @@ impl Entry {
             _ => false,
         };
         is_same && self.deadline() == copy.deadline()
+    }
+
+    /// Gives it the era of its class, before an image or a view can see it.
+    pub(crate) fn set_era(&mut self, era: u64) {
+        self.0.stamp = era << 8 | self.0.stamp & 0xff;
     }
 
     /// An entry of the same era with the same contents, which shares what lies outside of it.

@@ -32,6 +32,17 @@ pub trait EntrySink: Send {
         self.entry(db, entry)
     }
 
+    /// The next entries are of this class: databases that show such entries of the one that has it
+    /// follow it, by [`Sharing`](crate::Sharing); with 0, none do. Called if any database shows
+    /// entries of another one.
+    ///
+    /// # Errors
+    /// Any error ends the image.
+    fn class(&mut self, class: u8) -> Result<(), SinkError> {
+        let _ = class;
+        Ok(())
+    }
+
     /// Called once, after the last entry.
     ///
     /// # Errors
@@ -64,6 +75,9 @@ impl<E: EntrySink> Sink for WordSink<E> {
             if entry.era() > self.at_begin.cleared[entry.space()] {
                 let AtBegin { spaces, shown, seen, .. } = &self.at_begin;
                 let (db, usage) = (spaces.db_of(entry), seen.usage(slot));
+                if shown.is_any() {
+                    self.sink.class(shown.class(entry))?;
+                }
                 self.sink.used_entry(db, entry, usage)?;
                 for space in shown.showing(entry) {
                     self.sink.used_entry(spaces.db_in(space), entry, usage)?;

@@ -79,9 +79,16 @@ struct Signs {
 }
 
 enum Piece {
-    /// Slot, database and entry.
-    Entries(Vec<(usize, usize, Owned)>),
+    Entries(Vec<Handed>),
     End,
+}
+
+/// An entry that the view sees, in one of its databases.
+struct Handed {
+    slot: usize,
+    db: usize,
+    class: Option<u8>,
+    entry: Owned,
 }
 
 /// Wakes the caller, so that it tends the keyspace.
@@ -244,7 +251,9 @@ impl<A: Algorithm> Keyspace<A> {
         while *next < used && *left > 0 && entries.len() < PIECE && bytes < PIECE_BYTES {
             if let Some(entry) = seen.at(*next as u32) {
                 bytes += size_of_val(entry);
-                entries.extend(seen.dbs_of(entry).map(|db| (*next, db, entry.copy())));
+                let (slot, class) = (*next, seen.class_of(entry));
+                let copy = |db| Handed { slot, db, class, entry: entry.copy() };
+                entries.extend(seen.dbs_of(entry).map(copy));
             }
             (*next, *left) = (*next + 1, *left - 1);
         }
@@ -268,10 +277,11 @@ fn receive<E: EntrySink>(
         let piece = receiver.recv().map_err(|_| CaptureError::Cancelled)?;
         let Piece::Entries(entries) = piece else { break };
         wake();
-        for (slot, db, entry) in entries {
+        for Handed { slot, db, class, entry } in entries {
             if signs.cancelled.load(Ordering::Relaxed) {
                 return Err(CaptureError::Cancelled);
             }
+            class.map_or(Ok(()), |class| sink.class(class))?;
             sink.used_entry(db, entry.entry(), seen.usage(slot))?;
         }
     }

@@ -21,8 +21,9 @@ use super::Keyspace;
 use super::cursor::Cursor;
 use super::lookup::Lookup;
 use crate::DATABASES;
-use crate::memory::entry::Entry;
+use crate::memory::entry::{Entry, KEY_BYTES};
 use crate::memory::index::{Index, Seat, below};
+use crate::memory::shown::Counts;
 use crate::memory::shown::mutants::{Mutant, is_made};
 
 /// Slots of others that a step of a scan looks at, for each key that it may answer with.
@@ -44,7 +45,13 @@ impl<A: Algorithm> Keyspace<A> {
         self.check_branch(from, to)?;
         self.clear(to);
         let [space, of] = [to, from].map(|db| self.spaces.of_db(db));
-        let counts = [self.len(from), self.expires(from)];
+        let shown = self.slots.shown().counts(of);
+        let own = &self.dbs[from];
+        let counts = Counts {
+            keys: own.index.len() + shown.keys,
+            mortal: own.expiries.len() + shown.mortal,
+            bytes: own.bytes + own.index.len() * KEY_BYTES + shown.bytes,
+        };
         let era = self.slots.end_era();
         self.slots.shown_mut().begin(space, of, era, counts);
         Ok(())
@@ -131,8 +138,8 @@ impl<A: Algorithm> Keyspace<A> {
                 continue;
             }
             let db = self.spaces.db_in(space);
-            let copy = entry.copy_born(self.birth(db));
-            self.slots.shown_mut().part(space, copy.entry());
+            let (copy, counts) = (entry.copy_born(self.birth(db)), Counts::of(entry));
+            self.slots.shown_mut().part(space, counts);
             let Ok(seat) = self.place(db, hash, copy) else {
                 // Slots are left (K6), so the system has no memory for them: as for an entry.
                 handle_alloc_error(Layout::new::<u64>())

@@ -189,6 +189,12 @@ impl<'a, A: Algorithm> View<'a, A> {
         std::iter::once(spaces.db_of(entry)).chain(showing)
     }
 
+    /// The class of an entry that it sees; `None` if no database shows entries of another one.
+    pub(crate) fn class_of(&self, entry: &Entry) -> Option<u8> {
+        let shown = &self.instant.at.shown;
+        shown.is_any().then(|| shown.class(entry))
+    }
+
     /// What the view sees in a slot.
     pub(crate) fn at(&self, slot: u32) -> Option<&'a Entry> {
         let slots = &self.keyspace.slots;

@@ -19,6 +19,8 @@ stillframe::mutants! {
     ImagesLackBranches,
     /// A view of a branch looks for what the branch has itself alone.
     LooksInOwnSpace,
+    /// A key that is loaded with a class gets the next one: fewer databases show it.
+    ClassesAreOff,
     /// What a branch gets while it is scanned may lie behind the end of the scan.
     EndsEarly,
 }
@@ -37,11 +39,15 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
     use stillframe::algorithms::imprint::Imprint;
-    use stillframe::{CaptureError, Point};
+    use stillframe::{CaptureError, Point, SinkError};
 
     use super::{Mutant, with_mutant};
+    use crate::memory::entry::KEY_BYTES;
     use crate::model::{Collect, Random, flat, sized};
-    use crate::{Choice, Entry, Expire, HeldImage, Keyspace, KeyspaceOptions, Merit, Value};
+    use crate::{
+        Choice, Entry, EntrySink, Expire, HeldImage, Keyspace, KeyspaceOptions, Merit, Sharing,
+        SharingError, Value,
+    };
 
     const DBS: usize = 4;
     const KEYS: usize = if cfg!(miri) { 6 } else { 30 };
@@ -321,6 +327,7 @@ mod tests {
                 9 if self.random.one_in(4) => self.check_counts(),
                 10 => self.image(),
                 11..16 => self.scan(),
+                16 if self.random.one_in(16) => self.reload(),
                 _ => self.change(),
             }
             self.spare_gone();
@@ -341,6 +348,153 @@ mod tests {
             assert_eq!((stats.keys, stats.expires, stats.entry_bytes), (0, 0, 0));
             assert_eq!((stats.limbo_entries, stats.view_entries), (0, 0), "nobody holds any");
         }
+    }
+
+    /// A key of an image, as a file has it.
+    struct Record {
+        class: u8,
+        db: usize,
+        key: Vec<u8>,
+        text: Option<Vec<u8>>,
+        fields: Vec<(Vec<u8>, Vec<u8>)>,
+        expire_at: Option<i64>,
+    }
+
+    /// The keys of an image in their order.
+    #[derive(Default)]
+    struct Records {
+        class: u8,
+        all: Vec<Record>,
+    }
+
+    impl EntrySink for Records {
+        fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
+            let (key, expire_at) = (entry.key().to_vec(), entry.expire_at());
+            let (mut text, mut fields) = (None, Vec::new());
+            match entry.value() {
+                Value::Hash(hash) => {
+                    fields.extend(hash.iter().map(|(f, v)| (f.to_vec(), v.to_vec())));
+                }
+                _ => text = Some(flat(entry)),
+            }
+            self.all.push(Record { class: self.class, db, key, text, fields, expire_at });
+            Ok(())
+        }
+
+        fn class(&mut self, class: u8) -> Result<(), SinkError> {
+            self.class = class;
+            Ok(())
+        }
+    }
+
+    /// Loads the keys of an image as a reader of files does.
+    fn load(keyspace: &mut Keyspace<Imprint>, records: &[Record], sharing: &Sharing) {
+        assert!(keyspace.begin_sharing(sharing));
+        let (mut copied, mut copies) = (Vec::new(), 0_u16);
+        for Record { class, db, key, text, fields, expire_at } in records {
+            if copies & 1 << db != 0 && copied == *key {
+                copies &= !(1 << db);
+                continue;
+            }
+            assert_eq!(copies, 0, "all databases that show it follow");
+            if let Some(text) = text {
+                keyspace.set(*db, key, text, Expire::Never).unwrap();
+            }
+            if !fields.is_empty() {
+                let edited = keyspace.edit_hash(*db, key, |hash| {
+                    for (field, value) in fields {
+                        hash.set(field, value);
+                    }
+                });
+                edited.unwrap();
+            }
+            if expire_at.is_some() {
+                keyspace.set_expire(*db, key, *expire_at);
+            }
+            copies = keyspace.share_key(*db, key, *class).unwrap();
+            copied.clone_from(key);
+        }
+        keyspace.end_sharing();
+    }
+
+    impl Run {
+        /// Goes on with a keyspace that was loaded from an image, and shares as much.
+        fn reload(&mut self) {
+            self.end_scan();
+            while !self.images.is_empty() {
+                self.end_image();
+            }
+            for (id, _) in std::mem::take(&mut self.views) {
+                assert!(self.keyspace.close_view(id));
+            }
+            let Some(sharing) = self.keyspace.sharing() else { return };
+            let take = |keyspace: &mut Keyspace<Imprint>| {
+                let (sender, taken) = channel();
+                let publish = move |sink: &mut Records, captured: Result<(), CaptureError>| {
+                    let _ = sender.send(captured.map(|()| std::mem::take(&mut sink.all)));
+                };
+                let wake = Arc::new(|| ());
+                let held = keyspace.image(Point::declare(), Records::default(), wake, publish);
+                (held.expect("memory and a thread"), taken)
+            };
+            // Now and then the image is read from a view, beside another one.
+            let beside = self.random.one_in(2).then(|| take(&mut self.keyspace));
+            let (held, taken) = take(&mut self.keyspace);
+            self.keyspace.wait_for(held);
+            let records = taken.recv().expect("it is published").expect("it is whole");
+            if let Some((beside, _)) = beside {
+                self.keyspace.wait_for(beside);
+            }
+            let mut loaded = Run::new().keyspace;
+            load(&mut loaded, &records, &sharing);
+            let count =
+                |it: &Keyspace<Imprint>| [0, 1, 2, 3].map(|db| (it.len(db), it.shown_keys(db)));
+            assert_eq!(count(&loaded), count(&self.keyspace), "as much is shared");
+            self.keyspace = loaded;
+        }
+    }
+
+    #[test]
+    fn an_empty_keyspace_shares_what_an_image_does_until_it_is_looked_at() {
+        let mut run = Run::new();
+        let (keyspace, mut sharing) = (&mut run.keyspace, Sharing::default());
+        assert!(sharing.add(1, 0, 1) && sharing.add(2, 1, 2) && !sharing.add(1, 1, 1));
+        assert!(!sharing.add(16, 0, 1) && !sharing.add(1, 0, 0) && !sharing.add(1, 0, 16));
+        keyspace.set(3, b"k", b"v", Expire::Never).unwrap();
+        assert!(!keyspace.begin_sharing(&sharing), "there is a key");
+        keyspace.clear_all();
+        keyspace.open_view(1, 0);
+        assert!(keyspace.begin_sharing(&sharing));
+        for key in [b"a", b"b"] {
+            keyspace.set(0, key, b"v", Expire::Never).unwrap();
+        }
+        assert_eq!(keyspace.share_key(0, b"a", 1).unwrap(), 1 << 1);
+        assert_eq!(keyspace.share_key(0, b"b", 2).unwrap(), 0, "nobody shows this class");
+        assert_eq!(keyspace.share_key(0, b"c", 1).unwrap(), 0, "there is no such key");
+        // A database that has the key, or shows that of another one, cannot show it.
+        keyspace.set(1, b"x", b"v", Expire::Never).unwrap();
+        keyspace.set(0, b"x", b"v", Expire::Never).unwrap();
+        assert!(matches!(keyspace.share_key(0, b"x", 1), Err(SharingError::Again { db: 1 })));
+        assert_eq!(keyspace.shared_bytes(), keyspace.dbs[0].bytes / 3 + KEY_BYTES);
+        assert!(keyspace.view(1).is_some_and(|view| view.get(0, b"a").is_none()), "it is older");
+        keyspace.open_view(2, 0);
+        keyspace.set(0, b"late", b"v", Expire::Never).unwrap();
+        assert_eq!(keyspace.share_key(0, b"late", 1).unwrap(), 0, "a view was opened");
+        assert!(keyspace.view(2).is_some_and(|view| view.get(0, b"late").is_none()));
+        keyspace.remove(0, b"late");
+        keyspace.end_sharing();
+        assert_eq!([0, 1, 2, 3].map(|db| keyspace.shown_keys(db)), [0, 1, 0, 0]);
+        assert_eq!([0, 1, 2, 3].map(|db| keyspace.len(db)), [3, 2, 0, 0]);
+        keyspace.set(0, b"a", b"changed", Expire::Never).unwrap();
+        assert_eq!(keyspace.get(1, b"a", 0).map(flat).as_deref(), Some(&b"v"[..]));
+        assert_eq!(keyspace.sharing(), None);
+        // What a load has left is gone with all else.
+        keyspace.clear_all();
+        assert!(keyspace.begin_sharing(&sharing));
+        keyspace.set(0, b"a", b"v", Expire::Never).unwrap();
+        keyspace.share_key(0, b"a", 1).unwrap();
+        keyspace.clear_all();
+        assert_eq!((keyspace.stats().keys, keyspace.shared_bytes()), (0, 0));
     }
 
     /// Appends to a text, or sets and removes fields of a hash.
