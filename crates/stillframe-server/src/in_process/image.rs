@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use stillframe::{CaptureError, CaptureReport, MemoryError, Point, SinkError};
 use stillframe_rdb::{Decoder, Encoder, Output};
 use stillframe_storage::dump::{
-    Counters, Destination, EntryError, Next, RdbSink, SaveError, next, with_header,
+    Counters, Destination, EntryError, Next, RdbSink, Reader, SaveError, with_header,
 };
 
 use super::InProcess;
@@ -91,9 +91,10 @@ impl InProcess {
     /// # Errors
     /// What is wrong with the file, in a sentence.
     pub fn load(&mut self, file: &[u8]) -> Result<(), ImageError> {
-        let mut decoder = Decoder::new(file).with_file_bytes(file.len() as u64);
+        let decoder = Decoder::new(file).with_file_bytes(file.len() as u64);
+        let mut reader = Reader::new(decoder);
         loop {
-            if let Next::End = next(&mut decoder, &mut self.keyspace, i64::MIN, false)? {
+            if let Next::End = reader.next(&mut self.keyspace, i64::MIN)? {
                 return Ok(());
             }
         }

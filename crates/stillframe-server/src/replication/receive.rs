@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stillframe_durability::disk::{Input, write_all_at};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
-use stillframe_storage::dump::{EntryError, Next, StreamField, next};
+use stillframe_storage::dump::{EntryError, Next, Reader, StreamField};
 use stillframe_storage::replay::{Loading, SLICE, delay};
 
 use super::failure::Failure;
@@ -92,7 +92,7 @@ impl Follower<'_> {
         following.lost = true;
         following.more = true;
         following.load = Some(Load {
-            decoder: Decoder::new(file.take(bytes)).with_file_bytes(bytes),
+            reader: Reader::new(Decoder::new(file.take(bytes)).with_file_bytes(bytes)),
             bytes,
             progress: Loading::new(bytes),
             keys: 0,
@@ -173,13 +173,14 @@ impl Load {
     fn batch(&mut self, keyspace: &mut Keyspace, delay_us: i32) -> Result<bool, EntryError> {
         for _ in 0..BATCH {
             // Expired keys wait for the primary's DEL, too.
-            match next(&mut self.decoder, keyspace, i64::MIN, false)? {
+            match self.reader.next(keyspace, i64::MIN)? {
                 Next::End => return Ok(true),
                 Next::Stream(StreamField::Db(db)) => self.db = db,
                 Next::Loaded => self.keys += 1,
                 Next::Expired { .. }
                 | Next::Position(_)
                 | Next::Stream(_)
+                | Next::Memory(_)
                 | Next::Field { .. }
                 | Next::Empty
                 | Next::Other => {}

@@ -3,7 +3,8 @@
 use std::io::Take;
 
 use stillframe_durability::disk::{DiskFile, Input};
-use stillframe_rdb::{DecodeError, Decoder, HEADER_BYTES, check_header};
+use stillframe_rdb::{DecodeError, HEADER_BYTES, check_header};
+use stillframe_storage::dump::Reader;
 use stillframe_storage::replay::Loading;
 
 /// Length of the mark that ends an image.
@@ -75,7 +76,7 @@ impl Reception {
 
 /// An image that replaces the data.
 pub(crate) struct Load {
-    pub(super) decoder: Decoder<Take<Input>>,
+    pub(super) reader: Reader<Take<Input>>,
     /// Its bytes.
     pub(crate) bytes: u64,
     /// Its start and its size.
@@ -89,6 +90,6 @@ pub(crate) struct Load {
 impl Load {
     /// Its progress.
     pub(crate) fn progress(&self) -> Loading {
-        Loading { loaded_bytes: self.decoder.offset(), ..self.progress }
+        Loading { loaded_bytes: self.reader.offset(), ..self.progress }
     }
 }

@@ -85,6 +85,20 @@ pub enum EntryError {
         /// Where the field ends, at most.
         offset: u64,
     },
+    /// A field about what databases share is malformed.
+    #[error("a field about branches, before offset {offset}, is none")]
+    Branches {
+        /// Where the field ends, at most.
+        offset: u64,
+    },
+    /// A key that several databases share is not there in each.
+    #[error("key \"{key}\" is shared by databases, and something else is at offset {offset}")]
+    NotShared {
+        /// The key, escaped.
+        key: String,
+        /// Where it should be.
+        offset: u64,
+    },
     /// A key is in the file twice.
     #[error("key \"{key}\" at offset {offset} is there for a second time")]
     Again {
@@ -101,6 +115,13 @@ pub enum EntryError {
         /// Its offset.
         offset: u64,
     },
+}
+
+impl EntryError {
+    /// A key is there twice.
+    pub(super) fn again(key: &[u8], offset: u64) -> Self {
+        Self::Again { key: key.escape_ascii().to_string(), offset }
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
 use super::error::EntryError;
+use super::sharing::{BRANCHES_FIELD, CLASS_FIELD, Shares};
 use super::sink::LABEL_FIELD;
 use super::stream_point::{StreamField, StreamFields, StreamPoint};
 use crate::error::StorageError;
@@ -25,6 +26,8 @@ pub struct Loaded {
     pub expired: u64,
     /// The image's position in a log, if it was made beside one.
     pub position: Option<Position>,
+    /// Bytes of memory that its data took when it was made, if it says so; 0 if not.
+    pub saved_bytes: u64,
     /// Its label, if it was made by a member of a group.
     pub label: Option<Vec<u8>>,
 }
@@ -33,18 +36,18 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 /// How the names of a raft member's fields begin, and how many of them count.
 const RAFT_FIELDS: &[u8] = b"raft-";
 const FIELDS_MAX: usize = 8;
+/// The field for the bytes of memory that the data takes.
+const MEMORY_FIELD: &[u8] = b"used-mem";
 /// Keys loaded between two readings of the clock.
 const BATCH: usize = 32;
 
 /// An RDB file on its way into a keyspace, up to its end mark and checksum.
 pub struct Load {
-    decoder: Decoder<Input>,
+    reader: Reader<Input>,
     path: PathBuf,
     bytes: u64,
     /// Keys that had expired by then are skipped.
     now: i64,
-    /// Whether keys replace existing ones.
-    merge: bool,
     /// The point of a stream of replication in the file.
     stream: StreamFields,
     /// Fields of a raft member.
@@ -61,13 +64,13 @@ pub struct Load {
 impl Load {
     /// Begins with a file of so many bytes.
     pub fn new(path: &Path, (file, bytes): (Input, u64), now: i64) -> Self {
-        let (decoder, started) = (Decoder::new(file).with_file_bytes(bytes), Instant::now());
+        let decoder = Decoder::new(file).with_file_bytes(bytes);
+        let started = Instant::now();
         Self {
-            decoder,
+            reader: Reader::new(decoder),
             path: path.to_owned(),
             bytes,
             now,
-            merge: false,
             stream: StreamFields::default(),
             fields: Vec::new(),
             expired: None,
@@ -80,7 +83,7 @@ impl Load {
 
     /// Makes its keys replace existing ones.
     pub fn merge(&mut self) {
-        self.merge = true;
+        self.reader.merges = true;
     }
 
     /// Makes [`take_expired`](Self::take_expired) return expired keys.
@@ -111,7 +114,7 @@ impl Load {
 
     /// Loaded bytes of these.
     pub fn offset(&self) -> u64 {
-        self.decoder.offset()
+        self.reader.offset()
     }
 
     /// Loads for a while; true at the end.
@@ -149,7 +152,7 @@ impl Load {
 
     /// Loads a key, or the part before one; false at the end.
     fn step(&mut self, keyspace: &mut Keyspace) -> Result<bool, EntryError> {
-        match next(&mut self.decoder, keyspace, self.now, self.merge)? {
+        match self.reader.next(keyspace, self.now)? {
             Next::End => return Ok(false),
             Next::Other => {}
             Next::Empty => self.empty += 1,
@@ -158,6 +161,7 @@ impl Load {
                 self.fields.push((name, value));
             }
             Next::Field { .. } => {}
+            Next::Memory(bytes) => self.loaded.saved_bytes = bytes,
             Next::Position(position) => {
                 self.loaded.position = Some(position);
                 // Records of the log may be about keys that have expired since.
@@ -179,7 +183,7 @@ impl Load {
     /// # Errors
     /// [`StorageError::Load`]: something follows.
     pub fn finish(self) -> Result<Loaded, StorageError> {
-        let end = self.decoder.offset();
+        let end = self.reader.offset();
         if end < self.bytes {
             return Err(self.failed(DecodeError::TrailingBytes { offset: end }.into()));
         }
@@ -272,6 +276,8 @@ pub enum Next {
     },
     /// The position in the log.
     Position(Position),
+    /// Bytes of memory that the data took.
+    Memory(u64),
     /// The point of a stream of replication, or a part of it.
     Stream(StreamField),
     /// A field of a raft member.
@@ -289,74 +295,127 @@ pub enum Next {
     End,
 }
 
-/// Reads up to the end of the next part. `merge`: a key may exist already.
-pub fn next<R: Read>(
-    decoder: &mut Decoder<R>,
-    keyspace: &mut Keyspace,
-    now: i64,
-    merge: bool,
-) -> Result<Next, EntryError> {
-    let offset = decoder.offset();
-    match decoder.next()? {
-        None | Some(Event::Eof { .. }) => return Ok(Next::End),
-        Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
-            let position = Position::parse(text).ok_or(EntryError::Position { offset })?;
-            return Ok(Next::Position(position));
-        }
-        Some(Event::Aux { name, value: Value::Bytes(text) }) if name.starts_with(RAFT_FIELDS) => {
-            return Ok(Next::Field { name: name.to_vec(), value: text.to_vec() });
-        }
-        Some(Event::Aux { name, value }) => {
-            return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));
-        }
-        Some(Event::Library { source }) => {
-            keyspace.add_library(source);
-            return Ok(Next::Other);
-        }
-        Some(Event::Entry { db, key, expire_at_ms: Some(at), .. }) if at <= now => {
-            return Ok(Next::Expired { db: database(db, offset)?, key: key.to_vec() });
-        }
-        Some(Event::Begin { db, key, expire_at_ms: Some(at), .. }) if at <= now => {
-            let (db, key) = (database(db, offset)?, key.to_vec());
-            skip_elements(decoder)?;
-            return Ok(Next::Expired { db, key });
-        }
-        Some(Event::Entry { db, key, value, expire_at_ms, uses }) => {
-            let db = database(db, offset)?;
-            let expire = expire_at_ms.map_or(Expire::Never, Expire::At);
-            let keys = keyspace.len(db);
-            match value {
-                Value::Int(int) => keyspace.set_int(db, key, int, expire),
-                Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
-            }
-            .map_err(EntryError::Memory)?;
-            if !merge && keyspace.len(db) == keys {
-                let key = key.escape_ascii().to_string();
-                return Err(EntryError::Again { key, offset });
-            }
-            keep_uses(keyspace, db, key, uses);
-        }
-        Some(Event::Begin { db, key, kind, expire_at_ms, uses, .. }) => {
-            let (db, key) = (database(db, offset)?, key.to_vec());
-            if merge {
-                keyspace.remove(db, &key);
-            } else if keyspace.contains(db, &key, i64::MIN) {
-                let key = key.escape_ascii().to_string();
-                return Err(EntryError::Again { key, offset });
-            }
-            decode_elements(decoder, keyspace, db, &key, kind)?;
-            if !keyspace.contains(db, &key, i64::MIN) {
-                tracing::warn!("skipping empty key: {}", key.escape_ascii());
-                return Ok(Next::Empty);
-            }
-            if expire_at_ms.is_some() {
-                keyspace.set_expire(db, &key, expire_at_ms);
-            }
-            keep_uses(keyspace, db, &key, uses);
-        }
-        Some(_) => return Ok(Next::Other),
+/// Reads the parts of a file.
+pub struct Reader<R> {
+    decoder: Decoder<R>,
+    /// Whether keys replace existing ones.
+    merges: bool,
+    shares: Shares,
+}
+
+impl<R: Read> Reader<R> {
+    /// A reader at the start of a file.
+    pub fn new(decoder: Decoder<R>) -> Self {
+        Self { decoder, merges: false, shares: Shares::default() }
     }
-    Ok(Next::Loaded)
+
+    /// Bytes read.
+    pub fn offset(&self) -> u64 {
+        self.decoder.offset()
+    }
+
+    /// Reads up to the end of the next part. Keys that had expired by `now` are skipped.
+    ///
+    /// # Errors
+    /// [`EntryError`]: what is wrong, and at which offset.
+    pub fn next(&mut self, keyspace: &mut Keyspace, now: i64) -> Result<Next, EntryError> {
+        let Self { decoder, merges, shares } = self;
+        let offset = decoder.offset();
+        let Some(event) = decoder.next()? else { return Ok(Next::End) };
+        if shares.take(&event, offset)? {
+            if let Event::Begin { .. } = event {
+                skip_elements(decoder)?;
+            }
+            return Ok(Next::Loaded);
+        }
+        match event {
+            Event::Entry { db, key, expire_at_ms: Some(at), .. } if at <= now => {
+                return Ok(Next::Expired { db: database(db, offset)?, key: key.to_vec() });
+            }
+            Event::Begin { db, key, expire_at_ms: Some(at), .. } if at <= now => {
+                let (db, key) = (database(db, offset)?, key.to_vec());
+                skip_elements(decoder)?;
+                return Ok(Next::Expired { db, key });
+            }
+            Event::Entry { db, key, value, expire_at_ms, uses } => {
+                let db = database(db, offset)?;
+                let keys = keyspace.len(db);
+                set(keyspace, (db, key), value, expire_at_ms)?;
+                if !*merges && keyspace.len(db) == keys {
+                    return Err(EntryError::again(key, offset));
+                }
+                keep_uses(keyspace, db, key, uses);
+                shares.share(keyspace, (db, key), offset)?;
+            }
+            Event::Begin { db, key, kind, expire_at_ms, uses, .. } => {
+                let (db, key) = (database(db, offset)?, key.to_vec());
+                if *merges {
+                    keyspace.remove(db, &key);
+                } else if keyspace.contains(db, &key, i64::MIN) {
+                    return Err(EntryError::again(&key, offset));
+                }
+                decode_elements(decoder, keyspace, db, &key, kind)?;
+                if !keyspace.contains(db, &key, i64::MIN) {
+                    tracing::warn!("skipping empty key: {}", key.escape_ascii());
+                    return Ok(Next::Empty);
+                }
+                if expire_at_ms.is_some() {
+                    keyspace.set_expire(db, &key, expire_at_ms);
+                }
+                keep_uses(keyspace, db, &key, uses);
+                shares.share(keyspace, (db, &key), offset)?;
+            }
+            Event::Aux { name: BRANCHES_FIELD, .. } if *merges => return Ok(Next::Other),
+            Event::Aux { name: BRANCHES_FIELD, value } => {
+                shares.begin(keyspace, value, offset)?;
+                return Ok(Next::Other);
+            }
+            Event::Aux { name: CLASS_FIELD, value } => {
+                shares.set_class(value, offset)?;
+                return Ok(Next::Other);
+            }
+            Event::Aux { name, value } => return field(name, value, offset),
+            Event::Library { source } => {
+                keyspace.add_library(source);
+                return Ok(Next::Other);
+            }
+            Event::Eof { .. } => {
+                shares.end(keyspace);
+                return Ok(Next::End);
+            }
+            _ => return Ok(Next::Other),
+        }
+        Ok(Next::Loaded)
+    }
+}
+
+/// A field of a file.
+fn field(name: &[u8], value: Value<'_>, offset: u64) -> Result<Next, EntryError> {
+    Ok(match (name, value) {
+        (POSITION_FIELD, Value::Bytes(text)) => {
+            Next::Position(Position::parse(text).ok_or(EntryError::Position { offset })?)
+        }
+        (MEMORY_FIELD, Value::Int(bytes)) => Next::Memory(u64::try_from(bytes).unwrap_or(0)),
+        (_, Value::Bytes(text)) if name.starts_with(RAFT_FIELDS) => {
+            Next::Field { name: name.to_vec(), value: text.to_vec() }
+        }
+        _ => StreamField::read(name, value).map_or(Next::Other, Next::Stream),
+    })
+}
+
+/// Sets a string.
+fn set(
+    keyspace: &mut Keyspace,
+    (db, key): (usize, &[u8]),
+    value: Value<'_>,
+    expire_at_ms: Option<i64>,
+) -> Result<(), EntryError> {
+    let expire = expire_at_ms.map_or(Expire::Never, Expire::At);
+    match value {
+        Value::Int(int) => keyspace.set_int(db, key, int, expire),
+        Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
+    }
+    .map_err(EntryError::Memory)
 }
 
 /// Sets how a key was used from the file, if that is counted here.

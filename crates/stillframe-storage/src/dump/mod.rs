@@ -11,6 +11,7 @@ mod file;
 mod handback;
 mod load;
 mod saves;
+mod sharing;
 mod sink;
 mod stream_point;
 
@@ -26,9 +27,10 @@ pub use directory::{DataDirectory, create, enter};
 pub use error::{EntryError, LoadError, SaveError};
 pub use file::{DumpFile, given_up, stage};
 pub use handback::{Handback, Taker};
-pub use load::{Load, Loaded, Next, load, load_file, next};
+pub use load::{Load, Loaded, Next, Reader, load, load_file};
 pub(crate) use saves::Saved;
 pub use saves::{Save, Saves};
+use sharing::BRANCHES_FIELD;
 pub use sink::{Counters, Destination, Drag, Label, RdbSink};
 pub use stream_point::{StreamField, StreamPoint};
 
@@ -51,6 +53,9 @@ pub fn with_header<O: Destination>(
     encoder.begin(&Origin { created_s, used_memory_bytes, aof_base: false })?;
     for (name, value) in fields {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;
+    }
+    if let Some(sharing) = keyspace.sharing() {
+        encoder.aux(BRANCHES_FIELD, Value::Bytes(sharing::write(&sharing).as_bytes()))?;
     }
     for source in keyspace.libraries().sources() {
         encoder.library(source)?;

@@ -14,6 +14,8 @@ use stillframe_rdb::{Encoder, Head, Output, Uses, Value};
 
 use stillframe_redis::values;
 
+use super::sharing::CLASS_FIELD;
+
 /// The aux field behind the last entry: by which name a group knows the state.
 pub(super) const LABEL_FIELD: &[u8] = b"raft-label";
 
@@ -92,6 +94,7 @@ pub struct RdbSink<O> {
     counters: Counters,
     drag: Option<Drag>,
     keys: u64,
+    class: u8,
     tells_uses: bool,
     label: Option<Label>,
 }
@@ -99,7 +102,8 @@ pub struct RdbSink<O> {
 impl<O: Destination> RdbSink<O> {
     /// A sink in front of an encoder whose header is written.
     pub fn new(encoder: Encoder<O>, counters: Counters) -> Self {
-        Self { encoder, counters, drag: None, keys: 0, tells_uses: false, label: None }
+        let (drag, label) = (None, None);
+        Self { encoder, counters, drag, keys: 0, class: 0, tells_uses: false, label }
     }
 
     /// With pauses.
@@ -151,6 +155,14 @@ impl<O: Destination> EntrySink for RdbSink<O> {
             });
         }
         self.entry(db, entry)
+    }
+
+    fn class(&mut self, class: u8) -> Result<(), SinkError> {
+        if class == self.class {
+            return Ok(());
+        }
+        self.class = class;
+        self.encoder.aux(CLASS_FIELD, Value::Int(class.into()))
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
