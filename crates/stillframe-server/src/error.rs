@@ -75,6 +75,25 @@ pub enum ServeError {
         #[source]
         problem: Box<ImportError>,
     },
+    /// Databases shared keys when the data was saved, and share them no more.
+    #[error(
+        "the data of {dump} took {saved_bytes} bytes when it was saved and takes {bytes} now, since \
+         its databases shared keys and the file does not say which; with maxmemory \
+         {maxmemory_bytes} the server would evict keys ({policy}): raise maxmemory, or start with \
+         maxmemory-policy noeviction"
+    )]
+    WouldEvict {
+        /// The dump file.
+        dump: String,
+        /// Bytes of the data when it was saved.
+        saved_bytes: u64,
+        /// Bytes of the data now.
+        bytes: u64,
+        /// The limit.
+        maxmemory_bytes: u64,
+        /// How keys would be chosen.
+        policy: &'static str,
+    },
     /// There is data of another kind, and none that this server would load.
     #[error(
         "{} is {what}, and there is no {dump}: a server would start without data; {advice}, or move \

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use stillframe_keyspace::DATABASES;
 use stillframe_storage::dump::{self, DataDirectory};
 use stillframe_storage::{StorageError, load_dump, recover_log};
 
 use crate::acl::Users;
 use crate::boot::{Boot, Opened};
-use crate::config::rewrite;
+use crate::config::{Eviction, rewrite};
 use crate::consensus::{MEMBER_FILE, Start};
 use crate::net::{Listeners, Network, Poller};
 use crate::process::{self, Signals, room_for_clients};
@@ -61,6 +62,9 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     let follows = &server.state.config;
     let is_replica = follows.replication.primary.is_some() || follows.raft.id > 0;
     let is_loaded = load_dump(&mut server, is_replica)?;
+    if !is_replica {
+        refuse_to_evict(&server)?;
+    }
     import::refuse_foreign(&server.state)?;
     if !is_loaded || recover_log(&mut server)? {
         tracing::info!("stopping, as asked while loading");
@@ -79,6 +83,32 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     process::notify(state.config.process.supervised, "READY=1");
     server.join(start)?;
     server.run()
+}
+
+/// Refuses to start with databases that shared keys when they were saved and no longer do, so that
+/// they exceed the limit: keys would be evicted before anybody has seen why.
+fn refuse_to_evict(server: &Server) -> Result<(), ServeError> {
+    let Server { keyspace, state, .. } = server;
+    let (config, saves) = (&state.config, &state.storage.saves);
+    let (bytes, saved_bytes) = (keyspace.data_bytes() as u64, saves.loaded.saved_bytes);
+    let fits = |bytes| bytes <= config.maxmemory_bytes;
+    let has_grown = bytes > saved_bytes.saturating_mul(5) / 4;
+    let used = (0..DATABASES).filter(|&db| !keyspace.is_empty(db)).count();
+    if config.maxmemory_bytes == 0 || fits(bytes) || !fits(saved_bytes) || !has_grown || used < 2 {
+        return Ok(());
+    }
+    let refusal = ServeError::WouldEvict {
+        dump: saves.directory().dump().display().to_string(),
+        saved_bytes,
+        bytes,
+        maxmemory_bytes: config.maxmemory_bytes,
+        policy: config.maxmemory_policy.name(),
+    };
+    if config.maxmemory_policy == Eviction::NONE {
+        tracing::warn!("{refusal}");
+        return Ok(());
+    }
+    Err(refusal)
 }
 
 /// Refuses settings that a member of a group cannot have.

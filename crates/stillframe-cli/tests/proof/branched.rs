@@ -6,7 +6,9 @@ use crate::mixed::{run_batch, same_digests};
 use crate::replayed::contents;
 use crate::replication::wait_for_all;
 use crate::support::beside::Pair;
-use crate::support::{Client, Kind, Random, Server, Setup, redis_is_here, rounds, wait_until};
+use crate::support::{
+    Client, Kind, Random, Server, Setup, output_of, redis_is_here, rounds, wait_until,
+};
 
 /// Databases that requests go to.
 const DBS: usize = 3;
@@ -99,6 +101,8 @@ fn branches_are_as_copies_in_memory_log_dumps_and_replicas() {
         }
         same_digests(&mut pair, &history);
         let digest = pair[1].ask("DEBUG DIGEST");
+        // Of what is loaded again, large collections that share a part of their nodes are whole.
+        let most = pair[1].info_int("used_memory_dataset") * 3 / 2 + (1 << 20);
         for replica in &replicas {
             wait_for_all(&ours, replica);
             assert_eq!(contents(&mut replica.client()), contents(&mut pair[1]), "a replica");
@@ -109,6 +113,8 @@ fn branches_are_as_copies_in_memory_log_dumps_and_replicas() {
         pair[1].ok(if round % 2 == 0 { "DEBUG RELOAD" } else { "BGREWRITEAOF" });
         pair[1].wait_for_save();
         assert_eq!(pair[1].ask("DEBUG DIGEST"), digest, "what was loaded again");
+        let bytes = pair[1].info_int("used_memory_dataset");
+        assert!(bytes <= most, "{bytes} bytes of what was loaded again, at most {most}");
         drop(pair);
         ours.kill();
         ours = setup().start();
@@ -204,4 +210,114 @@ fn wrong_requests_for_a_branch_change_nothing() {
     assert_eq!(waiter.reply().list()[1].text(), "x");
     assert_eq!(client.ask("LLEN list").int(), 2, "of the branch alone");
     assert_eq!(watcher.ask("EXEC"), crate::support::Reply::Null);
+}
+
+/// What a server counts of its data, in bytes.
+fn dataset(server: &Server) -> i64 {
+    server.client().info_int("used_memory_dataset")
+}
+
+/// Eight databases that share most keys, in two generations, so that keys have several classes.
+fn fill_branches(client: &mut Client, keys: usize) {
+    let value = "v".repeat(3000);
+    for number in 0..keys {
+        client.call(&[b"SET", format!("key:{number}").as_bytes(), value.as_bytes()]);
+    }
+    (1..5).for_each(|to| client.ok(&format!("STILLFRAME BRANCH 0 {to}")));
+    client.ok("SELECT 0");
+    for number in 0..20 {
+        client.ok(&format!("SET young:{number} {number}"));
+        client.ok(&format!("EXPIRE key:{number} 10000"));
+    }
+    (5..8).for_each(|to| client.ok(&format!("STILLFRAME BRANCH 0 {to}")));
+    client.ok("SELECT 6");
+    client.ok("RPUSH list a b c");
+    client.ok("DEL key:100");
+    client.ok("SELECT 0");
+}
+
+#[test]
+fn branches_share_after_saves_and_restarts_and_at_replicas() {
+    let test = "branches_share_after_saves_and_restarts_and_at_replicas";
+    let keys = rounds(1500, 10_000);
+    let limit = (keys * 3000 * 2).to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = ["--appendonly", "yes", "--enable-debug-command", "yes"];
+    let limits = ["--maxmemory", &limit, "--maxmemory-policy", "allkeys-lru"];
+    let setup = || Setup::new(Kind::Ours("imprint")).folder(folder.path()).flags(&log);
+    let mut ours = setup().flags(&limits).start();
+    let mut client = ours.client();
+    client.ok("CONFIG SET repl-diskless-sync-delay 0");
+    fill_branches(&mut client, keys);
+    let (before, digest) = (dataset(&ours), client.ask("DEBUG DIGEST"));
+    let most = before * 11 / 10;
+    assert!(before < (keys * 3400 + (2 << 20)) as i64, "{before} bytes of {keys} keys");
+    let more = client.info_int("mem_shared_by_databases");
+    assert!(more > (keys * 3000 * 6) as i64, "{more} bytes are shared");
+
+    let replica = Server::start(Kind::Ours("imprint"));
+    replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", ours.port));
+    wait_for_all(&ours, &replica);
+    assert_eq!(replica.client().info_int("mem_shared_by_databases"), more);
+    assert!(dataset(&replica) <= most, "{} bytes at the replica", dataset(&replica));
+    assert_eq!(contents(&mut replica.client()), contents(&mut client), "a replica");
+
+    client.ok("BGREWRITEAOF");
+    client.wait_for_save();
+    client.ok("SELECT 3");
+    client.ok("SET key:5 changed");
+    client.ok("STILLFRAME BRANCH 3 8");
+    let digest = [digest, client.ask("DEBUG DIGEST")];
+    drop(client);
+    ours.kill();
+    ours = setup().flags(&limits).start();
+    let mut client = ours.client();
+    assert_eq!(client.ask("DEBUG DIGEST"), digest[1], "what was logged behind the image");
+    assert_eq!(client.info("evicted_keys"), "0");
+    assert!(dataset(&ours) <= most, "{} bytes after a restart, {before} before", dataset(&ours));
+    client.ok("DEBUG RELOAD");
+    assert_eq!(client.ask("DEBUG DIGEST"), digest[1], "what was loaded again");
+    assert!(dataset(&ours) <= most, "{} bytes after a reload, {before} before", dataset(&ours));
+    if redis_is_here(test) {
+        // For Redis, each database has all its keys, as a replica and in the file.
+        let theirs = redis(None, "");
+        theirs.client().ok(&format!("REPLICAOF 127.0.0.1 {}", ours.port));
+        wait_for_all(&ours, &theirs);
+        assert_eq!(theirs.client().ask("DEBUG DIGEST"), digest[1], "Redis as a replica");
+        let copy = tempfile::tempdir().expect("a folder");
+        std::fs::copy(ours.dump(), copy.path().join("dump.rdb")).expect("a copy of the dump");
+        let theirs = redis(Some(copy.path()), "");
+        assert_eq!(theirs.client().ask("DEBUG DIGEST"), digest[1], "the file in Redis");
+    }
+}
+
+/// As in files that were made before they said what is shared.
+#[test]
+fn a_start_that_would_evict_what_was_shared_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = || Setup::new(Kind::Ours("imprint")).folder(folder.path());
+    let ours = setup().start();
+    let mut client = ours.client();
+    fill_branches(&mut client, 500);
+    client.ok("SAVE");
+    let (dump, keys) = (ours.dump(), contents(&mut client));
+    drop((client, ours));
+    let mut file = std::fs::read(&dump).expect("a dump");
+    let field = b"stillframe-branches";
+    let at = file.windows(field.len()).position(|it| it == field).expect("the field is there");
+    file[at] = b'S';
+    let end = file.len() - 8;
+    file[end..].fill(0);
+    std::fs::write(&dump, file).expect("the dump is written");
+    let limit = ["--maxmemory", "4mb", "--maxmemory-policy"];
+    let command = setup().flags(&limit).flags(&["allkeys-lru"]).command(folder.path(), 0);
+    let output = output_of(command);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("with maxmemory 4194304 the server would evict keys"), "{text}");
+    // Without eviction it starts, and warns; what is there is whole.
+    let ours = setup().flags(&limit).flags(&["noeviction"]).start();
+    assert!(ours.log().contains("its databases shared keys"), "{}", ours.log());
+    assert_eq!(contents(&mut ours.client()), keys);
+    assert_eq!(ours.client().info("mem_shared_by_databases"), "0");
 }

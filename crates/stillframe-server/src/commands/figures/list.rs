@@ -176,6 +176,10 @@ static MEMORY: &[Figure] = &[
     always!("mem_counted_for_evict", |s| s.counted())
         .gauge("stillframe_memory_counted_bytes", "Bytes that maxmemory is compared with."),
     always!("mem_not_counted_for_evict", |s| s.used().saturating_sub(s.counted())),
+    always!("mem_shared_by_databases", |s| s.keyspace.shared_bytes()).gauge(
+        "stillframe_shared_by_databases_bytes",
+        "Bytes more that the data takes where branch databases share nothing, as in Redis.",
+    ),
     // The allocator reports nothing: the memory of the process stands for that of the allocator.
     always!("allocator_allocated", |s| s.used()),
     always!("allocator_active", |s| s.process.resident().0),
