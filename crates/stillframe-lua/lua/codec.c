@@ -47,6 +47,7 @@ static void begin (struct writer *w, lua_State *L) {
 static void grow (struct writer *w, size_t length) {
   size_t room = w->room * 2;
   char *bytes;
+  lua_work(w->L, w->length / 8);
   if (room - w->length < length) room = w->length + length;
   bytes = lua_newuserdata(w->L, room);
   memcpy(bytes, w->bytes, w->length);
@@ -375,6 +376,7 @@ static int read_value (lua_State *L, struct source *s, int place, int depth) {
   struct piece piece;
   size_t i;
   if (!is_json) luaL_checkstack(L, 1, TOO_MANY);
+  lua_work(L, 64);
   stillframe_next(s->readers, s->format, &s->bytes, &s->at, place, &piece);
   switch (piece.kind) {
     case NIL: lua_pushnil(L); break;

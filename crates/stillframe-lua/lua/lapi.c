@@ -891,12 +891,25 @@ LUA_API void lua_pausepoint (lua_State *L, int event) {
   lua_Hook hook = lua_gethook(L);
   if (hook) {
     lua_Debug ar;
+    lua_checkstack(L, LUA_MINSTACK);
     memset(&ar, 0, sizeof(ar));
     ar.event = event;
     ar.currentline = -1;
     ar.i_ci = cast_int(L->ci - L->base_ci);
     hook(L, &ar);
   }
+}
+
+
+/* So much work is done; calls the hook that counts as often as is due. */
+LUA_API void lua_work (lua_State *L, size_t n) {
+  global_State *g = G(L);
+  lu_mem due;
+  g->worked += n;
+  if (g->worked < WORKPERPAUSE) return;
+  due = g->worked / WORKPERPAUSE;
+  g->worked = 0;
+  while (due-- > 0) lua_pausepoint(L, LUA_HOOKCOUNT);
 }
 
 
@@ -945,6 +958,7 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
       break;
     }
     case LUA_GCCOLLECT: {
+      luai_work(L, g->totalbytes);
       luaC_fullgc(L);
       break;
     }
@@ -963,9 +977,11 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
         g->GCthreshold = g->totalbytes - a;
       else
         g->GCthreshold = 0;
+      luai_work(L, a < g->totalbytes ? a : g->totalbytes);
       while (g->GCthreshold <= g->totalbytes) {
         luaC_step(L);
         if (g->gcstate == GCSpause) {  /* end of cycle? */
+          luai_work(L, g->totalbytes);
           res = 1;  /* signal it */
           break;
         }

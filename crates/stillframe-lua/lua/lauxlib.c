@@ -429,13 +429,24 @@ static void adjuststack (luaL_Buffer *B) {
 LUALIB_API char *luaL_prepbuffer (luaL_Buffer *B) {
   if (emptybuffer(B))
     adjuststack(B);
+  lua_work(B->L, 0);  /* strings were copied */
   return B->buffer;
 }
 
 
 LUALIB_API void luaL_addlstring (luaL_Buffer *B, const char *s, size_t l) {
-  while (l--)
-    luaL_addchar(B, *s++);
+  while (l > 0) {
+    size_t some = bufffree(B);
+    if (some == 0) {
+      luaL_prepbuffer(B);
+      some = bufffree(B);
+    }
+    if (some > l) some = l;
+    memcpy(B->p, s, some);
+    B->p += some;
+    s += some;
+    l -= some;
+  }
 }
 
 
@@ -465,6 +476,7 @@ LUALIB_API void luaL_addvalue (luaL_Buffer *B) {
       lua_insert(L, -2);  /* put buffer before new value */
     B->lvl++;  /* add new value into B stack */
     adjuststack(B);
+    lua_work(L, 0);  /* strings were copied */
   }
 }
 

@@ -22,6 +22,9 @@
 ** wrong argument, and what is wrong comes behind.
 */
 static int lifted (lua_State *L) {
+  int i;
+  for (i = 1; i <= lua_gettop(L); i++)
+    if (lua_type(L, i) == LUA_TSTRING) lua_work(L, lua_objlen(L, i) * 4);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -168,8 +171,10 @@ static int ask (lua_State *L) {
     int type = lua_type(L, i + 1);
     arguments[i].text.bytes = NULL;
     arguments[i].text.length = 0;
-    if (type == LUA_TSTRING)
+    if (type == LUA_TSTRING) {
       arguments[i].text.bytes = lua_tolstring(L, i + 1, &arguments[i].text.length);
+      lua_work(L, arguments[i].text.length / 8);
+    }
     else if (type == LUA_TNUMBER) arguments[i].number = lua_tonumber(L, i + 1);
     else return push_refusal(L, "ERR Lua redis lib command arguments must be strings or integers");
   }

@@ -82,6 +82,7 @@ typedef struct global_State {
   lu_mem GCthreshold;
   lu_mem totalbytes;  /* number of bytes currently allocated */
   lu_mem estimate;  /* an estimate of number of bytes actually in use */
+  lu_mem worked;  /* work since the hook was last called that no instructions show */
   lu_mem gcdept;  /* how much GC is `behind schedule' */
   int gcpause;  /* size of pause between successive GCs */
   int gcstepmul;  /* GC `granularity' */
@@ -92,6 +93,19 @@ typedef struct global_State {
   struct Table *mt[NUM_TAGS];  /* metatables for basic types */
   TString *tmname[TM_N];  /* array with tag-method names */
 } global_State;
+
+
+/*
+** One instruction, or one call of C, may be much work: it copies or compares long strings. So many
+** units of such work, a nanosecond or eight copied bytes each, count as the instructions between
+** two calls of the hook, which comes before the next instruction.
+*/
+#define WORKPERPAUSE	((lu_mem)1 << 20)
+/* strings of fewer bytes are no work */
+#define LONGSTRING	((size_t)1024)
+#define BYTESPERWORK	8
+#define luai_work(L,n) \
+  { if ((G(L)->worked += (n)) >= WORKPERPAUSE) (L)->hookcount = 1; }
 
 
 /*

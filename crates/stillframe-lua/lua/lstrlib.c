@@ -5,6 +5,7 @@
 */
 
 
+#define _GNU_SOURCE  /* memmem */
 #include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -90,15 +91,33 @@ static int str_upper (lua_State *L) {
   return 1;
 }
 
+/* no string is longer */
+#define MAX_STRING	((size_t)1 << 40)
+/* bytes of a copy between two calls of the hook */
+#define REPPIECE	((size_t)1 << 20)
+
 static int str_rep (lua_State *L) {
   size_t l;
-  luaL_Buffer b;
   const char *s = luaL_checklstring(L, 1, &l);
   int n = luaL_checkint(L, 2);
-  luaL_buffinit(L, &b);
-  while (l > 0 && n-- > 0)
-    luaL_addlstring(&b, s, l);
-  luaL_pushresult(&b);
+  if (l == 0 || n <= 0)
+    lua_pushliteral(L, "");
+  else if (l > MAX_STRING / (size_t)n)
+    return luaL_error(L, "resulting string too large");
+  else {
+    size_t total = l * (size_t)n, piece = l > REPPIECE ? l : REPPIECE - REPPIECE % l;
+    char *all = (char *)lua_newuserdata(L, total);
+    size_t done = l;
+    memcpy(all, s, l);
+    while (done < total) {  /* `done' is a multiple of `l' */
+      size_t some = done < piece ? done : piece;
+      if (some > total - done) some = total - done;
+      memcpy(all + done, all, some);
+      done += some;
+      lua_work(L, some / 8);
+    }
+    lua_pushlstring(L, all, total);
+  }
   return 1;
 }
 
@@ -287,6 +306,20 @@ static const char *match_here (MatchState *ms, const char *s, const char *p);
 #define STEPSPERPAUSE	100000
 
 
+/* so many steps were done; a match pauses after some, as they may be endless */
+static void spend (MatchState *ms, ptrdiff_t steps) {
+  for (;;) {
+    if (steps < ms->steps) {
+      ms->steps -= (int)steps;
+      return;
+    }
+    steps -= ms->steps;
+    ms->steps = STEPSPERPAUSE;
+    lua_pausepoint(ms->L, LUA_HOOKCOUNT);
+  }
+}
+
+
 static const char *matchbalance (MatchState *ms, const char *s,
                                    const char *p) {
   if (*p == 0 || *(p+1) == 0)
@@ -296,12 +329,14 @@ static const char *matchbalance (MatchState *ms, const char *s,
     int b = *p;
     int e = *(p+1);
     int cont = 1;
+    const char *start = s;
     while (++s < ms->src_end) {
       if (*s == e) {
         if (--cont == 0) return s+1;
       }
       else if (*s == b) cont++;
     }
+    spend(ms, s - start);
   }
   return NULL;  /* string ends out of balance */
 }
@@ -312,6 +347,7 @@ static const char *max_expand (MatchState *ms, const char *s,
   ptrdiff_t i = 0;  /* counts maximum expand for item */
   while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep))
     i++;
+  spend(ms, (i >> 4) * (ep - p));
   /* keeps trying to match with the maximum repetitions */
   while (i>=0) {
     const char *res = match(ms, (s+i), ep+1);
@@ -364,6 +400,7 @@ static const char *match_capture (MatchState *ms, const char *s, int l) {
   size_t len;
   l = check_capture(ms, l);
   len = ms->capture[l].len;
+  spend(ms, len >> 4);
   if ((size_t)(ms->src_end-s) >= len &&
       memcmp(ms->capture[l].init, s, len) == 0)
     return s+len;
@@ -375,10 +412,7 @@ static const char *match (MatchState *ms, const char *s, const char *p) {
   const char *res;
   if (ms->depth-- == 0)
     luaL_error(ms->L, "pattern too complex");
-  if (--ms->steps <= 0) {
-    ms->steps = STEPSPERPAUSE;
-    lua_pausepoint(ms->L, LUA_HOOKCOUNT);
-  }
+  spend(ms, 1);
   res = match_here(ms, s, p);
   ms->depth++;
   return res;
@@ -411,6 +445,7 @@ static const char *match_here (MatchState *ms, const char *s, const char *p) {
             luaL_error(ms->L, "missing " LUA_QL("[") " after "
                                LUA_QL("%%f") " in pattern");
           ep = classend(ms, p);  /* points to what is next */
+          spend(ms, (ep - p) >> 4);
           previous = (s == ms->src_init) ? '\0' : *(s-1);
           if (matchbracketclass(uchar(previous), p, ep-1) ||
              !matchbracketclass(uchar(*s), p, ep-1)) return NULL;
@@ -437,6 +472,7 @@ static const char *match_here (MatchState *ms, const char *s, const char *p) {
     default: dflt: {  /* it is a pattern item */
       const char *ep = classend(ms, p);  /* points to what is next */
       int m = s<ms->src_end && singlematch(uchar(*s), p, ep);
+      spend(ms, (ep - p) >> 4);
       switch (*ep) {
         case '?': {  /* optional */
           const char *res;
@@ -464,25 +500,10 @@ static const char *match_here (MatchState *ms, const char *s, const char *p) {
 
 
 
-static const char *lmemfind (const char *s1, size_t l1,
-                               const char *s2, size_t l2) {
-  if (l2 == 0) return s1;  /* empty strings are everywhere */
-  else if (l2 > l1) return NULL;  /* avoids a negative `l1' */
-  else {
-    const char *init;  /* to search for a `*s2' inside `s1' */
-    l2--;  /* 1st char will be checked by `memchr' */
-    l1 = l1-l2;  /* `s2' cannot be found after that */
-    while (l1 > 0 && (init = (const char *)memchr(s1, *s2, l1)) != NULL) {
-      init++;   /* 1st char is already checked */
-      if (memcmp(init, s2+1, l2) == 0)
-        return init-1;
-      else {  /* correct `l1' and `s1' to try again */
-        l1 -= init-s1;
-        s1 = init;
-      }
-    }
-    return NULL;  /* not found */
-  }
+static const char *lmemfind (lua_State *L, const char *s1, size_t l1,
+                                           const char *s2, size_t l2) {
+  lua_work(L, (l1 + l2) / 8);
+  return (const char *)memmem(s1, l1, s2, l2);  /* in linear time */
 }
 
 
@@ -525,7 +546,7 @@ static int str_find_aux (lua_State *L, int find) {
   if (find && (lua_toboolean(L, 4) ||  /* explicit request? */
       strpbrk(p, SPECIALS) == NULL)) {  /* or no special characters? */
     /* do a plain search */
-    const char *s2 = lmemfind(s+init, l1-init, p, l2);
+    const char *s2 = lmemfind(L, s+init, l1-init, p, l2);
     if (s2) {
       lua_pushinteger(L, s2-s+1);
       lua_pushinteger(L, s2-s+l2);

@@ -193,6 +193,7 @@ LUA_API void  (lua_rawset) (lua_State *L, int idx);
 LUA_API void  (lua_rawseti) (lua_State *L, int idx, int n);
 LUA_API int   (lua_setmetatable) (lua_State *L, int objindex);
 LUA_API void  (lua_pausepoint) (lua_State *L, int event);
+LUA_API void  (lua_work) (lua_State *L, size_t n);
 LUA_API void  (lua_checkwritable) (lua_State *L, int idx);
 LUA_API void  (lua_setreadonly) (lua_State *L, int idx, int readonly);
 LUA_API int   (lua_setfenv) (lua_State *L, int idx);

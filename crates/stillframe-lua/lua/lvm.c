@@ -32,9 +32,10 @@
 #define MAXTAGLOOP	100
 
 
-const TValue *luaV_tonumber (const TValue *obj, TValue *n) {
+const TValue *luaV_tonumber (lua_State *L, const TValue *obj, TValue *n) {
   lua_Number num;
   if (ttisnumber(obj)) return obj;
+  if (ttisstring(obj) && tsvalue(obj)->len >= LONGSTRING) luai_work(L, tsvalue(obj)->len);
   if (ttisstring(obj) && luaO_str2d(svalue(obj), &num)) {
     setnvalue(n, num);
     return n;
@@ -62,8 +63,10 @@ static void traceexec (lua_State *L, const Instruction *pc) {
   const Instruction *oldpc = L->savedpc;
   L->savedpc = pc;
   if ((mask & LUA_MASKCOUNT) && L->hookcount == 0) {
+    lu_mem due = G(L)->worked / WORKPERPAUSE;
     resethookcount(L);
-    luaD_callhook(L, LUA_HOOKCOUNT, -1);
+    G(L)->worked = 0;
+    do luaD_callhook(L, LUA_HOOKCOUNT, -1); while (due-- > 1);
   }
   if (mask & LUA_MASKLINE) {
     Proto *p = ci_func(L->ci)->l.p;
@@ -202,25 +205,14 @@ static int call_orderTM (lua_State *L, const TValue *p1, const TValue *p2,
 }
 
 
-static int l_strcmp (const TString *ls, const TString *rs) {
-  const char *l = getstr(ls);
-  size_t ll = ls->tsv.len;
-  const char *r = getstr(rs);
-  size_t lr = rs->tsv.len;
-  for (;;) {
-    int temp = strcoll(l, r);
-    if (temp != 0) return temp;
-    else {  /* strings are equal up to a `\0' */
-      size_t len = strlen(l);  /* index of first `\0' in both strings */
-      if (len == lr)  /* r is finished? */
-        return (len == ll) ? 0 : 1;
-      else if (len == ll)  /* l is finished? */
-        return -1;  /* l is smaller than r (because r is not finished) */
-      /* both strings longer than `len'; go on comparing (after the `\0') */
-      len++;
-      l += len; ll -= len; r += len; lr -= len;
-    }
-  }
+/* As `strcoll' does in the locale `C', the only one here, in one pass over the bytes. */
+static int l_strcmp (lua_State *L, const TString *ls, const TString *rs) {
+  size_t ll = ls->tsv.len, lr = rs->tsv.len;
+  size_t both = ll < lr ? ll : lr;
+  int order;
+  if (both >= LONGSTRING) luai_work(L, both / BYTESPERWORK);
+  order = memcmp(getstr(ls), getstr(rs), both);
+  return order != 0 ? order : (ll > lr) - (ll < lr);
 }
 
 
@@ -231,7 +223,7 @@ int luaV_lessthan (lua_State *L, const TValue *l, const TValue *r) {
   else if (ttisnumber(l))
     return luai_numlt(nvalue(l), nvalue(r));
   else if (ttisstring(l))
-    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) < 0;
+    return l_strcmp(L, rawtsvalue(l), rawtsvalue(r)) < 0;
   else if ((res = call_orderTM(L, l, r, TM_LT)) != -1)
     return res;
   return luaG_ordererror(L, l, r);
@@ -245,7 +237,7 @@ static int lessequal (lua_State *L, const TValue *l, const TValue *r) {
   else if (ttisnumber(l))
     return luai_numle(nvalue(l), nvalue(r));
   else if (ttisstring(l))
-    return l_strcmp(rawtsvalue(l), rawtsvalue(r)) <= 0;
+    return l_strcmp(L, rawtsvalue(l), rawtsvalue(r)) <= 0;
   else if ((res = call_orderTM(L, l, r, TM_LE)) != -1)  /* first try `le' */
     return res;
   else if ((res = call_orderTM(L, r, l, TM_LT)) != -1)  /* else try `lt' */
@@ -320,8 +312,8 @@ static void Arith (lua_State *L, StkId ra, const TValue *rb,
                    const TValue *rc, TMS op) {
   TValue tempb, tempc;
   const TValue *b, *c;
-  if ((b = luaV_tonumber(rb, &tempb)) != NULL &&
-      (c = luaV_tonumber(rc, &tempc)) != NULL) {
+  if ((b = luaV_tonumber(L, rb, &tempb)) != NULL &&
+      (c = luaV_tonumber(L, rc, &tempc)) != NULL) {
     lua_Number nb = nvalue(b), nc = nvalue(c);
     switch (op) {
       case TM_ADD: setnvalue(ra, luai_numadd(nb, nc)); break;

@@ -270,6 +270,9 @@ impl Engine {
 /// Lets the host decide whether the script goes on, after every so many instructions or steps of a
 /// pattern; and ends it again wherever it catches the error.
 fn pause(lua: &Lua, event: mlua::debug::DebugEvent) -> mlua::Result<VmState> {
+    if !SCRIPT.is_set() {
+        return Ok(VmState::Continue); // a source is compiled, and no script runs
+    }
     let (stopped, first) = SCRIPT.with(|(running, host)| {
         let first = running.stopped.is_none();
         if first && event == mlua::debug::DebugEvent::Count {

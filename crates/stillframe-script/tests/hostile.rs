@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use stillframe_peers::Watchdog;
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
     Call, Engine, Functions, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
@@ -127,6 +128,88 @@ fn instructions_have_a_limit_that_a_script_cannot_catch() {
         let error = result.expect_err(script);
         let killed = "ERR Script killed by user with SCRIPT KILL.";
         assert!(error.starts_with(killed), "{script}: {error}");
+    }
+}
+
+/// Each instruction, or call of a function in C, takes long: what it does counts, not that it is
+/// one. If only instructions counted, each of these would take minutes to hours.
+const BULKY: &[&str] = &[
+    "local s = string.rep('x', 5e5) while true do local t = s:sub(2) end",
+    "while true do local t = string.rep('x', 5e5) end",
+    "while true do local t = string.rep('xyz', 2e5) end",
+    "local s = string.rep('x', 3e5) while true do local t = s:lower() end",
+    "local s = string.rep('x', 3e5) while true do local t = s:upper() end",
+    "local s = string.rep('x', 3e5) while true do local t = s:reverse() end",
+    "local s = string.rep('x', 3e5) while true do local t = string.format('%q', s) end",
+    "local s = string.rep('x', 3e5) while true do local t = string.format('%s%s', s, s) end",
+    "local s = string.rep('x', 3e5) while true do local t = s .. 'y' end",
+    "local s = string.rep('x', 5e5) local a, b = s .. 'a', s .. 'b' while true do local c = a < b end",
+    "local s, p = string.rep('a', 5e5), string.rep('a', 2e5) .. 'b' \
+     while true do s:find(p, 1, true) end",
+    "local s = string.rep('(', 3e5) while true do s:find('%b()') end",
+    "local s = string.rep('a', 3e5) while true do s:find(s .. '(a*)%1') end",
+    "local s = string.rep('b', 3e5) local p = '[' .. string.rep('a', 3e5) .. ']' \
+     while true do s:find(p) end",
+    "local s = string.rep('b', 3e5) local p = '%f[' .. string.rep('a', 3e5) .. ']' \
+     while true do s:find(p) end",
+    "local s = string.rep('x', 1e3) while true do local t = s:gsub('x', s) end",
+    "local t = {} for i = 1, 1e5 do t[i] = '' end while true do table.concat(t) end",
+    "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.remove(t, 1) t[1e5] = 1 end",
+    "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 1) t[#t] = nil end",
+    "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.sort(t) end",
+    "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.maxn(t) end",
+    "local t = {} for i = 1, 4e5 do t[i] = 1 end for i = 1, 4e5 do t[i] = nil end \
+     while true do next(t) end",
+    "local t = {} for i = 1, 1e4 do t[i] = {} end while true do collectgarbage() end",
+    "local t = {} for i = 1, 1e4 do t[i] = {} end while true do collectgarbage('step', 1e6) end",
+    "local s = string.rep(' ', 5e5) while true do tonumber(s) end",
+    "local s = string.rep(' ', 5e5) .. '1' while true do local n = s + 1 end",
+    "local s = string.rep('1', 5e5) while true do tonumber(s, 2) end",
+    "local s = string.rep('a = 1 ', 3e5) while true do loadstring(s) end",
+    "local s = string.rep('x', 5e5) while true do redis.sha1hex(s) end",
+    "local s = string.rep('x', 5e5) while true do redis.pcall('echo', s) end",
+];
+
+#[test]
+fn long_work_within_an_instruction_counts_as_instructions() {
+    let _watchdog = Watchdog::start();
+    for (script, result) in BULKY.iter().zip(run_all(BULKY, usize::MAX)) {
+        let error = result.expect_err(script);
+        let stopped = "ERR Script used more instructions than it may.";
+        assert!(error.starts_with(stopped), "{script}: {error}");
+    }
+    // And SCRIPT KILL ends each in its midst.
+    for (script, result) in BULKY.iter().zip(run_all(BULKY, 3)) {
+        let error = result.expect_err(script);
+        assert!(error.starts_with("ERR Script killed by user"), "{script}: {error}");
+    }
+}
+
+#[test]
+fn long_texts_are_as_in_lua() {
+    const RIGHT: &[&str] = &[
+        "for n = 0, 40 do for _, s in ipairs({'', 'x', 'xyz', string.rep('0123456789', 9)}) do \
+         local due = {} for i = 1, n do due[i] = s end \
+         if string.rep(s, n) ~= table.concat(due) then return n .. s end end end return 'right'",
+        "local s = string.rep('abc', 1e6) if #s ~= 3e6 or s:sub(-4) ~= 'cabc' or s:find('cc') then \
+         return 'wrong' end for i = 1, 3e6, 99991 do \
+         if s:sub(i, i) ~= ('abc'):sub((i - 1) % 3 + 1, (i - 1) % 3 + 1) then return i end end \
+         return 'right'",
+        "local t = {'', '\\0', '\\0\\0', '\\0a', 'a', 'a\\0', 'a\\0b', 'ab', 'b', '\\200'} \
+         for i = 1, #t do for j = 1, #t do \
+         if (t[i] < t[j]) ~= (i < j) or (t[i] <= t[j]) ~= (i <= j) then return i .. ' ' .. j end end end return 'right'",
+        "local s = string.rep('x', 1e5) .. 'needle' .. string.rep('x', 1e5) \
+         local from, to = s:find('needle', 1, true) \
+         if from ~= 100001 or to ~= 100006 or s:find('needles', 1, true) or s:find('') ~= 1 or \
+         ('').find('', '') ~= 1 then return 'wrong' end return 'right'",
+        "local s = string.rep('y', 5e4) local due = '<' .. s .. '>' \
+         if string.format('<%s>', s) ~= due or table.concat({'<', s, '>'}) ~= due or \
+         ('<' .. s .. '>'):upper():lower() ~= due or \
+         (s:gsub('y', 'zz')) ~= string.rep('zz', 5e4) or \
+         s:reverse() ~= s then return 'wrong' end return 'right'",
+    ];
+    for (script, result) in RIGHT.iter().zip(run_all(RIGHT, usize::MAX)) {
+        assert_eq!(result, Ok("$5\r\nright\r\n".into()), "{script}");
     }
 }
 
