@@ -121,3 +121,24 @@ fn an_entry_of_a_stream_takes_at_most_1_3_times_what_it_takes_in_redis() {
         assert!(ours * 10 <= theirs * 13, "{ours} bytes here, {theirs} there, of '{value}'");
     }
 }
+
+/// A reply of 100 MB is in memory once, and counted: its buffer does not grow by copies, and gives
+/// back what was written.
+#[test]
+fn a_large_reply_takes_its_size_once_and_is_counted() {
+    const MIB: i64 = 1 << 20;
+    let server = Server::start(Kind::Ours("imprint"));
+    let mut watch = server.client();
+    watch.ok(&format!("SET k {}", "v".repeat(1 << 20)));
+    let before = resident(&server) as i64;
+    let mut client = server.client();
+    let keys = vec!["k"; 100].join(" ");
+    assert!(client.send_raw(format!("MGET {keys}\r\n").as_bytes()));
+    wait_until("the reply is there", || watch.info_int("mem_clients_normal") > 90 * MIB);
+    let counted = watch.info_int("mem_clients_normal");
+    let taken = resident(&server) as i64 - before;
+    assert!(taken < counted + 35 * MIB, "{taken} bytes, counted {counted}");
+    drop(client);
+    wait_until("the client is gone", || watch.info("connected_clients") == "1");
+    wait_until("its memory is free", || (resident(&server) as i64) < before + 35 * MIB);
+}

@@ -30,6 +30,9 @@ pub(crate) const OUTPUT_PAUSE_BYTES: usize = 256 << 20;
 /// Bytes above which an empty buffer is freed.
 const BUFFER_KEPT_BYTES_MAX: usize = 16 << 10;
 
+/// Bytes of a buffer that were used and are free, and take memory that nothing counts.
+const BUFFER_SLACK_BYTES_MAX: usize = 1 << 20;
+
 /// Least room for a read, in bytes, unless a whole argument fits in less.
 const READ_BYTES_MIN: usize = 4 << 10;
 /// Room that a buffer grows by, in bytes: more than an argument of some KiB needs, so that one read
@@ -442,7 +445,9 @@ impl Client {
             self.withheld.iter_mut().for_each(|(_, start)| *start -= self.sent);
             self.sent = 0;
             let (length, capacity) = (self.output.len(), self.output.capacity());
-            if capacity > BUFFER_KEPT_BYTES_MAX && length < capacity / 4 {
+            if capacity - length > BUFFER_SLACK_BYTES_MAX {
+                self.output.shrink_to(length);
+            } else if capacity > BUFFER_KEPT_BYTES_MAX && length < capacity / 4 {
                 self.output.shrink_to(length * 2);
             }
         }
