@@ -344,7 +344,10 @@ fn a_store_that_cannot_be_closed_comes_back() {
     let options = || options().disk(Arc::new(logged.clone()));
     let mut store = ActStore::open("simulated", options()).expect("a new directory");
     logged.set_room(Some(10));
-    let acted = store.act(|words| Ok::<_, Error>(words.write(3, 8)));
+    let acted = store.act(|words| {
+        words.write(3, 8);
+        Ok::<_, Error>(())
+    });
     acted.expect("it is in memory");
     let not_closed = store.close().expect_err("there is no room");
     assert_eq!(not_closed.store.read(3), 8, "what the log lacks can be read out");

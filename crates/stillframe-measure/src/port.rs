@@ -32,7 +32,7 @@ pub fn own_port() -> u16 {
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         // A program that knows nothing of this may have taken one.
-        while let Some(port) = blocks.rest.next() {
+        for port in blocks.rest.by_ref() {
             if bind(port).is_some() {
                 return port;
             }
