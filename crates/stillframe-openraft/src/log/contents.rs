@@ -112,6 +112,23 @@ impl<C: RaftTypeConfig> Contents<C> {
         self.bytes
     }
 
+    /// Memory that the entries take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.bytes + (self.entries.capacity() * size_of::<Kept<C>>()) as u64
+    }
+
+    /// The end of the entries from `start` on that have `most` bytes together, but for one that has
+    /// more by itself, and are before `end`.
+    pub(crate) fn end_within(&self, start: u64, end: u64, most: u64) -> u64 {
+        let from = start.saturating_sub(self.first).min(self.entries.len() as u64);
+        let sums = self.entries.range(from as usize..).scan(0, |sum, entry| {
+            *sum += entry.record.len() as u64;
+            Some(*sum)
+        });
+        let count = sums.take_while(|&sum| sum <= most).count() as u64;
+        end.min(start.saturating_add(count.max(1)))
+    }
+
     /// The first record that is needed.
     pub(crate) fn needed_from(&self) -> u64 {
         let entry = self.entries.front().map_or(u64::MAX, |entry| entry.sequence);

@@ -33,6 +33,10 @@ use self::record::Head;
 use crate::error::{About, Error};
 use crate::mutant::{Mutant, Mutation};
 
+/// Bytes of entries that are read at once for a member that lags: what is sent at once is less, and
+/// the rest is read again.
+const READ_BYTES: u64 = 1 << 20;
+
 /// The log of a member. Clones are the same log.
 pub struct LogStore<C: RaftTypeConfig> {
     shared: Arc<Shared<C>>,
@@ -148,6 +152,12 @@ impl<C: RaftTypeConfig> LogStore<C> {
         self.lock().bytes()
     }
 
+    /// Memory that the log takes: the entries since the last purge.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.lock().memory_bytes()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Contents<C>> {
         // Taken though poisoned: it is whole between statements.
         self.shared.contents.lock().unwrap_or_else(PoisonError::into_inner)
@@ -223,6 +233,17 @@ impl<C: RaftTypeConfig> RaftLogReader<C> for LogStore<C> {
         range: R,
     ) -> Result<Vec<C::Entry>, StorageError<C::NodeId>> {
         let entries = self.lock().range(&range);
+        entries.map_err(|what| About::Log.reading(Error::Record { sequence: 0, what }))
+    }
+
+    async fn limited_get_log_entries(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<C::Entry>, StorageError<C::NodeId>> {
+        let contents = self.lock();
+        let end = contents.end_within(start, end, READ_BYTES);
+        let entries = contents.range(&(start..end));
         entries.map_err(|what| About::Log.reading(Error::Record { sequence: 0, what }))
     }
 }
