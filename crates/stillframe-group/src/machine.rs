@@ -4,6 +4,9 @@
 //!   order of the log.
 //! - An image begins with batches in memory that are not applied yet. Its label is that of the last
 //!   of them: known when that one comes to be applied, never if it is lost.
+//! - An entry may end in the middle of a unit, of which memory has nothing until the last part is
+//!   applied. An image that begins before names the entry before the first part: who loads it gets
+//!   all parts again.
 //! - A dump that came from another member is checked while it is a file beside the own one; one
 //!   rename makes it the state.
 
@@ -17,13 +20,13 @@ use openraft::{
 use stillframe_durability::disk::{Directory, Input};
 use stillframe_openraft::{File, Image, Incoming, LogStore, SnapshotData};
 use stillframe_raft_net::Member;
-use stillframe_server::consensus::{Applied, Event, Reign};
+use stillframe_server::consensus::{self, Event, Reign};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::events::Events;
 use crate::received;
-use crate::types::{Label, Types, entry_of, reign_of};
+use crate::types::{Applied, Label, Types, entry_of, reign_of};
 
 /// Entries that are applied at once when memory is loaded anew.
 const ENTRIES_AT_ONCE: u64 = 256;
@@ -37,8 +40,7 @@ pub(crate) struct Machine {
     files: Arc<Directory>,
     /// The name of the dump.
     dump: String,
-    /// What is applied.
-    label: Label,
+    applied: Applied,
     /// Who waits for the label of an image.
     waiting: Option<Waiting>,
     newest: Arc<Newest>,
@@ -117,8 +119,9 @@ impl Machine {
         if let Some(label) = &label {
             newest.keep(&files, &dump, label.clone())?;
         }
-        let label = label.unwrap_or_default();
-        Ok(Self { events, log, files, dump, label, waiting: None, newest, incoming: 0 })
+        let applied = Applied::from(label.unwrap_or_default());
+        let (waiting, incoming) = (None, 0);
+        Ok(Self { events, log, files, dump, applied, waiting, newest, incoming })
     }
 
     /// The newest image, for figures.
@@ -134,7 +137,7 @@ impl Machine {
                 return Ok(());
             }
             self.load_anew().await?;
-            let from = self.label.next();
+            let from = self.applied.label().next();
             entries = self.read(from, from + rest).await?;
         }
     }
@@ -145,9 +148,9 @@ impl Machine {
         let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
         let listed = entries.into_iter().map(entry_of).collect();
         let rest = match self.events.ask(|reply| Event::Apply(listed, reply)).await? {
-            Applied::All => 0,
-            Applied::Diverged(rest) => rest,
-            Applied::Refused(why) => return Err(why),
+            consensus::Applied::All => 0,
+            consensus::Applied::Diverged(rest) => rest,
+            consensus::Applied::Refused(why) => return Err(why),
         };
         let done = heads.len().saturating_sub(rest);
         heads.iter().take(done).for_each(|entry| self.pass(entry));
@@ -156,24 +159,26 @@ impl Machine {
 
     /// An entry is applied.
     fn pass(&mut self, entry: &Entry<Types>) {
-        self.label.pass(entry);
-        let stamp = match &entry.payload {
-            openraft::EntryPayload::Normal(wire) => wire.stamp(),
+        self.applied.pass(entry);
+        let reign = reign_of(&entry.log_id.leader_id);
+        let wire = match &entry.payload {
+            openraft::EntryPayload::Normal(wire) if wire.counts_in(reign) => wire,
             _ => return,
         };
-        let id = (reign_of(&entry.log_id.leader_id), stamp);
+        let id = (reign, wire.stamp());
         if let Some(waiting) = self.waiting.take_if(|waiting| waiting.last == id) {
             self.name(waiting.label, waiting.known);
         }
     }
 
-    /// An image has all that is applied now.
+    /// An image has all that is applied now, but for a unit whose last part is not.
     fn name(&self, label: mpsc::Sender<Vec<u8>>, known: oneshot::Sender<Label>) {
-        let text = self.label.check().and_then(|()| self.label.encode());
+        let whole = self.applied.whole();
+        let text = whole.check().and_then(|()| whole.encode());
         match text {
             // If nobody waits any more, the image has failed.
             Ok(text) => {
-                let _ = (label.send(text), known.send(self.label.clone()));
+                let _ = (label.send(text), known.send(whole.clone()));
             }
             Err(error) => tracing::error!("an image cannot be labelled: {error}"),
         }
@@ -186,11 +191,12 @@ impl Machine {
              behind it"
         );
         self.waiting = None; // an image with such effects counts for nobody
-        let to = self.label.next();
+        let to = self.applied.label().next();
         let loaded = self.events.ask(|done| Event::Reload { install: None, done }).await??;
-        self.label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
-        while self.label.next() < to {
-            let from = self.label.next();
+        let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
+        self.applied = Applied::from(label);
+        while self.applied.label().next() < to {
+            let from = self.applied.label().next();
             let entries = self.read(from, (from + ENTRIES_AT_ONCE).min(to)).await?;
             if self.offer(entries).await? > 0 {
                 return Err(format!("loaded anew, entry {from} and on were not applied"));
@@ -264,13 +270,17 @@ impl Machine {
         self.waiting = None;
         let reload = |done| Event::Reload { install: Some(install), done };
         let loaded = self.events.ask(reload).await??;
-        self.label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
+        let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
+        self.applied = Applied::from(label);
         let said = Label { applied: meta.last_log_id, membership: meta.last_membership.clone() };
-        if self.label != said {
-            return Err(format!("{:?} was loaded in place of {said:?}", self.label));
+        if *self.applied.label() != said {
+            return Err(format!("{:?} was loaded in place of {said:?}", self.applied.label()));
         }
-        self.newest.keep(&files, &self.dump, self.label.clone())?;
-        tracing::info!("loaded the dump of another member, up to entry {}", self.label.index());
+        self.newest.keep(&files, &self.dump, self.applied.label().clone())?;
+        tracing::info!(
+            "loaded the dump of another member, up to entry {}",
+            self.applied.label().index()
+        );
         // If that fails, the next start does it.
         let _ = files.remove_all_below(&incoming);
         Ok(())
@@ -317,7 +327,8 @@ impl RaftStateMachine<Types> for Machine {
     async fn applied_state(
         &mut self,
     ) -> Result<(Option<LogId<u64>>, StoredMembership<u64, Member>), StorageError<u64>> {
-        Ok((self.label.applied, self.label.membership.clone()))
+        let Label { applied, membership } = self.applied.label().clone();
+        Ok((applied, membership))
     }
 
     async fn apply<I>(&mut self, entries: I) -> Result<Vec<()>, StorageError<u64>>

@@ -5,6 +5,8 @@ stillframe::mutants! { pub(crate) when test;
     DeniesLeader,
     /// A member agrees to the election of another that has less.
     AgreesToLess,
+    /// An image in the middle of a unit names the parts that were applied, and has none of them.
+    LabelsParts,
     /// Most members of one of two sets of voters are enough.
     CountsOneSet,
 }

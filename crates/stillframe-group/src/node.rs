@@ -3,6 +3,7 @@
 mod change;
 mod elections;
 mod messages;
+mod propose;
 mod purge;
 mod questions;
 mod tell;
@@ -34,7 +35,7 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::identity::Identity;
 use crate::machine::{Machine, Newest, remove_incoming};
-use crate::types::{Label, Types, Wire, reign_of};
+use crate::types::{Label, Types, reign_of};
 
 /// The directory of the log.
 pub(crate) const LOG: &str = "raft-log";
@@ -46,17 +47,16 @@ const FIGURES: Duration = Duration::from_millis(100);
 const HEARTBEATS: u64 = 5;
 /// How often the files of certificates are looked at.
 const CERTIFICATES: Duration = Duration::from_secs(2);
-/// Most bytes of a message: what one request of a client changes goes at once, and a value may have
-/// 512 MB.
+/// Most bytes of a message: a client may publish 512 MB at once, and an entry that a server of
+/// before has put into the log has up to 1023 MB.
 const FRAME_BYTES_MAX: u32 = 1 << 30;
-/// Most bytes of large messages that are held at once.
-const MEMORY_BYTES_MAX: usize = 1 << 30;
+/// Most bytes of large messages that are held at once, but for one giant.
+const MEMORY_BYTES_MAX: usize = 512 << 20;
 
 type Metrics = RaftMetrics<u64, Member>;
 
 /// What the loop asks for.
 enum Command {
-    Propose(Batch),
     Publish(Message),
     TakeImage,
     Change(Change, Reply<Result<(), String>>),
@@ -65,11 +65,15 @@ enum Command {
 /// A member that runs.
 struct Node {
     events: mpsc::Receiver<Event>,
+    batches: channel::UnboundedSender<Batch>,
+    /// How many of them openraft was not given yet.
+    queued: Arc<watch::Sender<usize>>,
     commands: channel::UnboundedSender<Command>,
     confirm: watch::Sender<u64>,
     closely: watch::Sender<bool>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    log: LogStore<Types>,
 }
 
 /// Starts a member: opens its log and its port, and begins to take part in the group.
@@ -112,25 +116,32 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let to_loop = Events::new(sender, wake);
     let machine = Machine::new(to_loop.clone(), log.clone(), (files, dump), label);
     let machine = machine.map_err(|what| Error::Label { what })?;
+    let (batches, proposed) = channel::unbounded_channel();
+    let queued = Arc::new(watch::Sender::new(0));
     let (commands, asked) = channel::unbounded_channel();
     let (confirm, confirmed) = watch::channel(0);
     let (closely, looked) = watch::channel(false);
     let (stop, stopped) = oneshot::channel();
     let network = Network::new(network)?;
+    let theirs = Arc::clone(&queued);
+    let shared = log.clone();
     let parts = Parts { settings, config, log, machine, network, tls, listener, events: to_loop };
     let thread = std::thread::Builder::new().name("raft-main".into()).spawn(move || {
-        let asked = Asked { commands: asked, confirm: confirmed, closely: looked, stop: stopped };
+        let (batches, commands) = ((proposed, theirs), asked);
+        let asked = Asked { batches, commands, confirm: confirmed, closely: looked, stop: stopped };
         run(runtime, parts, asked);
     });
     let thread = thread.map_err(Error::Threads)?;
     let (stop, thread) = (Some(stop), Some(thread));
-    Ok(Box::new(Node { events, commands, confirm, closely, stop, thread }))
+    let log = shared;
+    Ok(Box::new(Node { events, batches, queued, commands, confirm, closely, stop, thread, log }))
 }
 
 impl Consensus for Node {
     fn propose(&mut self, batch: Batch) {
         // Nobody there: the member has failed, which the loop hears by an event.
-        let _ = self.commands.send(Command::Propose(batch));
+        self.queued.send_modify(|queued| *queued += 1);
+        let _ = self.batches.send(batch);
     }
 
     fn confirm(&mut self, stamp: u64) {
@@ -151,6 +162,10 @@ impl Consensus for Node {
 
     fn take_image(&mut self) {
         let _ = self.commands.send(Command::TakeImage);
+    }
+
+    fn log_memory(&self) -> u64 {
+        self.log.memory_bytes()
     }
 
     fn change(&mut self, change: Change, answer: Reply<Result<(), String>>) {
@@ -195,6 +210,7 @@ struct Parts {
 
 /// What comes from the loop.
 struct Asked {
+    batches: (channel::UnboundedReceiver<Batch>, Arc<watch::Sender<usize>>),
     commands: channel::UnboundedReceiver<Command>,
     confirm: watch::Receiver<u64>,
     closely: watch::Receiver<bool>,
@@ -204,6 +220,7 @@ struct Asked {
 fn net_settings(settings: &Settings) -> Result<NetSettings, Error> {
     let mut limits = Limits::default();
     (limits.frame_bytes_max, limits.memory_bytes_max) = (FRAME_BYTES_MAX, MEMORY_BYTES_MAX);
+    limits.heartbeat = Duration::from_millis((settings.election_timeout_ms / HEARTBEATS).max(1));
     limits.snapshot_rate = NonZeroU64::new(settings.image_rate);
     let network = NetSettings::new(settings.id, settings.group.clone()).limits(limits);
     let Some([cert, key, ca]) = &settings.tls else { return Ok(network) };
@@ -242,7 +259,7 @@ fn run(runtime: Runtime, parts: Parts, asked: Asked) {
 
 async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let Parts { settings, config, log, machine, network, tls, listener, events } = parts;
-    let Asked { commands, confirm, closely, mut stop } = asked;
+    let Asked { batches: (batches, queued), commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
     let bounds = purge::Bounds::of(&settings, log.clone());
     let made = Raft::new(settings.id, config, network.clone(), log, machine);
@@ -256,11 +273,21 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let (changes, hands_over) = (Arc::default(), Arc::default());
     let id = settings.id;
     let raft_of = raft.clone();
-    let node =
-        Running { id, raft: raft_of, network, events, newest, elections, changes, hands_over };
+    let node = Running {
+        id,
+        raft: raft_of,
+        network,
+        events,
+        newest,
+        elections,
+        queued,
+        changes,
+        hands_over,
+    };
     let mut tasks = vec![
         tokio::spawn(node.clone().stand()),
         tokio::spawn(node.clone().begin_group(settings.clone())),
+        tokio::spawn(node.clone().propose(batches)),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(settings.election_timeout_ms, confirm)),
         tokio::spawn(node.clone().purge(bounds)),
@@ -291,6 +318,8 @@ struct Running {
     events: Events,
     newest: Arc<Newest>,
     elections: Elections,
+    /// Batches that openraft was not given yet.
+    queued: Arc<watch::Sender<usize>>,
     /// Held while the group is being changed: one change at a time.
     changes: Arc<Mutex<()>>,
     /// This leader falls silent, so that another member may be elected.
@@ -321,27 +350,12 @@ impl Running {
         }
     }
 
-    /// Does what the loop asks for. Batches are proposed one after the other.
+    /// Does what the loop asks for.
     async fn carry_out(self, mut commands: channel::UnboundedReceiver<Command>) {
-        // The entries say what became of a batch; openraft wants to be heard all the same.
-        let (outcomes, mut heard) = channel::unbounded_channel();
-        tokio::spawn(async move {
-            while let Some(outcome) = heard.recv().await {
-                let _: Result<_, oneshot::error::RecvError> = outcome.await;
-            }
-        });
         let mut messages = Messages::default();
         while let Some(command) = commands.recv().await {
             match command {
                 Command::Publish(message) => messages.pass_on(&self, message),
-                Command::Propose(batch) => {
-                    // Who does not lead proposes in vain, which the entries that follow show.
-                    match self.raft.client_write_ff(Wire::from(batch)).await {
-                        // The task that hears of it lives as long as this one.
-                        Ok(outcome) => drop(outcomes.send(outcome)),
-                        Err(error) => return self.events.send(Event::Failed(error.to_string())),
-                    }
-                }
                 Command::TakeImage => {
                     if let Err(error) = self.raft.trigger().snapshot().await {
                         return self.events.send(Event::Failed(error.to_string()));

@@ -7,7 +7,7 @@ use openraft::{CommittedLeaderId, LogId, Membership, StoredMembership};
 use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
-use stillframe_server::consensus::{Content, Peer};
+use stillframe_server::consensus::{self, Batch, Content, Peer, Reign};
 
 use crate::error::Error;
 use crate::identity::Identity;
@@ -112,11 +112,18 @@ async fn read_log(
     let from = label.next();
     let entries = log.try_get_log_entries(from..).await;
     let entries = entries.map_err(|error| unreadable(error.to_string()))?;
-    let mut batches = Vec::new();
+    let (mut batches, mut parts) = (Vec::new(), None::<(Reign, Vec<u8>)>);
     for entry in entries {
         label.pass(&entry);
-        if let Content::Batch(batch) = entry_of(entry).content {
-            batches.push(batch.units);
+        let consensus::Entry { reign, content, .. } = entry_of(entry);
+        // A unit whose last part did not come counts for nothing.
+        parts.take_if(|(of, _)| *of != reign);
+        let Content::Batch(Batch { splits_unit, units, .. }) = content else { continue };
+        let mut whole = parts.take().map_or_else(Vec::new, |(_, bytes)| bytes);
+        whole.extend(units);
+        match splits_unit {
+            true => parts = Some((reign, whole)),
+            false => batches.push(whole),
         }
     }
     let last = label.applied.map_or_else(Last::default, |id| {

@@ -6,10 +6,16 @@ use stillframe_openraft::SnapshotData;
 use stillframe_raft_net::Member;
 use stillframe_server::consensus::{self, Batch, Content, Reign};
 
+use crate::mutant::{Mutant, Mutation};
+
 openraft::declare_raft_types!(
     /// Types of a group.
     pub Types: D = Wire, R = (), Node = Member, SnapshotData = SnapshotData
 );
+
+/// The bit of a stamp that says that a unit goes on in the next batch. Where it stands a member of
+/// before finds a stamp that no leader has proposed.
+const SPLITS_UNIT: u64 = 1 << 63;
 
 /// A batch of effects in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +30,17 @@ pub struct Wire {
 impl Wire {
     /// Which batch it is.
     pub(crate) fn stamp(&self) -> u64 {
-        self.stamp
+        self.stamp & !SPLITS_UNIT
+    }
+
+    /// Whether a unit goes on in the next batch.
+    pub(crate) fn splits_unit(&self) -> bool {
+        self.stamp & SPLITS_UNIT != 0
+    }
+
+    /// Whether it counts in an entry of this reign.
+    pub(crate) fn counts_in(&self, reign: Reign) -> bool {
+        reign == Reign { term: self.term, leader: self.leader }
     }
 
     /// The same batch, empty.
@@ -34,7 +50,9 @@ impl Wire {
 }
 
 impl From<Batch> for Wire {
-    fn from(Batch { reign: Reign { term, leader }, stamp, units }: Batch) -> Self {
+    fn from(batch: Batch) -> Self {
+        let Batch { reign: Reign { term, leader }, stamp, splits_unit, units } = batch;
+        let stamp = if splits_unit { stamp | SPLITS_UNIT } else { stamp };
         Self { term, leader, stamp, units }
     }
 }
@@ -49,14 +67,11 @@ pub(crate) fn entry_of(entry: Entry<Types>) -> consensus::Entry {
     let reign = reign_of(&entry.log_id.leader_id);
     let content = match entry.payload {
         EntryPayload::Blank => Content::First,
-        EntryPayload::Normal(Wire { term, leader, stamp, units }) => {
-            let proposed = Reign { term, leader };
-            if proposed == reign {
-                Content::Batch(Batch { reign, stamp, units })
-            } else {
-                Content::Other
-            }
+        EntryPayload::Normal(wire) if wire.counts_in(reign) => {
+            let (stamp, splits_unit) = (wire.stamp(), wire.splits_unit());
+            Content::Batch(Batch { reign, stamp, splits_unit, units: wire.units })
         }
+        EntryPayload::Normal(_) => Content::Other,
         EntryPayload::Membership(_) => Content::Other,
     };
     consensus::Entry { reign, index: entry.log_id.index, content }
@@ -118,6 +133,55 @@ impl Label {
     }
 }
 
+/// What is applied, and what of it an image names.
+pub(crate) struct Applied {
+    label: Label,
+    /// The unit of which the first parts were applied, and the last was not.
+    split: Option<Split>,
+    mutation: Mutation,
+}
+
+struct Split {
+    reign: Reign,
+    /// What was applied before its first part.
+    before: Label,
+}
+
+impl From<Label> for Applied {
+    fn from(label: Label) -> Self {
+        Self { label, split: None, mutation: Mutation::current() }
+    }
+}
+
+impl Applied {
+    /// An entry is applied.
+    pub(crate) fn pass(&mut self, entry: &Entry<Types>) {
+        let reign = reign_of(&entry.log_id.leader_id);
+        self.split.take_if(|split| split.reign != reign);
+        if let EntryPayload::Normal(wire) = &entry.payload
+            && wire.counts_in(reign)
+        {
+            if !wire.splits_unit() {
+                self.split = None;
+            } else if self.split.is_none() {
+                self.split = Some(Split { reign, before: self.label.clone() });
+            }
+        }
+        self.label.pass(entry);
+    }
+
+    /// All that is applied.
+    pub(crate) fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// What memory has: all but a unit whose last part is not applied.
+    pub(crate) fn whole(&self) -> &Label {
+        let split = self.split.as_ref().filter(|_| !self.mutation.is(Mutant::LabelsParts));
+        split.map_or(&self.label, |split| &split.before)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -125,6 +189,7 @@ mod tests {
     use openraft::Membership;
 
     use super::*;
+    use crate::mutant::with_mutant;
 
     #[test]
     fn a_label_is_read_as_it_was_written() {
@@ -144,5 +209,35 @@ mod tests {
             Label::decode(&text[..at]).expect_err("it is cut");
         }
         Label::decode(&[&text[..], b"00"].concat()).expect_err("more follows");
+    }
+
+    /// Whether an image in the middle of a unit names what was applied before it.
+    fn images_name_what_is_whole() -> bool {
+        let mut applied = Applied::from(Label::default());
+        let mut pass = |index, term, proposed, splits_unit| {
+            let reign = Reign { term: proposed, leader: 2 };
+            let batch = Batch { reign, stamp: index, splits_unit, units: Vec::new() };
+            let log_id = LogId::new(CommittedLeaderId::new(term, 2), index);
+            applied.pass(&Entry { log_id, payload: EntryPayload::Normal(Wire::from(batch)) });
+            assert_eq!(applied.label().index(), index);
+            applied.whole().index()
+        };
+        assert_eq!(pass(1, 3, 3, false), 1);
+        if (pass(2, 3, 3, true), pass(3, 3, 3, true)) != (1, 1) {
+            return false;
+        }
+        assert_eq!(pass(4, 3, 2, false), 1, "it counts for nobody");
+        assert_eq!(pass(5, 3, 3, false), 5);
+        assert_eq!((pass(6, 3, 3, true), pass(7, 4, 4, true)), (5, 6), "those are lost");
+        assert_eq!(pass(8, 5, 5, false), 8);
+        true
+    }
+
+    #[test]
+    fn an_image_in_the_middle_of_a_unit_names_what_was_before() {
+        assert!(images_name_what_is_whole());
+        with_mutant(Mutant::LabelsParts, || {
+            assert!(!images_name_what_is_whole(), "the mistake is found");
+        });
     }
 }

@@ -1,5 +1,7 @@
 //! Requests that wait: those of a transaction for EXEC, and those that a server has postponed.
 
+use crate::effects::request_bytes;
+
 /// Requests that wait, in their order.
 #[derive(Default)]
 pub struct Requests {
@@ -8,6 +10,8 @@ pub struct Requests {
     /// Where each argument ends in `bytes`.
     ends: Vec<usize>,
     queued: Vec<Queued>,
+    /// Bytes of the requests, as clients send them.
+    sent_bytes: usize,
     /// Flags that the command of some queued request has.
     some: u32,
     /// Flags that the command of some queued request lacks.
@@ -39,6 +43,11 @@ impl Requests {
             + self.queued.capacity() * size_of::<Queued>()
     }
 
+    /// Bytes of the requests, as clients send them.
+    pub fn request_bytes(&self) -> usize {
+        self.sent_bytes
+    }
+
     /// Requests in the queue.
     pub fn len(&self) -> usize {
         self.queued.len()
@@ -56,6 +65,7 @@ impl Requests {
             self.ends.push(self.bytes.len());
         }
         self.queued.push(Queued { command, args: args.len() });
+        self.sent_bytes += request_bytes(args.iter().map(|arg| arg.len()));
         self.some |= flags;
         self.lacked |= !flags;
     }

@@ -5,6 +5,8 @@
 //! - Each batch of effects has a *stamp*, which rises, and the reign in which it was proposed. A
 //!   batch that is committed in another reign counts for nobody: what was proposed in a reign is
 //!   committed as a prefix, or is lost.
+//! - A batch is small, so that it travels in a fraction of a heartbeat; a unit that is larger has
+//!   parts in several.
 //! - The consensus lives on threads of its own. It sends [`Event`]s and wakes the loop; the loop
 //!   answers each by its reply. Events come in the order of the log.
 
@@ -38,6 +40,9 @@ pub trait Consensus: Send {
 
     /// Asks for an image soon; [`Event::Image`] follows unless one is under way.
     fn take_image(&mut self);
+
+    /// Bytes of the log in memory.
+    fn log_memory(&self) -> u64;
 
     /// Changes who belongs to the group, or who leads it.
     fn change(&mut self, change: Change, answer: Reply<Result<(), String>>);
@@ -116,8 +121,11 @@ pub struct Reign {
 pub struct Batch {
     /// The reign of the member that proposes them.
     pub reign: Reign,
-    /// Which batch it is.
+    /// Which batch it is. Those that share a unit follow one another.
     pub stamp: u64,
+    /// Its end is in the middle of a unit, which goes on in the next batch. A unit counts when its
+    /// last part is applied, and never if another reign begins before.
+    pub splits_unit: bool,
     /// Units as the log has them, each behind its length in bytes (four, little-endian).
     pub units: Vec<u8>,
 }

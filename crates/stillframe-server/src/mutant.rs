@@ -18,6 +18,8 @@ stillframe::mutants! { pub when feature = "mutants";
     KeepsWhatWasLost,
     /// An image with batches in flight gets the label of what is applied when it begins.
     LabelsEarly,
+    /// The first parts of a unit stay when another reign begins, and the next batch goes on there.
+    KeepsParts,
     /// A member that follows deletes keys by its own clock.
     ExpiresByOwnClock,
 }

@@ -205,6 +205,12 @@ impl Running {
             return Err(format!("member {id} has no vote yet"));
         }
         self.ask(id, target, &Question::Belongs).await?;
+        let mut queued = self.queued.subscribe();
+        let proposed = tokio::time::timeout(CATCH_UP, queued.wait_for(|queued| *queued == 0));
+        proposed
+            .await
+            .map_err(|_| "what was written before is not agreed to yet")?
+            .map_err(text)?;
         let has_all =
             |metrics: &Metrics| matched(metrics, id).map(|has| has.index) == metrics.last_log_index;
         let waited = self.raft.wait(Some(CATCH_UP)).metrics(has_all, "it has all").await;

@@ -20,7 +20,7 @@ use super::questions::{Question, Said};
 /// Bytes of messages that wait for one member; beyond, they are dropped.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Bytes of messages that are sent at once.
-const SENT_BYTES: usize = 1 << 20;
+const SENT_BYTES: usize = 256 << 10;
 
 /// The ways to the other members.
 #[derive(Default)]

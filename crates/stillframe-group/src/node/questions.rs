@@ -14,6 +14,8 @@ use crate::events::Events;
 
 /// Time for a question to another member.
 pub(super) const QUESTION: Duration = Duration::from_secs(2);
+/// A question of so many bytes has a second more.
+const SLOWEST_BYTES: usize = 256 << 10;
 
 /// What members ask of each other beside raft.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,6 +31,16 @@ pub(super) enum Question {
     /// Say what you think of a candidate whose log ends with this entry; the answer is an
     /// `Opinion`.
     MayStand(Option<LogId<u64>>),
+}
+
+impl Question {
+    /// Bytes of the messages in it.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Deliver(said) => said.iter().map(Said::bytes).sum(),
+            _ => 0,
+        }
+    }
 }
 
 /// A message on its way.
@@ -102,7 +114,8 @@ impl Running {
         member: &Member,
         question: &Question,
     ) -> Result<Vec<u8>, String> {
-        let asked = self.ask_within(id, member, question, QUESTION).await;
+        let time = QUESTION + Duration::from_secs((question.bytes() / SLOWEST_BYTES) as u64);
+        let asked = self.ask_within(id, member, question, time).await;
         asked.map_err(|error| format!("member {id} at {} does not answer: {error}", member.raft))
     }
 

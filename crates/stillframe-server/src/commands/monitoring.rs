@@ -6,6 +6,7 @@ use stillframe_resp::parse_integer;
 use super::pubsub::wrong_subcommand;
 use super::{Context, Table};
 use crate::clock::unix_millis;
+use crate::group::Member;
 use crate::memory::{OWN_BYTES, counted_bytes, give_back, used_bytes};
 use crate::process;
 use stillframe_redis::Refusal;
@@ -273,6 +274,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ("total.allocated", total),
         ("startup.allocated", OWN_BYTES as u64),
         ("replication.backlog", ctx.server.replication.stream().memory() as u64),
+        ("raft.log", ctx.server.group.member().map_or(0, Member::log_memory)),
         ("clients.slaves", 0),
         ("clients.normal", ctx.server.clients.bytes() as u64),
         ("cluster.links", 0),

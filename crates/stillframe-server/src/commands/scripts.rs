@@ -15,7 +15,9 @@ use stillframe_script::{
 };
 
 use super::redirects::elsewhere_for_script;
-use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
+use super::refusals::{
+    OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write, outgrows_unit,
+};
 use super::{Context, Lookup, Table, flags, on_branch, permissions, run};
 use crate::acl::Denied;
 use crate::scripts::{Kind, Run, log};
@@ -288,6 +290,12 @@ impl ScriptHost<'_, '_> {
             && ctx.branch.is_none()
             && !ctx.session.caller.internal
             && let Some(refusal) = elsewhere_for_script(ctx, command, args)
+        {
+            return Err(refusal);
+        }
+        if writes
+            && ctx.branch.is_none()
+            && let Some(refusal) = outgrows_unit(ctx.server, args)
         {
             return Err(refusal);
         }

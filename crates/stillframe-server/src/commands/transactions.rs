@@ -4,7 +4,8 @@
 use stillframe_redis::{Refusal, transactions};
 
 use super::permissions::denied_at_exec;
-use super::{Context, on_branch, run};
+use super::refusals::outgrows_unit;
+use super::{Context, flags, on_branch, run};
 
 /// Queues a request for EXEC and replies `QUEUED`.
 pub(super) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
@@ -29,6 +30,9 @@ pub(super) fn exec(ctx: &mut Context<'_>) -> Result<(), Refusal> {
         let checked = !ctx.session.caller.internal && !user.is_some_and(|user| user.unlimited);
         ctx.session.caller.reads_all_keys = !checked;
         let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
+        let writes = ctx.table.get(command).has(flags::WRITE) && ctx.branch.is_none();
+        let outgrows = || outgrows_unit(ctx.server, args).filter(|_| writes);
+        let denied = denied.or_else(outgrows);
         match denied {
             Some(refusal) => ctx.answer_refusal(refusal),
             None => run(ctx, command, args),

@@ -44,9 +44,9 @@ settings! {
     /// An image is taken when the log has so many bytes, and as many as the last image.
     log_min_bytes: u64 = 64 << 20,
         "raft-log-min-size": bytes(1 << 20, i64::MAX as u64) .own_at_start();
-    /// What a request changes goes into one entry, of so many bytes at most.
-    entry_bytes_max: u64 = ENTRY_BYTES_MAX,
-        "raft-entry-max-size": bytes(1 << 20, ENTRY_BYTES_MAX) .own_at_start();
+    /// What one request, transaction or script changes has so many bytes at most.
+    write_bytes_max: u64 = 1 << 30,
+        "raft-write-max-size": bytes(1 << 20, WRITE_BYTES_LIMIT) .own_at_start();
     /// So many entries stay behind an image, for members that lag.
     entries_kept: u64 = 1000,
         "raft-log-keep-entries": whole(0, i64::MAX as u64) .own_at_start();
@@ -81,8 +81,8 @@ impl Config {
     }
 }
 
-/// Most bytes of an entry: members take messages of 1 GiB.
-const ENTRY_BYTES_MAX: u64 = (1 << 30) - (1 << 20);
+/// The length of a unit has four bytes in the log, and its signed kin elsewhere.
+const WRITE_BYTES_LIMIT: u64 = (2 << 30) - (1 << 20);
 /// Images go in pieces of 3 MiB, each of which should arrive in seconds.
 const IMAGE_RATE_MIN: u64 = 1 << 20;
 /// Longest name of a group.

@@ -6,9 +6,11 @@
 //! - Replies wait for *stamps*: that of the batch which has the effects, or, when a turn only read,
 //!   one of a question to the group whether this member still leads. Stamps are settled in their
 //!   order, so that nobody reads what may be lost.
-//! - What one request, transaction or script changes is one unit, and a unit is in one entry. One
-//!   that is too large cannot be proposed, though it is in memory: the member serves nobody,
-//!   proposes an empty batch as a *mark*, loads memory anew, and goes on when the mark is applied.
+//! - What one request, transaction or script changes is one unit. A batch is small; a larger unit
+//!   has parts in several, which those who follow keep until the last has come.
+//! - A unit above `raft-write-max-size` is not proposed, though it is in memory: the member serves
+//!   nobody, proposes an empty batch as a *mark*, loads memory anew, and goes on when the mark is
+//!   applied. Most such requests are refused before they run.
 //! - A member leads from the moment at which the first entry of its reign is applied: its memory is
 //!   then all that came before.
 
@@ -23,6 +25,9 @@ use crate::mutant::{Mutant, Mutation};
 
 /// Bytes of batches in flight; beyond, no requests on data are served.
 const IN_FLIGHT_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+/// Bytes of a batch: a fraction of what a link of 1 MB/s carries in the time for an append, which
+/// is 200 ms unless set.
+const BATCH_BYTES: usize = 64 << 10;
 
 /// Bytes before the requests of a unit.
 const HEAD_BYTES: usize = 5;
@@ -42,8 +47,10 @@ pub(crate) struct Member {
     /// view says, which may be older.
     latest: Option<Reign>,
     in_flight: VecDeque<InFlight>,
-    /// Most bytes of a batch.
-    entry_bytes_max: usize,
+    /// The parts of a unit of another member, until the last has come.
+    parts: Option<Parts>,
+    /// Most bytes of a unit.
+    unit_bytes_max: usize,
     /// Memory has a unit that is too large to be proposed.
     is_overfull: bool,
     /// The mark behind which this member leads again.
@@ -102,6 +109,14 @@ struct InFlight {
     bytes: usize,
 }
 
+/// The first parts of a unit, and where they come from.
+struct Parts {
+    reign: Reign,
+    /// Of the last batch of them.
+    stamp: u64,
+    bytes: Vec<u8>,
+}
+
 /// Something that replies wait for.
 struct Awaited {
     stamp: u64,
@@ -123,7 +138,7 @@ pub(crate) enum Whose {
 
 impl Member {
     pub(crate) fn new(
-        (id, entry_bytes_max): (u64, usize),
+        (id, unit_bytes_max): (u64, usize),
         consensus: Box<dyn Consensus>,
         wake: Wake,
     ) -> Self {
@@ -135,7 +150,8 @@ impl Member {
             opened: None,
             latest: None,
             in_flight: VecDeque::new(),
-            entry_bytes_max,
+            parts: None,
+            unit_bytes_max,
             is_overfull: false,
             mark: None,
             in_flight_bytes: 0,
@@ -167,6 +183,12 @@ impl Member {
 
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Bytes of the log in memory, and of what is on its way into it or from it.
+    pub(crate) fn log_memory(&self) -> u64 {
+        let parts = self.parts.as_ref().map_or(0, |parts| parts.bytes.capacity());
+        self.consensus.log_memory() + parts as u64
     }
 
     /// Bytes of batches since the last image began.
@@ -268,14 +290,18 @@ impl Member {
         let goes_on = |reign: &Reign| {
             role == "leader" && term == reign.term && self.latest.is_none_or(|it| it <= *reign)
         };
-        // One that leads already has batches of its reign in flight.
-        let opened = self.opened.filter(|_| self.in_flight.is_empty());
+        // One that leads already has batches of its reign in flight. Loaded anew, memory lacks what
+        // comes before the mark.
+        let lacks = |reign| self.mark.is_some_and(|(marked, _)| marked == reign);
+        let opened = self.opened.filter(|&reign| self.in_flight.is_empty() && !lacks(reign));
         self.leads = self.leads.filter(goes_on).or(opened.filter(goes_on));
     }
 
     /// An entry of this reign is committed. Returns whether that ends the reign of this member.
     pub(crate) fn hear_of(&mut self, reign: Reign) -> bool {
         let led = self.leads.is_some();
+        let keeps = self.mutation.is(Mutant::KeepsParts);
+        self.parts.take_if(|parts| parts.reign != reign && !keeps);
         self.latest = self.latest.max(Some(reign));
         self.look_who_leads();
         led && self.leads.is_none()
@@ -296,28 +322,46 @@ impl Member {
                 break;
             }
             let bytes = HEAD_BYTES + requests.len();
-            if units.len() + bytes > self.entry_bytes_max {
-                self.propose_batch(reign, std::mem::take(&mut units));
+            if units.len() + bytes > BATCH_BYTES {
+                self.propose_batch(reign, std::mem::take(&mut units), false);
             }
-            if bytes > self.entry_bytes_max {
+            if bytes > self.unit_bytes_max {
                 tracing::error!(
-                    "a request has changed {bytes} bytes, and an entry of the group's log takes {} \
-                     (raft-entry-max-size): it is refused, and memory is loaded anew without it",
-                    self.entry_bytes_max
+                    "a request has changed {bytes} bytes, and may change {} (raft-write-max-size): \
+                     it is refused, and memory is loaded anew without it",
+                    self.unit_bytes_max
                 );
                 self.is_overfull = true;
                 self.mark = Some((reign, self.stamp + 1));
                 break;
             }
-            let length = requests.len() as u32 + 1; // an entry is smaller
+            let length = requests.len() as u32 + 1; // the largest unit is smaller
             units.extend_from_slice(&length.to_le_bytes());
             units.push(db as u8); // below DATABASES
-            units.extend_from_slice(requests);
+            let mut rest = requests;
+            while units.len() + rest.len() > BATCH_BYTES {
+                let (part, behind) = rest.split_at(BATCH_BYTES - units.len());
+                units.extend_from_slice(part);
+                self.propose_batch(reign, std::mem::take(&mut units), true);
+                rest = behind;
+            }
+            units.extend_from_slice(rest);
         }
         let units = self.mutation.cut(units);
         if !units.is_empty() || self.mark == Some((reign, self.stamp + 1)) {
-            self.propose_batch(reign, units);
+            self.propose_batch(reign, units, false);
         }
+    }
+
+    /// Whether a unit of so many bytes can be proposed.
+    #[inline]
+    pub(crate) fn takes_unit(&self, bytes: usize) -> bool {
+        bytes <= self.unit_bytes_max
+    }
+
+    /// Most bytes of a unit.
+    pub(crate) fn unit_bytes_max(&self) -> usize {
+        self.unit_bytes_max
     }
 
     /// Whether memory has what was refused, so that it must be loaded anew.
@@ -326,7 +370,7 @@ impl Member {
     }
 
     /// Proposes a batch. Without units it is a mark.
-    fn propose_batch(&mut self, reign: Reign, units: Vec<u8>) {
+    fn propose_batch(&mut self, reign: Reign, units: Vec<u8>, splits_unit: bool) {
         if units.is_empty() && !self.is_overfull {
             return;
         }
@@ -341,7 +385,7 @@ impl Member {
         self.awaited.push_back(Awaited { stamp, is_batch: true, done });
         self.settle();
         self.looked = false;
-        self.consensus.propose(Batch { reign, stamp, units });
+        self.consensus.propose(Batch { reign, stamp, splits_unit, units });
     }
 
     /// At the end of a turn: if a request has read what is not covered by a batch behind it, asks
@@ -433,6 +477,26 @@ impl Member {
         Whose::Own
     }
 
+    /// The units that a batch of another member completes.
+    ///
+    /// # Errors
+    /// A part is missing.
+    pub(crate) fn complete(&mut self, batch: Batch) -> Result<Vec<u8>, &'static str> {
+        let Batch { reign, stamp, splits_unit, mut units } = batch;
+        if let Some(parts) = self.parts.take() {
+            if parts.stamp + 1 != stamp && !self.mutation.is(Mutant::KeepsParts) {
+                return Err("it is not the next part of a unit");
+            }
+            let rest = std::mem::replace(&mut units, parts.bytes);
+            units.extend_from_slice(&rest);
+        }
+        if splits_unit {
+            self.parts = Some(Parts { reign, stamp, bytes: units });
+            return Ok(Vec::new());
+        }
+        Ok(units)
+    }
+
     /// The last batch in memory that is not committed.
     pub(crate) fn last_in_flight(&self) -> Option<(Reign, u64)> {
         let last = self.in_flight.back().filter(|_| !self.mutation.is(Mutant::LabelsEarly));
@@ -454,6 +518,7 @@ impl Member {
     pub(crate) fn forget(&mut self) {
         self.counts.reloads += u64::from(!self.in_flight.is_empty() || self.is_overfull);
         self.is_overfull = false;
+        self.parts = None;
         self.in_flight.clear();
         self.in_flight_bytes = 0;
         (self.leads, self.opened) = (None, None);
@@ -547,6 +612,9 @@ mod tests {
         fn publish(&mut self, _: Message) {}
         fn look_closely(&mut self, _: bool) {}
         fn take_image(&mut self) {}
+        fn log_memory(&self) -> u64 {
+            0
+        }
         fn change(&mut self, _: Change, _: Reply<Result<(), String>>) {}
         fn stop(&mut self) {}
     }
@@ -596,7 +664,7 @@ mod tests {
         if member.settled() >= written {
             return false;
         }
-        let batch = Batch { reign, stamp: written, units: Vec::new() };
+        let batch = Batch { reign, stamp: written, splits_unit: false, units: Vec::new() };
         assert!(matches!(member.commit(&batch, 1), Whose::Own));
         assert_eq!(member.settled(), read);
         true
@@ -608,6 +676,39 @@ mod tests {
         #[cfg(feature = "mutants")]
         crate::mutant::with_mutant(Mutant::ReadsWhatIsInFlight, || {
             assert!(!a_read_waits_for_a_write_whose_client_was_given_up(), "the mistake is found");
+        });
+    }
+
+    /// Whether parts of a unit count with the last, and for nothing when a reign has ended before.
+    fn parts_count_with_the_last() -> bool {
+        let mut member = leader(3);
+        let part = |term, stamp, splits_unit, units: &[u8]| {
+            let reign = Reign { term, leader: 2 };
+            Batch { reign, stamp, splits_unit, units: units.to_vec() }
+        };
+        let mut complete = |batch: Batch| {
+            member.hear_of(batch.reign);
+            member.complete(batch)
+        };
+        assert_eq!(complete(part(4, 1, false, b"whole")), Ok(b"whole".to_vec()));
+        assert_eq!(complete(part(4, 2, true, b"a")), Ok(Vec::new()));
+        assert_eq!(complete(part(4, 3, true, b"b")), Ok(Vec::new()));
+        assert_eq!(complete(part(4, 4, false, b"c")), Ok(b"abc".to_vec()));
+        assert_eq!(complete(part(4, 5, true, b"lost")), Ok(Vec::new()));
+        if complete(part(5, 1, false, b"next")) != Ok(b"next".to_vec()) {
+            return false;
+        }
+        assert_eq!(complete(part(5, 2, true, b"a")), Ok(Vec::new()));
+        complete(part(5, 4, false, b"c")).expect_err("a part is missing");
+        true
+    }
+
+    #[test]
+    fn the_parts_of_a_unit_count_with_the_last_one() {
+        assert!(parts_count_with_the_last());
+        #[cfg(feature = "mutants")]
+        crate::mutant::with_mutant(Mutant::KeepsParts, || {
+            assert!(!parts_count_with_the_last(), "the mistake is found");
         });
     }
 

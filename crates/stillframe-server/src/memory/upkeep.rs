@@ -2,7 +2,7 @@
 //!
 //! - The count has the live data (entries and their place in the index), clients with their buffers
 //!   but no replicas, sources of scripts and functions, and the server's own memory: INFO's
-//!   `used_memory` less images, views and the stream to replicas. docs/decisions/0022-maxmemory.md
+//!   `used_memory` less images, views, the stream to replicas and the log of a group. docs/decisions/0022-maxmemory.md
 //!   argues why images do not count.
 //! - A request makes room before it runs, for a bounded time; later requests and turns do the rest.
 //!   A request that needs memory is refused only when no key may go.
@@ -15,6 +15,7 @@ use stillframe_keyspace::{Choice, Keyspace};
 
 use crate::client::SHARED_BYTES;
 use crate::clients::Clients;
+use crate::group::Member;
 use crate::state::ServerState;
 
 /// Longest time that eviction delays a request.
@@ -36,13 +37,15 @@ pub(crate) enum Room {
     None,
 }
 
-/// Memory in use: what `maxmemory` is compared with, what images, views and branches hold, and the
-/// stream to replicas.
+/// Memory in use: what `maxmemory` is compared with, what images, views and branches hold, the
+/// stream to replicas, and the log of a group.
 pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
     let stats = keyspace.stats();
     let images = stats.limbo_bytes + stats.view_bytes + arena_bytes(keyspace);
     let images = images + state.views.branch_bytes();
-    counted_bytes(keyspace, state) + (images + state.replication.stream().memory()) as u64
+    let stream = state.replication.stream().memory();
+    let log = state.group.member().map_or(0, Member::log_memory);
+    counted_bytes(keyspace, state) + (images + stream) as u64 + log
 }
 
 /// The library reports the newest image, even when it has ended.

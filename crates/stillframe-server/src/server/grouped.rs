@@ -24,9 +24,9 @@ use crate::{ServeError, persistence};
 const LEAD_LOST: &[u8] =
     b"ERR this member no longer leads its group: what was asked last may have \
     been done, or not";
-/// The reply to what was asked when a request turned out too large for an entry.
-const TOO_LARGE: &[u8] = b"ERR a request changes more than an entry of the group's log takes \
-    (raft-entry-max-size): it was not done, and what was asked beside it may have been, or not";
+/// The reply to what was asked when a request turned out to change too much.
+const TOO_LARGE: &[u8] = b"ERR a request changes more than raft-write-max-size: it was not done, \
+    and what was asked beside it may have been, or not";
 /// How long the end of a server waits for what it has proposed.
 const LAST_BATCHES: Duration = Duration::from_secs(2);
 
@@ -45,7 +45,7 @@ impl Server {
         };
         let wake = saves.wake();
         let consensus = start(begin).map_err(ServeError::Group)?;
-        let most = usize::try_from(self.state.config.raft.entry_bytes_max).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.state.config.raft.write_bytes_max).unwrap_or(usize::MAX);
         self.state.group.join(Member::new((id, most), consensus, wake));
         self.state.group.serve_reads(self.state.config.raft.reads);
         self.state.group.forward(self.state.config.raft.forward);
@@ -164,7 +164,9 @@ impl Server {
                     Whose::Mark => self.show_group(),
                     Whose::Another => {
                         debug_assert!(!member.leads(), "a leader has run what is committed");
-                        if let Err(why) = self.replay(&mut records, &batch.units) {
+                        let units = member.complete(batch).map_err(str::to_owned);
+                        let applied = units.and_then(|it| self.replay(&mut records, &it));
+                        if let Err(why) = applied {
                             return Applied::Refused(format!("entry {}: {why}", entry.index));
                         }
                     }

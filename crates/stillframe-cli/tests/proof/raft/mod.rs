@@ -11,6 +11,7 @@ mod membership;
 mod messages;
 mod returns;
 mod secure;
+mod slow;
 mod told;
 mod waits;
 
@@ -21,6 +22,8 @@ pub(crate) struct Group {
     folder: tempfile::TempDir,
     /// Of each member: the port for the others, and that for clients.
     ports: Vec<[u16; 2]>,
+    /// Where the others reach each member.
+    reached: Vec<u16>,
     /// So many of them begin the group; the others join it.
     founders: usize,
     flags: Vec<String>,
@@ -34,14 +37,15 @@ impl Group {
     /// A group that `founders` of these members begin. They are counted from 0, and named from 1.
     fn of(members: usize, founders: usize, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let ports = (0..members).map(|_| [(); 2].map(|()| own_port())).collect();
+        let ports: Vec<_> = (0..members).map(|_| [(); 2].map(|()| own_port())).collect();
+        let reached = ports.iter().map(|ports| ports[0]).collect();
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-        Self { folder, ports, founders, flags }
+        Self { folder, ports, reached, founders, flags }
     }
 
     /// The addresses of a member, as the others are told.
     fn addresses(&self, member: usize) -> String {
-        let [raft, client] = self.ports[member];
+        let (raft, [_, client]) = (self.reached[member], self.ports[member]);
         format!("127.0.0.1:{raft}/127.0.0.1:{client}")
     }
 

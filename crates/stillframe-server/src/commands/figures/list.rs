@@ -197,6 +197,8 @@ static MEMORY: &[Figure] = &[
     always!("mem_replication_backlog", |s| s.server.replication.stream().memory() - s.behind()),
     always!("mem_total_replication_buffers", |s| s.server.replication.stream().memory()),
     always!("mem_clients_slaves", |s| s.behind()),
+    figure("mem_raft_log", |s| s.member(|it| it.log_memory().into()))
+        .gauge("stillframe_mem_raft_log_bytes", "Bytes of the group's log in memory."),
     none("mem_cluster_links"),
     always!("mem_clients_normal", |s| s.server.clients.bytes())
         .gauge("redis_mem_clients_normal", "Bytes of clients' buffers."),
