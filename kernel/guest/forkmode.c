@@ -27,6 +27,9 @@ int main(int argc, char **argv)
 		error = prctl(PR_SET_ASYNC_FORK, threads, 0, 0, 0);
 	} else if (!strcmp(argv[1], "odf")) {
 		error = prctl(PR_SET_ON_DEMAND_FORK, 1, 0, 0, 0);
+	} else {
+		/* Against what its cgroup says, if the kernel knows of it at all. */
+		prctl(PR_SET_ASYNC_FORK, 0, 0, 0, 0);
 	}
 	if (error) {
 		perror("forkmode: this kernel cannot");

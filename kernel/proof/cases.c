@@ -6,6 +6,8 @@
 
 #define MOVE_FEATURE	(1 << 16)
 struct move { uint64_t dst, src, len, mode, moved; };
+#define NUMA		"/sys/kernel/debug/sched/numa_balancing/"
+#define SCANS		"mm->numa_scan_seq"
 #define UFFD_MOVE	_IOWR(UFFDIO, 0x05, struct move)
 
 #define each_table(scene, p) \
@@ -163,18 +165,24 @@ static void read_direct(struct scene *s)
 		      strerror(errno));
 }
 
-/* Pages registered with io_uring stay pinned: the kernel writes to them without a fault. */
-static void register_pages(struct scene *s)
+static void open_ring(struct scene *s)
 {
 	static struct io_uring_params params;
-	struct iovec all = { s->at, s->size };
 
 	memset(&params, 0, sizeof(params));
 	s->fd = syscall(SYS_io_uring_setup, 8, &params);
 	CHECK(s->fd >= 0, "io_uring_setup: %s", strerror(errno));
+	s->more = &params;
+}
+
+/* Pages registered with io_uring stay pinned: the kernel writes to them without a fault. */
+static void register_pages(struct scene *s)
+{
+	struct iovec all = { s->at, s->size };
+
+	open_ring(s);
 	CHECK(!syscall(SYS_io_uring_register, s->fd, IORING_REGISTER_BUFFERS, &all, 1),
 	      "io_uring_register: %s", strerror(errno));
-	s->more = &params;
 }
 
 static void read_fixed(struct scene *s)
@@ -202,6 +210,73 @@ static void read_fixed(struct scene *s)
 	CHECK(syscall(SYS_io_uring_enter, s->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1,
 	      "io_uring_enter: %s", strerror(errno));
 	CHECK(!*(uint64_t *)s->at, "io_uring did not write");
+}
+
+/*
+ * Pages that are pinned while fork() runs: it waits before it looks at the region, until another
+ * thread has registered it. That thread writes to no memory that fork() has write-protected
+ * already, or it would wait for fork(): its own stack lies above the region, which is mapped later.
+ */
+struct late_pin {
+	int hold, ring;
+	long result;
+	struct iovec all;
+	char digit, path[128];
+};
+
+static struct late_pin *late_pin(void) { return (struct late_pin *)shared->words; }
+
+static void *pin_late(void *pin)
+{
+	struct late_pin *late = pin;
+	int fd;
+
+	while (late->digit == '0') {
+		fd = syscall(SYS_openat, AT_FDCWD, late->path, O_RDONLY);
+		syscall(SYS_read, fd, &late->digit, 1);
+		syscall(SYS_close, fd);
+	}
+	late->result = syscall(SYS_io_uring_register, late->ring, IORING_REGISTER_BUFFERS,
+			       &late->all, 1);
+	syscall(SYS_write, late->hold, "0", 1);
+	return NULL;
+}
+
+static void start_late_pin(struct scene *s)
+{
+	struct late_pin *late = late_pin();
+	char path[128];
+	pthread_t thread;
+
+	if (!*debugfs)
+		return;
+	open_ring(s);
+	snprintf(path, sizeof(path), "%s/hold_fork", debugfs);
+	snprintf(late->path, sizeof(late->path), "%s/waiting", debugfs);
+	late->digit = '0';
+	late->hold = open(path, O_WRONLY);
+	late->ring = s->fd;
+	late->result = 1;
+	CHECK(late->hold >= 0, "%s: %s", path, strerror(errno));
+	CHECK(!pthread_create(&thread, NULL, pin_late, late), "pthread_create");
+}
+
+static void hold_fork(struct scene *s)
+{
+	late_pin()->all = (struct iovec){ s->at, s->size };
+	knob("hold_fork", 1);
+}
+
+static void read_late(struct scene *s)
+{
+	if (!*debugfs)
+		return skipped("no debugging");
+	if (!s->child)
+		return;
+	while (__atomic_load_n(&late_pin()->result, __ATOMIC_SEQ_CST) > 0)
+		usleep(1000);
+	CHECK(!late_pin()->result, "io_uring_register: %ld", late_pin()->result);
+	read_fixed(s);
 }
 
 static int userfault(uint64_t features, void *at, size_t size, int mode)
@@ -510,6 +585,360 @@ static void parent_reaped(const struct test *test)
 	snprintf(shared->note, sizeof(shared->note), tries < 50 ? " (reaped)" : " (NEVER REAPED)");
 }
 
+static const char *pinned_count(void)
+{
+	return vmstat("odf_pinned") < 0 ? "async_fork_pinned" : "odf_pinned";
+}
+
+/* Who has ever pinned pages forks as ever from then on, which must be seen. */
+static void pinned_counted(const struct test *test)
+{
+	struct scene s = { .size = 4 * TABLE };
+	long before = vmstat(pinned_count());
+
+	if (before < 0)
+		return skipped("fork() as ever");
+	s.at = region(s.size, 0);
+	register_pages(&s);
+	close(s.fd);
+	choose_fork();
+	for (int i = 0; i < 2; i++) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(0);
+		CHECK(!status_of(child), "the child");
+	}
+	CHECK(vmstat(pinned_count()) == before + 2, "%s: %ld, was %ld", pinned_count(),
+	      vmstat(pinned_count()), before);
+}
+
+struct pin_race {
+	struct scene *scene;
+	unsigned long ns;
+	int go;
+	long result;
+};
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void *pin_soon(void *pin)
+{
+	struct pin_race *race = pin;
+	struct iovec all = { race->scene->at, race->scene->size };
+	uint64_t end;
+
+	while (!__atomic_load_n(&race->go, __ATOMIC_SEQ_CST))
+		;
+	for (end = now() + race->ns; now() < end;)
+		;
+	race->result = syscall(SYS_io_uring_register, race->scene->fd, IORING_REGISTER_BUFFERS,
+			       &all, 1);
+	return NULL;
+}
+
+static void one_race(void)
+{
+	struct scene s = { .size = 4 * TABLE };
+	struct pin_race race = { .scene = &s, .ns = any(400000), .result = -1 };
+	pthread_t thread;
+	int go[2];
+	char byte;
+
+	s.at = region(s.size, 0);
+	open_ring(&s);
+	CHECK(!pipe(go), "pipe");
+	choose_fork();
+	knob("hold", 1);
+	pthread_create(&thread, NULL, pin_soon, &race);
+	__atomic_store_n(&race.go, 1, __ATOMIC_SEQ_CST);
+	s.child = fork();
+	if (!s.child) {
+		close(go[1]);
+		CHECK(read(go[0], &byte, 1) == 0, "pipe");
+		witness(s.at, s.size, "the child");
+		_exit(0);
+	}
+	pthread_join(thread, NULL);
+	CHECK(!race.result, "io_uring_register");
+	read_fixed(&s);
+	knob("hold", 0);
+	close(go[1]);
+	CHECK(!status_of(s.child), "the child");
+}
+
+/* The same without a hold: a thread pins pages somewhen around fork(). */
+static void pinned_race(const struct test *test)
+{
+	time_t first = time(NULL);
+
+	int round;
+
+	for (round = 0; round < 100 && time(NULL) < first + 15; round++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			seed(first + round);
+			one_race();
+			_exit(0);
+		}
+		CHECK(!status_of(pid), "seed %ld", (long)first + round);
+	}
+	snprintf(shared->note, sizeof(shared->note), " (%d rounds from seed %ld)", round, (long)first);
+}
+
+static void *put_thread(void *at)
+{
+	put(at);
+	return NULL;
+}
+
+/* Has the process ended within some seconds? */
+static int ended(pid_t pid)
+{
+	for (int i = 0; i < 5000; i++) {
+		if (waitpid(pid, NULL, WNOHANG) == pid)
+			return 1;
+		usleep(1000);
+	}
+	return 0;
+}
+
+/*
+ * A parent that copies a table waits for memory, which the OOM killer wants to get from the child:
+ * the child must be able to die meanwhile.
+ */
+static void victim_dies(const struct test *test)
+{
+	char *at = region(16 * TABLE, 0);
+	pthread_t thread;
+	pid_t child;
+	int dead;
+
+	if (!*debugfs)
+		return skipped("no debugging");
+	choose_fork();
+	knob("hold", 1);
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	knob("hold_alloc", 1);
+	pthread_create(&thread, NULL, put_thread, at + TABLE);
+	wait_for_waiting();
+	kill(child, SIGKILL);
+	dead = ended(child);
+	knob("hold_alloc", 0);
+	CHECK(dead, "the child waits for the parent, which waits for memory");
+	pthread_join(thread, NULL);
+	*(uint64_t *)(shared->copy + TABLE) = *(uint64_t *)(at + TABLE);
+	witness(at, 16 * TABLE, "the parent");
+	CHECK(*(uint64_t *)(at + TABLE) == 0xdeadbeef, "the write is lost");
+	for (size_t i = 0; i < 16 * TABLE; i += PAGE)
+		put(at + i);
+}
+
+static char state_of(pid_t pid)
+{
+	char path[64], line[512], *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	state = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	if (f)
+		fclose(f);
+	return state ? state[2] : '?';
+}
+
+static void *reap_thread(void *none)
+{
+	while (!__atomic_load_n(&shared->words[3], __ATOMIC_SEQ_CST))
+		usleep(1000);
+	shared->words[4] = syscall(SYS_process_mrelease, (int)shared->words[2], 0) ? errno : 0;
+	__atomic_store_n(&shared->words[3], 2, __ATOMIC_SEQ_CST);
+	return none;
+}
+
+/*
+ * The OOM reaper passes a table by that somebody has locked. The victim waits for the same lock,
+ * so it cannot end, and has memory to reap.
+ */
+static void reaper_passes(const struct test *test)
+{
+	char *at = region(16 * TABLE, 0);
+	pthread_t thread, reaper;
+	pid_t child;
+	int done = 0;
+
+	if (!*debugfs)
+		return skipped("no debugging");
+	choose_fork();
+	child = fork();
+	if (!child) {
+		while (!__atomic_load_n(&shared->words[1], __ATOMIC_SEQ_CST))
+			usleep(1000);
+		put(at + TABLE);
+		_exit(0);
+	}
+	shared->words[2] = syscall(SYS_pidfd_open, child, 0);
+	/* Threads are made now, with stacks that nobody shares. */
+	pthread_create(&reaper, NULL, reap_thread, NULL);
+	knob("hold_copy", 1);
+	pthread_create(&thread, NULL, put_thread, at + TABLE);
+	wait_for_waiting();
+	shared->words[1] = 1;
+	while (state_of(child) != 'D')
+		usleep(1000);
+	kill(child, SIGKILL);
+	__atomic_store_n(&shared->words[3], 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < 5000 && !done; i++) {
+		done = __atomic_load_n(&shared->words[3], __ATOMIC_SEQ_CST) == 2;
+		usleep(1000);
+	}
+	knob("hold_copy", 0);
+	CHECK(done, "the reaper waits for a lock");
+	CHECK(!shared->words[4], "process_mrelease: %s", strerror(shared->words[4]));
+	pthread_join(reaper, NULL);
+	CHECK(status_of(child) == SIGKILL, "the victim");
+	pthread_join(thread, NULL);
+	*(uint64_t *)(shared->copy + TABLE) = *(uint64_t *)(at + TABLE);
+	witness(at, 16 * TABLE, "the parent");
+}
+
+/* The number behind @name in the part of a file of /proc that begins with @from. */
+static long field(const char *path, const char *from, const char *name)
+{
+	char line[512];
+	long value = -1;
+	FILE *f = fopen(path, "r");
+	int found = !from;
+
+	while (f && value < 0 && fgets(line, sizeof(line), f)) {
+		if (!found)
+			found = !strncmp(line, from, strlen(from));
+		else if (!strncmp(line, name, strlen(name)))
+			value = atol(line + strlen(name) + strspn(line + strlen(name), " \t:"));
+	}
+	if (f)
+		fclose(f);
+	return value;
+}
+
+static void check_smaps(const struct scene *s, const char *path, const char *who)
+{
+	long size = s->size / 1024;
+	char from[32];
+
+	snprintf(from, sizeof(from), "%lx-", (unsigned long)s->at);
+	CHECK(field(path, from, "Rss:") == size, "%s: Rss %ld", who, field(path, from, "Rss:"));
+	CHECK(field(path, from, "Pss:") == size / 2, "%s: Pss %ld of %ld", who,
+	      field(path, from, "Pss:"), size);
+	CHECK(!field(path, from, "Private_Dirty:") && !field(path, from, "Private_Clean:"),
+	      "%s: pages are private", who);
+}
+
+/* What others are told of memory that two processes share. */
+static void accounts(struct scene *s)
+{
+	pid_t other = s->child ? s->child : getppid();
+	uint64_t entry = 0;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", other);
+	CHECK(field(path, NULL, "VmRSS:") >= (long)s->size / 1024, "RSS of the other: %ld kB",
+	      field(path, NULL, "VmRSS:"));
+	CHECK(field("/proc/self/status", NULL, "VmRSS:") >= (long)s->size / 1024, "RSS: %ld kB",
+	      field("/proc/self/status", NULL, "VmRSS:"));
+	snprintf(path, sizeof(path), "/proc/%d/smaps", other);
+	check_smaps(s, "/proc/self/smaps", "self");
+	check_smaps(s, path, "the other");
+	fd = open("/proc/self/pagemap", O_RDONLY);
+	CHECK(pread(fd, &entry, 8, (uintptr_t)s->at / PAGE * 8) == 8, "pagemap");
+	CHECK(entry >> 63 && !(entry >> 56 & 1), "pagemap: %lx", entry);
+	close(fd);
+	write_all(s);
+	CHECK(field("/proc/self/status", NULL, "VmRSS:") < (long)s->size / 1024 + 8192,
+	      "RSS after writes: %ld kB", field("/proc/self/status", NULL, "VmRSS:"));
+}
+
+static sigjmp_buf broken;
+
+static void on_broken(int signal)
+{
+	siglongjmp(broken, 1);
+}
+
+static void on_told(int signal)
+{
+}
+
+/* Is the fourth page broken, and no other? */
+static void see_broken(const char *at, size_t size, const char *who)
+{
+	signal(SIGBUS, on_broken);
+	for (size_t i = 0; i < size; i += PAGE) {
+		if (sigsetjmp(broken, 1)) {
+			if (i != 3 * PAGE)
+				fail("%s: page %zu is broken", who, i / PAGE);
+			continue;
+		}
+		if (memcmp(at + i, shared->copy + i, PAGE))
+			fail("%s: page %zu differs", who, i / PAGE);
+		else if (i == 3 * PAGE)
+			fail("%s: the broken page is still there", who);
+	}
+}
+
+/* The memory of a page breaks: all that have it lose it, and nobody is killed who does not use it. */
+static void memory_breaks(const struct test *test)
+{
+	const size_t size = 16 * TABLE;
+	char *at = region(size, 0), byte;
+	int go[2], error;
+	pid_t child;
+
+	CHECK(!pipe(go), "pipe");
+	choose_fork();
+	child = fork();
+	if (!child) {
+		/* Told of it at once, and killed if the page stays. */
+		prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0);
+		signal(SIGBUS, SIG_IGN);
+		close(go[1]);
+		shared->words[1] = 1;
+		if (read(go[0], &byte, 1) < 0 && errno != EINTR)
+			fail("read");
+		see_broken(at, size, "the child");
+		_exit(0);
+	}
+	close(go[0]);
+	while (!__atomic_load_n(&shared->words[1], __ATOMIC_SEQ_CST))
+		usleep(1000);
+	usleep(20000);
+	/* Who injects the failure is told of it as if it had used the page. */
+	signal(SIGBUS, on_told);
+	error = madvise(at + 3 * PAGE, PAGE, MADV_HWPOISON) ? errno : 0;
+	if (error == EINVAL) {
+		skipped("no memory failures");
+		kill(child, SIGKILL);
+		return;
+	}
+	CHECK(!error, "MADV_HWPOISON: %s", strerror(error));
+	see_broken(at, size, "the parent");
+	close(go[1]);
+	error = status_of(child);
+	CHECK(!error, "the child ended with status %x", error);
+}
+
 /* 0, or an errno. */
 static int write_file(const char *path, const char *text)
 {
@@ -519,6 +948,92 @@ static int write_file(const char *path, const char *text)
 		error = errno;
 	close(fd);
 	return error;
+}
+
+/* NUMA balancing looks at all pages in turn. Shared tables are not worth a copy for it. */
+static void numa_hints(const struct test *test)
+{
+	struct scene s = { .size = 16 * TABLE };
+	long copies, scanned, seen;
+	volatile char sum = 0;
+	pid_t child;
+
+	if (write_file("/proc/sys/kernel/numa_balancing", "1"))
+		return skipped("no NUMA balancing");
+	write_file(NUMA "scan_delay_ms", "10");
+	write_file(NUMA "scan_period_min_ms", "10");
+	s.at = region(s.size, 0);
+	choose_fork();
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	copies = vmstat("odf_copy");
+	seen = scanned = field("/proc/self/sched", NULL, SCANS);
+	for (int i = 0; i < 10000 && scanned < seen + 2; i++) {
+		for (size_t j = 0; j < s.size; j += PAGE)
+			sum += s.at[j];
+		scanned = field("/proc/self/sched", NULL, SCANS);
+	}
+	copies = vmstat("odf_copy") - copies;
+	write_file("/proc/sys/kernel/numa_balancing", "0");
+	kill(child, SIGKILL);
+	status_of(child);
+	if (scanned < seen + 2)
+		return skipped("nothing was scanned");
+	CHECK(copies <= 4, "%ld tables copied", copies);
+}
+
+/* How many pages of the region has mlock() locked? */
+static long locked_pages(struct scene *s)
+{
+	int map = open("/proc/self/pagemap", O_RDONLY), all = open("/proc/kpageflags", O_RDONLY);
+	uint64_t entry, flags;
+	long count = 0;
+
+	CHECK(map >= 0 && all >= 0, "pagemap: %s", strerror(errno));
+	for (size_t i = 0; i < s->size; i += PAGE) {
+		CHECK(pread(map, &entry, 8, ((uintptr_t)s->at + i) / PAGE * 8) == 8, "pagemap");
+		entry &= (1ull << 55) - 1;
+		CHECK(pread(all, &flags, 8, entry * 8) == 8, "kpageflags");
+		count += flags >> 33 & 1;
+	}
+	close(map);
+	close(all);
+	return count;
+}
+
+/* If mlock() says that it has locked, it has: whatever allocation of it fails. */
+static void lock_without_memory(const struct test *test)
+{
+	struct scene s = { .size = 4 * TABLE };
+	int left = 0;
+
+	if (!injects())
+		return skipped("no fault injection");
+	s.at = region(s.size, 0);
+	/* Otherwise mlock() writes to the pages, which are its own then. */
+	CHECK(!mprotect(s.at, s.size, PROT_READ), "mprotect");
+	choose_fork();
+	for (int nth = 1; nth < 100 && !left; nth++) {
+		int error;
+		pid_t child = fork();
+
+		if (!child) {
+			pause();
+			_exit(0);
+		}
+		inject(nth);
+		error = mlock(s.at, s.size) ? errno : 0;
+		left = inject(0);
+		CHECK(error || locked_pages(&s) == (long)s.size / (long)PAGE,
+		      "allocation %d failed: mlock() locked %ld pages", nth, locked_pages(&s));
+		munlock(s.at, s.size);
+		kill(child, SIGKILL);
+		status_of(child);
+	}
+	CHECK(left, "some allocation fails for ever");
 }
 
 /* How many page tables does fork() leave to the child, which must see what was there before? */
@@ -565,13 +1080,100 @@ static void by_cgroup(const struct test *test)
 	CHECK(write_file(FILE_OF(ABOVE), "65") == EINVAL && write_file(FILE_OF(ABOVE), "-1") &&
 	      write_file(FILE_OF(ABOVE), "many"), "a wrong number was accepted");
 	CHECK(marks(&s) >= tables, "a wrong number changed the choice");
+	CHECK(!write_file(FILE_OF(BELOW), "0"), "memory.async_fork");
+	CHECK(!marks(&s), "the cgroup itself has chosen fork() as ever");
+	CHECK(!write_file(FILE_OF(BELOW), "inherit"), "memory.async_fork");
+	CHECK(marks(&s) >= tables, "the cgroup has no choice any more, the one above has");
 	CHECK(!write_file(FILE_OF(ABOVE), "0") && !write_file(FILE_OF(BELOW), "1"),
 	      "memory.async_fork");
 	CHECK(marks(&s) >= tables, "the cgroup itself has chosen");
-	CHECK(!write_file(FILE_OF(BELOW), "0"), "memory.async_fork");
+	CHECK(!prctl(PR_SET_ASYNC_FORK, 0, 0, 0, 0), "prctl: %s", strerror(errno));
+	CHECK(!marks(&s), "the process has chosen fork() as ever");
+	CHECK(!prctl(PR_GET_ASYNC_FORK, 0, 0, 0, 0), "PR_GET_ASYNC_FORK");
+	CHECK(!prctl(PR_SET_ASYNC_FORK, PR_ASYNC_FORK_INHERIT, 0, 0, 0), "prctl");
+	CHECK(prctl(PR_GET_ASYNC_FORK, 0, 0, 0, 0) == PR_ASYNC_FORK_INHERIT, "PR_GET_ASYNC_FORK");
+	CHECK(marks(&s) >= tables, "the process has no choice any more");
+	CHECK(!write_file(FILE_OF(BELOW), "inherit"), "memory.async_fork");
 	CHECK(!marks(&s), "nobody chooses any more");
 	CHECK(!prctl(PR_SET_ASYNC_FORK, 1, 0, 0, 0), "prctl: %s", strerror(errno));
 	CHECK(marks(&s) >= tables, "the process has chosen");
+}
+
+/* A process that needs more memory than its cgroup may have takes it from its child, and goes on. */
+static void out_of_memory(const struct test *test)
+{
+	const size_t more = 16 * TABLE;
+	struct scene s = { .size = 32 * TABLE };
+	char text[32];
+	pid_t child;
+	int dead;
+
+	if (write_file(CGROUPS "/cgroup.subtree_control", "+memory"))
+		return skipped("no cgroups");
+	mkdir(ABOVE, 0755);
+	CHECK(!write_file(ABOVE "/cgroup.subtree_control", "+memory"), "no memory cgroup");
+	mkdir(BELOW, 0755);
+	CHECK(!write_file(BELOW "/cgroup.procs", "0"), "not in the cgroup: %s", strerror(errno));
+	CHECK(!write_file(BELOW "/memory.swap.max", "0"), "memory.swap.max");
+	s.at = region(s.size, 0);
+	choose_fork();
+	for (int round = 0; round < 5; round++) {
+		shared->words[1] = 0;
+		child = fork();
+		if (!child) {
+			write_file("/proc/self/oom_score_adj", "1000");
+			memset(mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				    -1, 0), 1, more);
+			__atomic_store_n(&shared->words[1], 1, __ATOMIC_SEQ_CST);
+			pause();
+			_exit(0);
+		}
+		while (!__atomic_load_n(&shared->words[1], __ATOMIC_SEQ_CST))
+			usleep(1000);
+		snprintf(text, sizeof(text), "%ld",
+			 field(BELOW "/memory.current", NULL, "") + (2 << 20));
+		CHECK(!write_file(BELOW "/memory.max", text), "memory.max: %s", text);
+		write_threads(&s);
+		write_file(BELOW "/memory.max", "max");
+		dead = ended(child);
+		CHECK(dead, "the child was not killed");
+	}
+	for (size_t i = 0; i < s.size; i += PAGE)
+		CHECK(*(uint64_t *)(s.at + i) == 0xdeadbeef, "page %zu lost its write", i / PAGE);
+}
+
+static long helpers(struct scene *s)
+{
+	long before = vmstat("async_fork_helper");
+
+	marks(s);
+	return vmstat("async_fork_helper") - before;
+}
+
+/* Threads that help the child are outside of its cgroup: where its CPU is limited there are none. */
+static void limited_cpu(const struct test *test)
+{
+	struct scene s = { .size = 16 * TABLE };
+	unsigned long first = 1, all;
+
+	if (write_file(CGROUPS "/cgroup.subtree_control", "+cpu"))
+		return skipped("no limits of CPU time");
+	mkdir(ABOVE, 0755);
+	CHECK(!write_file(ABOVE "/cgroup.subtree_control", "+cpu"), "no cpu cgroup");
+	mkdir(BELOW, 0755);
+	CHECK(!write_file(BELOW "/cgroup.procs", "0"), "not in the cgroup: %s", strerror(errno));
+	s.at = region(s.size, 0);
+	CHECK(!prctl(PR_SET_ASYNC_FORK, 3, 0, 0, 0), "prctl: %s", strerror(errno));
+	CHECK(helpers(&s) == 2, "no helpers");
+	CHECK(!write_file(ABOVE "/cpu.max", "90000 100000"), "cpu.max: %s", strerror(errno));
+	CHECK(!helpers(&s), "helpers outside of a limit of the cgroup above");
+	CHECK(!write_file(ABOVE "/cpu.max", "max 100000"), "cpu.max");
+	CHECK(helpers(&s) == 2, "no helpers after the limit is gone");
+	CHECK(syscall(SYS_sched_getaffinity, 0, sizeof(all), &all) > 0, "affinity");
+	if (all == first)
+		return;
+	CHECK(!syscall(SYS_sched_setaffinity, 0, sizeof(first), &first), "affinity");
+	CHECK(!helpers(&s), "helpers on other CPUs");
 }
 
 const struct test tests[] = {
@@ -594,6 +1196,9 @@ const struct test tests[] = {
 	{ "vm_writev", by_another, .before = start_writer },
 	{ "direct", read_direct, .before = open_disk },
 	{ "pinned", read_fixed, .filled = register_pages },
+	{ "pinned-late", read_late, .before = start_late_pin, .filled = hold_fork },
+	{ "pinned-race", .whole = pinned_race },
+	{ "pinned-counted", .whole = pinned_counted },
 	{ "uffd-move", move_pages_away },
 	{ "uffd-register", register_fault },
 	{ "uffd-fill", fill_by_userfault, .filled = make_holes },
@@ -621,7 +1226,15 @@ const struct test tests[] = {
 	{ "parent-execs", .whole = parent_execs },
 	{ "parent-killed", .whole = parent_killed },
 	{ "parent-reaped", .whole = parent_reaped },
+	{ "victim-dies", .whole = victim_dies },
+	{ "reaper-passes", .whole = reaper_passes, .only = "odf" },
+	{ "accounts", accounts, .only = "odf" },
+	{ "memory-breaks", .whole = memory_breaks },
+	{ "numa-hints", .whole = numa_hints, .only = "odf" },
+	{ "mlock-nomem", .whole = lock_without_memory },
+	{ "out-of-memory", .whole = out_of_memory },
 	{ "cgroup", .whole = by_cgroup, .only = "async" },
+	{ "cgroup-cpu", .whole = limited_cpu, .only = "async" },
 	{ }
 };
 
@@ -646,7 +1259,10 @@ const struct mutant mutants_async[] = {
 	{ "backing off in GUP-fast", "direct", 1 << 6 },
 	{ "the rule for the OOM reaper", "parent-reaped", 1 << 7 | 1 << 1 },
 	{ "the child's hold of its mmap_lock", "peek", 1 << 8 },
-	{ "the rule for pinned pages", "pinned", 1 << 9 },
+	{ "the rule for pinned pages", "pinned", 1 << 9 | 1 << 10 },
+	{ "the second look at pinned pages", "pinned-late", 1 << 10 },
+	{ "allocating before the lock", "victim-dies", 1 << 11 },
+	{ "the rule for limited CPUs", "cgroup-cpu", 1 << 12 },
 	{ }
 };
 
@@ -664,5 +1280,11 @@ const struct mutant mutants_odf[] = {
 	{ "a copy for swapoff()", "swapped-off", 1 << 10, 1 },
 	{ "backing off in GUP-fast", "direct", 1 << 13 },
 	{ "the rule for pinned pages", "pinned", 1 << 14 },
+	{ "the rule for pinned pages", "pinned-late", 1 << 14 },
+	{ "the rule for hints of NUMA", "numa-hints", 1 << 15 },
+	{ "allocating before the lock", "victim-dies", 1 << 16 },
+	{ "the reaper's way past locks", "reaper-passes", 1 << 17 },
+	{ "a copy for broken memory", "memory-breaks", 1 << 18 },
+	{ "a copy that does not fail", "mlock-nomem", 1 << 19 },
 	{ }
 };

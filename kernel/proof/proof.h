@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -24,7 +25,12 @@
 #include <unistd.h>
 
 #define PR_SET_ASYNC_FORK	0x41464b00
+#define PR_GET_ASYNC_FORK	0x41464b01
+#define PR_ASYNC_FORK_INHERIT	0x10000
 #define PR_SET_ON_DEMAND_FORK	0x4f444600
+#ifndef MADV_HWPOISON
+#define MADV_HWPOISON		100
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE		25
 #endif
@@ -83,12 +89,18 @@ do {						\
 
 void knob(const char *name, unsigned long value);
 long vmstat(const char *name);
+/* Until a task waits in the kernel where a knob holds it. */
+void wait_for_waiting(void);
+/* A case that this kernel cannot show. */
+void skipped(const char *why);
 void choose_fork(void);
 uint64_t any(uint64_t below);
 void seed(uint64_t value);
 char *region(size_t size, int huge);
 void witness(const char *at, size_t size, const char *who);
 int status_of(pid_t pid);
+int inject(long nth);
+int injects(void);
 void errors(const void *none, long on_demand);
 int run_alone(void (*body)(const void *, long), const void *what, long how, int seconds);
 int random_for(int seconds, uint64_t first);

@@ -388,7 +388,7 @@ void big(const void *none, long mebibytes)
 }
 
 /* Out of memory, by Linux's fault injection, at each allocation in turn. */
-static int inject(long nth)
+int inject(long nth)
 {
 	/* Opened once: while a failure is due, opening it would be what fails. */
 	static int fd = -1;
@@ -414,6 +414,19 @@ static void set(const char *path, const char *text)
 	close(fd);
 }
 
+/* Can the kernel make allocations fail? */
+int injects(void)
+{
+	if (access("/proc/thread-self/fail-nth", F_OK))
+		return 0;
+	set("/sys/kernel/debug/fail_page_alloc/min-order", "0");
+	set("/sys/kernel/debug/fail_page_alloc/ignore-gfp-wait", "N");
+	set("/sys/kernel/debug/fail_page_alloc/verbose", "0");
+	set("/sys/kernel/debug/failslab/ignore-gfp-wait", "N");
+	set("/sys/kernel/debug/failslab/verbose", "0");
+	return 1;
+}
+
 void errors(const void *none, long on_demand)
 {
 	const size_t size = 8 * TABLE;
@@ -421,15 +434,10 @@ void errors(const void *none, long on_demand)
 	long refused = vmstat("odf_fail");
 	char *region_at;
 
-	if (access("/proc/thread-self/fail-nth", F_OK)) {
+	if (!injects()) {
 		printf("SKIPPED: the kernel has no fault injection\n");
 		_exit(0);
 	}
-	set("/sys/kernel/debug/fail_page_alloc/min-order", "0");
-	set("/sys/kernel/debug/fail_page_alloc/ignore-gfp-wait", "N");
-	set("/sys/kernel/debug/fail_page_alloc/verbose", "0");
-	set("/sys/kernel/debug/failslab/ignore-gfp-wait", "N");
-	set("/sys/kernel/debug/failslab/verbose", "0");
 	region_at = region(size, 0);
 	choose_fork();
 	inject(0);
