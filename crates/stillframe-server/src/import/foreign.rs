@@ -87,7 +87,9 @@ fn append_only(files: &disk::Directory, config: &Config) -> Option<Found> {
 /// A dump of another name.
 fn other(files: &disk::Directory) -> Option<Found> {
     let names = files.names().unwrap_or_default();
-    let name = names.iter().take(NAMES_MAX).find(|name| is_rdb(&head(files, name)))?;
+    // What is being removed is nobody's data: an image that a kill has cut off, say.
+    let mut theirs = names.iter().take(NAMES_MAX).filter(|name| !disk::is_gone(name));
+    let name = theirs.find(|name| is_rdb(&head(files, name)))?;
     let advice = format!("name it with --dbfilename {name}");
     Some(Found { path: files.at(name), what: "an RDB file", advice })
 }
