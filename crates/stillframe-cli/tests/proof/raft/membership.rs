@@ -19,6 +19,9 @@ fn change(servers: &[Server], request: &str) {
     });
 }
 
+/// On a busy machine a leader that is well may say nothing for half a second.
+const SLOW: [&str; 2] = ["--raft-election-timeout", "2000"];
+
 /// Who belongs to the group, as a member knows: number and role.
 fn members(server: &Server) -> Vec<(u64, String)> {
     let status = server.client().ask("STILLFRAME RAFT STATUS").text();
@@ -79,7 +82,7 @@ fn fill(client: &mut Client) {
 
 #[test]
 fn members_join_and_leave_under_load() {
-    let group = Group::of(5, 3, &["--raft-log-keep-entries", "5"]);
+    let group = Group::of(5, 3, &["--raft-log-keep-entries", "5", SLOW[0], SLOW[1]]);
     let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
     let mut servers = group.start_founders();
     let first = leader(&servers);
@@ -151,7 +154,7 @@ fn members_join_and_leave_under_load() {
 /// it needs no other.
 #[test]
 fn a_member_joins_while_image_follows_image() {
-    let flags = ["--raft-log-keep-entries", "0", "--raft-image-rate", "1mb"];
+    let flags = ["--raft-log-keep-entries", "0", "--raft-image-rate", "1mb", SLOW[0], SLOW[1]];
     let group = Group::of(4, 3, &flags);
     let mut servers = group.start_founders();
     let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
