@@ -6,9 +6,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::error::Error;
-use crate::hello::{Hello, Lane, Verdict};
+use crate::hello::{Hello, Lane, OLDER, VERSION, Verdict};
+use crate::identity::End;
 use crate::member::host_and_port;
 use crate::settings::Settings;
+use crate::tls::Certified;
 
 /// Bytes both ways, plain or by TLS.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -24,6 +26,24 @@ pub(crate) async fn dial(
     address: &str,
     lane: Lane,
 ) -> Result<Stream, Error> {
+    let hello = Hello::call(settings.node, target, lane, &settings.group);
+    let stating = hello.clone().stating(settings.identity.statement(target));
+    match dial_as(settings, target, address, lane, stating).await {
+        // Of the version before, which this one speaks too.
+        Err(Error::OtherVersion { theirs: OLDER, .. }) => {
+            dial_as(settings, target, address, lane, hello.older()).await
+        }
+        dialed => dialed,
+    }
+}
+
+async fn dial_as(
+    settings: &Settings,
+    target: u64,
+    address: &str,
+    lane: Lane,
+    hello: Hello,
+) -> Result<Stream, Error> {
     let peer = || format!("node {target} at {address}");
     let shaken = timeout(settings.limits.handshake, async {
         let socket = connect(settings, address).await?;
@@ -36,10 +56,11 @@ pub(crate) async fn dial(
                 let name = host.try_into().or_else(|_| "stillframe".try_into());
                 let name = name.map_err(|_| Error::Address { address: address.to_owned() })?;
                 let stream = TlsConnector::from(tls.client()).connect(name, socket).await;
-                Box::new(stream.map_err(|source| Error::Tls { peer: peer(), source })?) as Stream
+                let stream = stream.map_err(|source| Error::Tls { peer: peer(), source })?;
+                Certified::by(stream.get_ref().1.peer_certificates()).check(target)?;
+                Box::new(stream) as Stream
             }
         };
-        let hello = Hello::call(settings.node, target, lane, &settings.group);
         hello.write(&mut stream).await?;
         let answer = Hello::read(&mut stream).await;
         // With TLS 1.3 a refused certificate shows in what is read first.
@@ -48,6 +69,8 @@ pub(crate) async fn dial(
             error => error,
         })?;
         check(settings, target, &answer)?;
+        let who = (target, End::Caller, lane);
+        settings.identity.meet(who, answer.statement.as_ref(), settings.mutation).await?;
         Ok(stream)
     });
     shaken.await.unwrap_or_else(|_| Err(Error::HandshakeTimeout { peer: peer() }))
@@ -73,6 +96,9 @@ async fn connect(settings: &Settings, address: &str) -> Result<TcpStream, Error>
 /// Whether the right node has said that this one is welcome.
 fn check(settings: &Settings, target: u64, answer: &Hello) -> Result<(), Error> {
     let verdict = answer.verdict()?;
+    if verdict == Verdict::OtherVersion {
+        return Err(Error::OtherVersion { theirs: OLDER, ours: VERSION });
+    }
     let theirs = answer.group.clone();
     if verdict == Verdict::OtherGroup || theirs != settings.group {
         return Err(Error::OtherGroup { theirs, ours: settings.group.clone() });
@@ -80,9 +106,30 @@ fn check(settings: &Settings, target: u64, answer: &Hello) -> Result<(), Error> 
     if verdict == Verdict::OtherNode || answer.own != target {
         return Err(Error::OtherNode { wanted: target, found: answer.own });
     }
+    let (node, own) = (target, settings.node);
     match verdict {
         Verdict::Welcome if answer.other == settings.node => Ok(()),
         Verdict::Full => Err(Error::Full),
+        Verdict::OtherIdentity => {
+            let theirs = answer.statement.as_ref().and_then(|statement| statement.group);
+            let ours = settings.identity.read(|standing| standing.group).flatten();
+            match (theirs, ours) {
+                (Some(theirs), Some(ours)) => Err(Error::OtherIdentity { theirs, ours }),
+                _ => Err(Error::Nonsense { what: "the answer to a handshake" }),
+            }
+        }
+        Verdict::Blank => Err(Error::Blank { node: Some(node) }),
+        Verdict::CallerBlank => Err(Error::Blank { node: None }),
+        Verdict::OtherDirectory => Err(Error::OtherDirectory { node: own }),
+        Verdict::WentBack => {
+            let error = Error::WentBack { node: own };
+            settings.identity.tell_went_back(&error);
+            Err(error)
+        }
+        Verdict::NotReady => Err(Error::NotReady),
+        Verdict::OtherCertificate => {
+            Err(Error::OtherCertificate { node: own, names: "other members".to_owned() })
+        }
         _ => Err(Error::Nonsense { what: "the answer to a handshake" }),
     }
 }

@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::identity::Id;
+
 /// Why a node cannot listen, is not reached, or is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -88,6 +90,71 @@ pub enum Error {
         /// Of this node.
         ours: String,
     },
+    /// The peer belongs to another group of the same name.
+    #[error(
+        "the peer belongs to another group of the same name: the id of its group is {theirs}, and \
+         {ours} here"
+    )]
+    OtherIdentity {
+        /// Of the peer's group.
+        theirs: Id,
+        /// Of this node's group.
+        ours: Id,
+    },
+    /// The peer has an older version, which says nothing of its group's id.
+    #[error(
+        "node {node} is of an older version, which cannot say which group it belongs to: upgrade it"
+    )]
+    NoIdentity {
+        /// The peer.
+        node: u64,
+    },
+    /// A node has neither a vote nor a log, though it would have to.
+    #[error(
+        "the directory of {} is empty, so it does not know its votes: REMOVE it from the group, and \
+         ADD it with raft-join yes",
+        node.map_or_else(|| "this node".to_owned(), |node| format!("node {node}"))
+    )]
+    Blank {
+        /// Which; `None`: this one.
+        node: Option<u64>,
+    },
+    /// The peer has another directory than before.
+    #[error(
+        "node {node} has another directory than before, so it does not know its votes: REMOVE it from \
+         the group, and ADD it with an empty one and raft-join yes"
+    )]
+    OtherDirectory {
+        /// The peer.
+        node: u64,
+    },
+    /// A directory went back to an older copy.
+    #[error(
+        "the directory of node {node} went back to an older copy, or a copy of it runs elsewhere, so \
+         it does not know its votes: REMOVE the node from the group, and ADD it with an empty \
+         directory and raft-join yes"
+    )]
+    WentBack {
+        /// Whose.
+        node: u64,
+    },
+    /// The peer has not finished its start.
+    #[error("the peer has not finished its start")]
+    NotReady,
+    /// What a handshake said could not be kept.
+    #[error("what a peer said of itself cannot be kept: {what}")]
+    NotKept {
+        /// Why.
+        what: String,
+    },
+    /// A certificate names other members.
+    #[error("the certificate of node {node} is not its own: it names {names}")]
+    OtherCertificate {
+        /// Who showed it.
+        node: u64,
+        /// The names in it.
+        names: String,
+    },
     /// The peer is another node than the one that was wanted.
     #[error("the peer is node {found}, not node {wanted}")]
     OtherNode {
@@ -159,6 +226,7 @@ impl Error {
                 | Self::Closed
                 | Self::Silent
                 | Self::Slow
+                | Self::NotReady
         )
     }
 }

@@ -2,16 +2,20 @@
 //! the bytes.
 //!
 //! - Magic, version and length stand at the same place in every version, so a node of another
-//!   version is refused by that name.
+//!   version is refused by that name. Version 1, which says nothing of directories, is spoken too,
+//!   so that the nodes of a group are upgraded one after the other.
 //! - Nothing of a peer is believed before its checksum.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::error::Error;
+use crate::identity::{Id, STARTS_MAX, Starts};
 use crate::settings::GROUP_BYTES_MAX;
 
 /// Of the protocol.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The one before: the same without a [`Statement`].
+pub(crate) const OLDER: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"STILLNET";
 /// Bytes before the part that depends on the version: magic, version, length.
@@ -19,6 +23,8 @@ const START_BYTES: usize = 16;
 /// Bytes without the group: the start, two numbers of nodes, a byte for lane or verdict, the length
 /// of the group, the checksum.
 const FIXED_BYTES: usize = START_BYTES + 8 + 8 + 1 + 1 + 4;
+/// Most bytes of a message: later versions may add some at its end.
+const LENGTH_MAX: usize = 4096;
 
 /// What a connection is for. Each has its own, so that a large message of one delays no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,11 +53,93 @@ pub(crate) enum Verdict {
     OtherGroup,
     OtherNode,
     Full,
+    /// The listener belongs to another group of that name.
+    OtherIdentity,
+    /// The listener has no data, and would have to have some.
+    Blank,
+    /// The caller has no data, and would have to have some.
+    CallerBlank,
+    /// The caller has another directory than before.
+    OtherDirectory,
+    /// The directory of the caller went back to an older copy.
+    WentBack,
+    /// The listener has not finished its start.
+    NotReady,
+    /// The caller's certificate is another node's.
+    OtherCertificate,
 }
 
 impl Verdict {
-    const ALL: [Self; 5] =
-        [Self::Welcome, Self::OtherVersion, Self::OtherGroup, Self::OtherNode, Self::Full];
+    const ALL: [Self; 12] = [
+        Self::Welcome,
+        Self::OtherVersion,
+        Self::OtherGroup,
+        Self::OtherNode,
+        Self::Full,
+        Self::OtherIdentity,
+        Self::Blank,
+        Self::CallerBlank,
+        Self::OtherDirectory,
+        Self::WentBack,
+        Self::NotReady,
+        Self::OtherCertificate,
+    ];
+
+    /// As version 1 says it.
+    fn older(self) -> Self {
+        match self {
+            Self::Welcome | Self::OtherVersion | Self::OtherGroup | Self::OtherNode => self,
+            Self::OtherIdentity => Self::OtherGroup,
+            _ => Self::Full,
+        }
+    }
+}
+
+/// What a node says of its directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Statement {
+    /// The id of its group.
+    pub(crate) group: Option<Id>,
+    /// The directory and its starts.
+    pub(crate) starts: Option<Starts>,
+    /// It has neither a vote nor a log.
+    pub(crate) is_blank: bool,
+    /// The other one has a vote.
+    pub(crate) counts_on_you: bool,
+}
+
+const BLANK: u8 = 1;
+const COUNTS_ON_YOU: u8 = 2;
+
+impl Statement {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let id = |id: Option<Id>| id.map_or([0; 16], Id::to_bytes);
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        bytes.push(flag(self.is_blank, BLANK) | flag(self.counts_on_you, COUNTS_ON_YOU));
+        bytes.extend_from_slice(&id(self.group));
+        bytes.extend_from_slice(&id(self.starts.as_ref().map(|starts| starts.directory)));
+        let (count, drawn) = self.starts.as_ref().map_or((0, &[][..]), |it| (it.count, &it.drawn));
+        bytes.extend_from_slice(&count.to_le_bytes());
+        bytes.push(drawn.len() as u8); // at most `STARTS_MAX`
+        drawn.iter().for_each(|drawn| bytes.extend_from_slice(&drawn.to_le_bytes()));
+    }
+
+    /// That at the start of these bytes; more may follow.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&[flags], bytes) = bytes.split_first_chunk::<1>()?;
+        let (group, bytes) = bytes.split_first_chunk::<16>()?;
+        let (directory, bytes) = bytes.split_first_chunk::<16>()?;
+        let (count, bytes) = bytes.split_first_chunk::<8>()?;
+        let (&[length], bytes) = bytes.split_first_chunk::<1>()?;
+        let length = usize::from(length);
+        let drawn = bytes.get(..length * 8).filter(|_| length <= STARTS_MAX)?;
+        let drawn =
+            drawn.chunks_exact(8).filter_map(|it| Some(u64::from_le_bytes(*it.first_chunk()?)));
+        let (count, drawn) = (u64::from_le_bytes(*count), drawn.collect());
+        let starts = Id::from_bytes(*directory).map(|directory| Starts { directory, count, drawn });
+        let (is_blank, counts_on_you) = (flags & BLANK != 0, flags & COUNTS_ON_YOU != 0);
+        Some(Self { group: Id::from_bytes(*group), starts, is_blank, counts_on_you })
+    }
 }
 
 /// The first message of each side. A caller says who it is, whom it wants and for what (`code` is a
@@ -62,15 +150,39 @@ pub(crate) struct Hello {
     pub(crate) other: u64,
     code: u8,
     pub(crate) group: String,
+    /// `None` in version 1.
+    pub(crate) statement: Option<Statement>,
 }
 
 impl Hello {
     pub(crate) fn call(own: u64, other: u64, lane: Lane, group: &str) -> Self {
-        Self { own, other, code: lane as u8, group: group.to_owned() }
+        let (code, group, statement) = (lane as u8, group.to_owned(), Some(Statement::default()));
+        Self { own, other, code, group, statement }
     }
 
     pub(crate) fn answer(own: u64, other: u64, verdict: Verdict, group: &str) -> Self {
-        Self { own, other, code: verdict as u8, group: group.to_owned() }
+        let (code, group, statement) =
+            (verdict as u8, group.to_owned(), Some(Statement::default()));
+        Self { own, other, code, group, statement }
+    }
+
+    /// The same with a statement.
+    pub(crate) fn stating(self, statement: Statement) -> Self {
+        Self { statement: Some(statement), ..self }
+    }
+
+    /// The same in version 1.
+    pub(crate) fn older(self) -> Self {
+        Self { statement: None, ..self }
+    }
+
+    /// The same answer in the version of the caller's message.
+    pub(crate) fn in_answer_to(mut self, call: &Self) -> Self {
+        if call.statement.is_none() {
+            self.statement = None;
+            self.code = self.verdict().map_or(self.code, |verdict| verdict.older() as u8);
+        }
+        self
     }
 
     pub(crate) fn lane(&self) -> Result<Lane, Error> {
@@ -84,16 +196,20 @@ impl Hello {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let length = FIXED_BYTES + self.group.len();
-        let mut bytes = Vec::with_capacity(length);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&(length as u32).to_le_bytes());
+        let mut bytes = MAGIC.to_vec();
+        let version = if self.statement.is_some() { VERSION } else { OLDER };
+        bytes.extend_from_slice(&version.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&self.own.to_le_bytes());
         bytes.extend_from_slice(&self.other.to_le_bytes());
         bytes.push(self.code);
         bytes.push(self.group.len() as u8); // settings were checked
         bytes.extend_from_slice(self.group.as_bytes());
+        if let Some(statement) = &self.statement {
+            statement.encode(&mut bytes);
+        }
+        let length = (bytes.len() + 4) as u32; // below `LENGTH_MAX`
+        bytes[12..16].copy_from_slice(&length.to_le_bytes());
         let sum = crc_fast::crc32_iscsi(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
         bytes
@@ -109,13 +225,18 @@ impl Hello {
         let rest = bytes.get(START_BYTES..).unwrap_or_default();
         let parts = rest.split_first_chunk::<8>().and_then(|(own, rest)| {
             let (other, rest) = rest.split_first_chunk::<8>()?;
-            let (&[code, length], group) = rest.split_first_chunk::<2>()?;
-            (group.len() == usize::from(length)).then_some((own, other, code, group))
+            let (&[code, length], rest) = rest.split_first_chunk::<2>()?;
+            let (group, rest) = rest.split_at_checked(usize::from(length))?;
+            let statement = match number(bytes, 8) {
+                OLDER => None.filter(|_: &Statement| rest.is_empty()),
+                _ => Some(Statement::decode(rest)?),
+            };
+            Some((own, other, code, group, statement))
         });
-        let (own, other, code, group) = parts.ok_or(damaged)?;
+        let (own, other, code, group, statement) = parts.ok_or(damaged)?;
         let group = String::from_utf8_lossy(group).into_owned();
         let (own, other) = (u64::from_le_bytes(*own), u64::from_le_bytes(*other));
-        Ok(Self { own, other, code, group })
+        Ok(Self { own, other, code, group, statement })
     }
 
     pub(crate) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Error> {
@@ -134,21 +255,24 @@ impl Hello {
             return Err(Error::NotOurs);
         }
         read_exactly(from, &mut bytes[8..]).await?;
-        let number = |at: usize| {
-            let four: [u8; 4] = bytes[at..at + 4].try_into().unwrap_or_default();
-            u32::from_le_bytes(four)
+        let (theirs, length) = (number(&bytes, 8), number(&bytes, 12) as usize);
+        let most = match theirs {
+            OLDER => FIXED_BYTES + GROUP_BYTES_MAX,
+            VERSION => LENGTH_MAX,
+            _ => return Err(Error::OtherVersion { theirs, ours: VERSION }),
         };
-        let (theirs, length) = (number(8), number(12) as usize);
-        if theirs != VERSION {
-            return Err(Error::OtherVersion { theirs, ours: VERSION });
-        }
-        if !(FIXED_BYTES..=FIXED_BYTES + GROUP_BYTES_MAX).contains(&length) {
+        if !(FIXED_BYTES..=most).contains(&length) {
             return Err(Error::Damaged { what: "the length of a handshake" });
         }
         bytes.resize(length, 0);
         read_exactly(from, &mut bytes[START_BYTES..]).await?;
         Self::decode(&bytes)
     }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let four = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    u32::from_le_bytes(four.copied().unwrap_or_default())
 }
 
 /// Who calls, as the first bytes of a connection say, which stay to be read: for proxies of tests.
@@ -179,26 +303,51 @@ async fn read_exactly(from: &mut (impl AsyncRead + Unpin), into: &mut [u8]) -> R
 mod tests {
     use super::*;
 
+    fn hellos() -> [Hello; 3] {
+        let starts =
+            Starts { count: 3, drawn: vec![1, 2, u64::MAX], ..Starts::new().expect("bytes") };
+        let group = Some(Id::draw().expect("bytes"));
+        let statement =
+            Statement { group, starts: Some(starts), is_blank: true, counts_on_you: false };
+        let hello = Hello::call(1, u64::MAX, Lane::Snapshots, "grüße");
+        [hello.clone(), hello.clone().older(), hello.stating(statement)]
+    }
+
     #[tokio::test]
     async fn each_flipped_bit_and_each_cut_is_found() {
-        let hello = Hello::call(1, u64::MAX, Lane::Snapshots, "grüße");
+        for hello in hellos() {
+            let mut bytes = hello.encode();
+            assert_eq!(Hello::read(&mut &bytes[..]).await.expect("whole"), hello);
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let error = Hello::read(&mut &bytes[..]).await.expect_err("a bit is wrong");
+                let fits = match bit / 8 {
+                    0..8 => matches!(error, Error::NotOurs),
+                    // One version is a bit away from the other, whose length may be another.
+                    8..12 => matches!(error, Error::OtherVersion { .. } | Error::Damaged { .. }),
+                    12..16 => matches!(error, Error::Damaged { .. } | Error::Closed),
+                    _ => matches!(error, Error::Damaged { .. }),
+                };
+                assert!(fits, "bit {bit}: {error}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            for cut in 0..bytes.len() {
+                let error = Hello::read(&mut &bytes[..cut]).await.expect_err("it is cut");
+                assert!(matches!(error, Error::Closed), "at {cut}: {error}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_later_version_adds_is_passed_over() {
+        let [_, _, hello] = hellos();
         let mut bytes = hello.encode();
+        bytes.truncate(bytes.len() - 4);
+        bytes.extend_from_slice(b"more");
+        let length = (bytes.len() + 4) as u32;
+        bytes[12..16].copy_from_slice(&length.to_le_bytes());
+        let sum = crc_fast::crc32_iscsi(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
         assert_eq!(Hello::read(&mut &bytes[..]).await.expect("whole"), hello);
-        for bit in 0..bytes.len() * 8 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            let error = Hello::read(&mut &bytes[..]).await.expect_err("a bit is wrong");
-            let fits = match bit / 8 {
-                0..8 => matches!(error, Error::NotOurs),
-                8..12 => matches!(error, Error::OtherVersion { ours: VERSION, .. }),
-                12..16 => matches!(error, Error::Damaged { .. } | Error::Closed),
-                _ => matches!(error, Error::Damaged { .. }),
-            };
-            assert!(fits, "bit {bit}: {error}");
-            bytes[bit / 8] ^= 1 << (bit % 8);
-        }
-        for cut in 0..bytes.len() {
-            let error = Hello::read(&mut &bytes[..cut]).await.expect_err("it is cut");
-            assert!(matches!(error, Error::Closed), "at {cut}: {error}");
-        }
     }
 }

@@ -8,6 +8,7 @@ mod dial;
 mod error;
 mod frame;
 mod hello;
+mod identity;
 mod lane;
 mod listener;
 mod member;
@@ -28,6 +29,7 @@ mod tests;
 
 pub use error::{Error, ForwardError};
 pub use hello::Lane;
+pub use identity::{Id, Identity, Met, Standing, Starts};
 pub use lane::LaneState;
 pub use listener::{Listener, Serving};
 pub use member::{Member, NoMember};

@@ -15,6 +15,12 @@ stillframe::mutants! { pub when test;
     GivesUpAppends,
     /// No heartbeats go beside a snapshot.
     SilentBesideSnapshots,
+    /// The ids of groups are not compared.
+    MixesGroups,
+    /// A node without data takes that of a group which counts on its vote.
+    TakesWhileCountedOn,
+    /// The directories of other nodes are not compared with those met before.
+    ForgetsWhomItMet,
     /// An append that was cut is reported as whole.
     HidesCut,
     /// A connection on which nothing is heard is kept.

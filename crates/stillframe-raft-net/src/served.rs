@@ -25,11 +25,13 @@ use crate::dial::Stream;
 use crate::error::Error;
 use crate::frame::{self, Head, Kind};
 use crate::hello::{Hello, Verdict};
+use crate::identity::End;
 use crate::member::Member;
 use crate::message::{self, Message};
 use crate::mutant::Mutant;
 use crate::seats::{Connections, Seat};
 use crate::settings::Settings;
+use crate::tls::Certified;
 
 /// Bytes per permit of the memory for large messages.
 pub(crate) const PERMIT_BYTES: usize = 1 << 10;
@@ -74,7 +76,7 @@ pub(crate) async fn serve<C, F, A>(
     };
     match error {
         // What the other end does when it stops or has found another way; it says so itself.
-        Error::Closed | Error::Idle | Error::Replaced | Error::Broken(_) => {
+        Error::Closed | Error::Idle | Error::Replaced | Error::NotReady | Error::Broken(_) => {
             tracing::debug!("the connection of {peer} ends: {error}");
         }
         error if served.connections.is_new(peer.ip(), &error) => {
@@ -125,12 +127,15 @@ async fn shake(
     seat: &mut Seat,
 ) -> Result<(Stream, u64), Error> {
     let _ = socket.set_nodelay(true); // not worth failing for
+    let mut certified = Certified::default();
     let mut stream = match &settings.tls {
         None => Box::new(socket) as Stream,
         Some(tls) => {
             let stream = TlsAcceptor::from(tls.server()).accept(socket).await;
             let failed = |source| Error::Tls { peer: peer.to_string(), source };
-            Box::new(stream.map_err(failed)?) as Stream
+            let stream = stream.map_err(failed)?;
+            certified = Certified::by(stream.get_ref().1.peer_certificates());
+            Box::new(stream) as Stream
         }
     };
     let hello = match Hello::read(&mut stream).await {
@@ -141,23 +146,51 @@ async fn shake(
         }
         hello => hello?,
     };
-    let Hello { own: sender, other: wanted, group: theirs, .. } = &hello;
-    let (found, ours) = (settings.node, settings.group.clone());
-    hello.lane()?;
-    let wrong_group = *theirs != ours && !settings.mutation.is(Mutant::TakesAnyGroup);
-    let (verdict, error) = if wrong_group {
-        (Verdict::OtherGroup, Some(Error::OtherGroup { theirs: theirs.clone(), ours }))
-    } else if *wanted != found && !settings.mutation.is(Mutant::TakesAnyTarget) {
-        (Verdict::OtherNode, Some(Error::OtherNode { wanted: *wanted, found }))
-    } else if !seat.belongs_to(*sender) {
-        (Verdict::Full, Some(Error::Full))
-    } else {
-        (Verdict::Welcome, None)
+    let sender = hello.own;
+    let admitted = match certified.check(sender) {
+        Ok(()) => admit(settings, &hello, seat).await,
+        Err(error) => Err(error),
     };
-    Hello::answer(found, *sender, verdict, &settings.group).write(&mut stream).await?;
+    let verdict = admitted.as_ref().map_or_else(verdict_of, |()| Verdict::Welcome);
+    let mut answer = Hello::answer(settings.node, sender, verdict, &settings.group);
+    // Who is refused learns of this node's directory only what tells it why.
+    if verdict == Verdict::Welcome || verdict == Verdict::OtherIdentity {
+        answer = answer.stating(settings.identity.statement(sender));
+    }
+    answer.in_answer_to(&hello).write(&mut stream).await?;
+    admitted.map(|()| (stream, sender))
+}
+
+/// Whether a caller is taken in.
+async fn admit(settings: &Settings, hello: &Hello, seat: &mut Seat) -> Result<(), Error> {
+    let Hello { own: sender, other: wanted, group: theirs, .. } = hello;
+    let (found, ours) = (settings.node, settings.group.clone());
+    let lane = hello.lane()?;
+    if *theirs != ours && !settings.mutation.is(Mutant::TakesAnyGroup) {
+        return Err(Error::OtherGroup { theirs: theirs.clone(), ours });
+    }
+    if *wanted != found && !settings.mutation.is(Mutant::TakesAnyTarget) {
+        return Err(Error::OtherNode { wanted: *wanted, found });
+    }
+    let who = (*sender, End::Listener, lane);
+    settings.identity.meet(who, hello.statement.as_ref(), settings.mutation).await?;
+    if seat.belongs_to(*sender) { Ok(()) } else { Err(Error::Full) }
+}
+
+/// What a caller is told that is not taken in.
+fn verdict_of(error: &Error) -> Verdict {
     match error {
-        Some(error) => Err(error),
-        None => Ok((stream, *sender)),
+        Error::OtherGroup { .. } => Verdict::OtherGroup,
+        Error::OtherNode { .. } => Verdict::OtherNode,
+        Error::OtherIdentity { .. } => Verdict::OtherIdentity,
+        Error::Blank { node: None } => Verdict::Blank,
+        Error::Blank { node: Some(_) } => Verdict::CallerBlank,
+        Error::OtherDirectory { .. } => Verdict::OtherDirectory,
+        Error::WentBack { .. } => Verdict::WentBack,
+        Error::NotReady => Verdict::NotReady,
+        Error::OtherCertificate { .. } => Verdict::OtherCertificate,
+        Error::NoIdentity { .. } => Verdict::OtherVersion,
+        _ => Verdict::Full,
     }
 }
 

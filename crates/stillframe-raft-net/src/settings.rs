@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::identity::Identity;
 use crate::mutant::Mutation;
 use crate::tls::Tls;
 
@@ -19,6 +20,8 @@ pub struct Settings {
     pub node: u64,
     /// The name of the group, 1 to 255 bytes. Nodes of another group are refused.
     pub group: String,
+    /// Which directory of which group this node works in.
+    pub identity: Identity,
     /// Certificates; without them connections are plain, and only allowed on this machine.
     pub tls: Option<Tls>,
     /// Allows plain connections beyond this machine. Whoever reaches the port can then read and
@@ -34,7 +37,14 @@ impl Settings {
     #[must_use]
     pub fn new(node: u64, group: impl Into<String>) -> Self {
         let (group, limits, mutation) = (group.into(), Limits::default(), Mutation::current());
-        Self { node, group, tls: None, unprotected: false, limits, mutation }
+        let (identity, tls) = (Identity::default(), None);
+        Self { node, group, identity, tls, unprotected: false, limits, mutation }
+    }
+
+    /// In this directory.
+    #[must_use]
+    pub fn identity(self, identity: Identity) -> Self {
+        Self { identity, ..self }
     }
 
     /// With TLS by these certificates.

@@ -4,6 +4,7 @@
 //!   use. Connections keep the one that they began with.
 //! - A node is trusted if the authority has signed its certificate; its name is not compared with
 //!   its address, as for clients and replicas. So the authority must be the group's own.
+//! - A certificate that names members, as `raft-member-3`, is good for those alone.
 //! - TLS 1.3 alone: both ends are this crate.
 
 use std::fs;
@@ -20,6 +21,8 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use stillframe_authority::{SignedByAuthority, VERSION_ONE, is_version_one};
 use tokio::time::{MissedTickBehavior, interval};
+
+use crate::error::Error;
 
 /// The files of a node, in PEM form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,35 @@ impl TlsFiles {
             let found = fs::metadata(path).ok()?;
             Some((found.modified().ok()?, found.len()))
         })
+    }
+}
+
+/// How the DNS name of a member begins in a certificate; its number follows, then nothing or a dot.
+const MEMBER: &str = "raft-member-";
+
+/// The members that a peer's certificate names; if none, it is good for all.
+#[derive(Debug, Default)]
+pub(crate) struct Certified(Vec<u64>);
+
+impl Certified {
+    /// By the certificates that a peer has shown, its own first.
+    pub(crate) fn by(certificates: Option<&[CertificateDer<'_>]>) -> Self {
+        let own = certificates.and_then(<[_]>::first);
+        let own = own.and_then(|own| webpki::EndEntityCert::try_from(own).ok());
+        let number = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name.strip_prefix(MEMBER)?.split('.').next()?.parse().ok()
+        };
+        Self(own.map_or_else(Vec::new, |own| own.valid_dns_names().filter_map(number).collect()))
+    }
+
+    /// Whether the peer may be this node.
+    pub(crate) fn check(&self, node: u64) -> Result<(), Error> {
+        if self.0.is_empty() || self.0.contains(&node) {
+            return Ok(());
+        }
+        let names: Vec<String> = self.0.iter().map(|member| format!("{MEMBER}{member}")).collect();
+        Err(Error::OtherCertificate { node, names: names.join(", ") })
     }
 }
 

@@ -24,6 +24,8 @@ impl Certificates {
         own.authority("ca");
         own.authority("stranger-ca");
         own.issue("node", "ca", &["-days", "30"]);
+        own.issue("raft-member-1", "ca", &["-days", "30"]);
+        own.issue("raft-member-3.some.group", "ca", &["-days", "30"]);
         own.issue("stranger", "stranger-ca", &["-days", "30"]);
         // Good for this second; older versions of openssl take no other time in the past.
         own.issue("expired", "ca", &["-days", "0"]);
@@ -67,7 +69,7 @@ impl Certificates {
         let line = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
         openssl(&[&line[..], &["-keyout", &key, "-out", &request, "-subj", &subject]].concat());
         let extensions = self.text("extensions");
-        let text = "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost\n";
+        let text = format!("basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost,DNS:{name}\n");
         std::fs::write(&extensions, text).expect("a file");
         let line = ["x509", "-req", "-in", &request, "-out", &crt, "-CA", &ca];
         let more = ["-CAkey", &ca_key, "-CAcreateserial", "-extfile", &extensions];

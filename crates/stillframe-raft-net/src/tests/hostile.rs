@@ -13,14 +13,14 @@ use crate::hello::{Hello, Verdict};
 use crate::{Error, ForwardError, Lane, TlsError};
 
 /// Node 1 alone, at its address.
-struct Alone {
-    group: Group,
+pub(super) struct Alone {
+    pub(super) group: Group,
     address: SocketAddr,
     _folder: tempfile::TempDir,
 }
 
 impl Alone {
-    async fn start(plan: Plan) -> Self {
+    pub(super) async fn start(plan: Plan) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let group = Group::start(folder.path(), plan, 1, 1).await;
         group.led().await;
@@ -28,12 +28,12 @@ impl Alone {
         Self { group, address, _folder: folder }
     }
 
-    fn member(&self) -> Member {
+    pub(super) fn member(&self) -> Member {
         Member { raft: self.address.to_string(), client: "127.0.0.1:1".into() }
     }
 
     /// What a node with these settings gets when it forwards something.
-    async fn forward(&self, settings: Settings) -> Result<Vec<u8>, ForwardError> {
+    pub(super) async fn forward(&self, settings: Settings) -> Result<Vec<u8>, ForwardError> {
         self.forward_to(1, settings).await
     }
 
@@ -43,7 +43,7 @@ impl Alone {
     }
 
     /// It answers its friends.
-    async fn is_well(&self) {
+    pub(super) async fn is_well(&self) {
         let answer = self.forward(self.group.plan.settings(2)).await;
         assert_eq!(answer.expect("it is well"), b"hello");
         self.group.nodes[&1].raft.client_write(command(1, 8)).await.expect("it is well");
@@ -156,13 +156,13 @@ fn another_version_is_refused_by_both_sides() {
         let alone = Alone::start(Plan::calm()).await;
         let mut socket = TcpStream::connect(alone.address).await.expect("it listens");
         let mut hello = b"STILLNET".to_vec();
-        hello.extend_from_slice(&2u32.to_le_bytes());
-        hello.extend_from_slice(&[9; 20]); // whatever version 2 says
+        hello.extend_from_slice(&3u32.to_le_bytes());
+        hello.extend_from_slice(&[9; 20]); // whatever version 3 says
         socket.write_all(&hello).await.expect("it reads");
         let answer = Hello::read(&mut socket).await.expect("it answers");
         assert_eq!(answer.verdict().expect("sound"), Verdict::OtherVersion);
         alone.is_well().await;
-        // A listener of version 2.
+        // A listener of version 3.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         tokio::spawn(async move {
@@ -175,7 +175,7 @@ fn another_version_is_refused_by_both_sides() {
         let member = Member { raft: address, client: String::new() };
         let said = network.forward(1, &member, b"hello", Duration::from_secs(30)).await;
         let error = reason(said);
-        assert!(matches!(*error, Error::OtherVersion { theirs: 2, ours: 1 }), "{error}");
+        assert!(matches!(*error, Error::OtherVersion { theirs: 3, ours: 2 }), "{error}");
         alone.group.end().await;
     });
 }

@@ -3,6 +3,7 @@
 mod certificates;
 mod group;
 mod hostile;
+mod identities;
 mod mutants;
 mod requests;
 mod snapshots;
@@ -20,7 +21,7 @@ use stillframe_openraft::{Machine, Options, SnapshotData, StateMachine, WordStat
 use tokio::runtime::Runtime;
 
 use crate::proxy::Proxy;
-use crate::{Link, Listener, Member, Network, Serving, Settings, Tls};
+use crate::{Identity, Link, Listener, Member, Network, Serving, Settings, Tls};
 
 openraft::declare_raft_types!(
     pub(crate) Types: D = Vec<u8>, R = u64, Node = Member, SnapshotData = SnapshotData
@@ -83,6 +84,8 @@ struct Plan {
     words: usize,
     tls: Option<Tls>,
     snapshots: SnapshotPolicy,
+    /// Of node 1.
+    identity: Identity,
     /// In milliseconds.
     heartbeat: u64,
     chunk: u64,
@@ -91,7 +94,8 @@ struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         let (tls, snapshots) = (None, SnapshotPolicy::Never);
-        Self { words: 20_000, tls, snapshots, heartbeat: 100, chunk: 1 << 20 }
+        let identity = Identity::default();
+        Self { words: 20_000, tls, snapshots, identity, heartbeat: 100, chunk: 1 << 20 }
     }
 }
 
@@ -104,6 +108,9 @@ impl Plan {
     fn settings(&self, node: u64) -> Settings {
         let mut settings = Settings::new(node, GROUP);
         settings.tls = self.tls.clone();
+        if node == 1 {
+            settings.identity = self.identity.clone();
+        }
         settings.limits.silence = Duration::from_millis(1_000);
         settings.limits.handshake = Duration::from_millis(1_000);
         settings

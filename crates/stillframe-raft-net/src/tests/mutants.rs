@@ -1,6 +1,7 @@
 //! Each planted mistake is found by the tests that find nothing else.
 
 use super::hostile::{listener_refuses, promises_take_no_memory, refusals};
+use super::identities::{groups_do_not_mix, replaced_directories_are_refused};
 use super::requests::{
     appends_are_cut, damage_is_found, heartbeats_pass, replies_find_their_requests, silence_ends,
     slow_appends_arrive,
@@ -25,6 +26,10 @@ fn mistakes_are_rejected() {
                     Mutant::ReservesPromises => promises_take_no_memory().await,
                     Mutant::GivesUpAppends => slow_appends_arrive().await,
                     Mutant::SilentBesideSnapshots => voter_gets_snapshot().await,
+                    Mutant::MixesGroups => groups_do_not_mix().await,
+                    Mutant::TakesWhileCountedOn | Mutant::ForgetsWhomItMet => {
+                        replaced_directories_are_refused().await
+                    }
                     Mutant::HidesCut => appends_are_cut().await,
                     Mutant::KeepsSilent => silence_ends().await,
                     Mutant::SharesLane => heartbeats_pass().await,

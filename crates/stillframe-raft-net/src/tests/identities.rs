@@ -1,0 +1,184 @@
+//! Groups of one name, and directories that are not what they were.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use super::certificates::Certificates;
+use super::hostile::Alone;
+use super::*;
+use crate::hello::Lane;
+use crate::identity::End;
+use crate::mutant::Mutation;
+use crate::{Error, ForwardError, Id, Standing, Starts};
+
+/// A standing in this group and directory, which is kept in memory.
+fn standing(group: Option<Id>, starts: &Starts) -> Standing {
+    let (met, voters) = (BTreeMap::new(), BTreeSet::new());
+    let (starts, is_blank, joins) = (starts.clone(), false, false);
+    Standing { group, starts, met, is_blank, joins, is_ready: true, voters }
+}
+
+fn identity(standing: Standing) -> Identity {
+    Identity::new(standing, |_| Ok(()))
+}
+
+fn starts(count: usize) -> Starts {
+    let mut starts = Starts::new().expect("random bytes");
+    for _ in 0..count {
+        starts = starts.and_one_more().expect("random bytes");
+    }
+    starts
+}
+
+/// What node 2 of this identity is told by node 1.
+async fn said(alone: &Alone, identity: &Identity) -> String {
+    let settings = alone.group.plan.settings(2).identity(identity.clone());
+    match alone.forward(settings).await {
+        Ok(_) => "welcome".to_owned(),
+        Err(ForwardError::NotSent(error)) => error.to_string(),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn expect(said: &str, wanted: &str) -> Result<(), String> {
+    said.contains(wanted).then_some(()).ok_or_else(|| format!("'{said}' in place of '{wanted}'"))
+}
+
+pub(super) async fn groups_do_not_mix() -> Result<(), String> {
+    let [ours, theirs] = [(); 2].map(|()| Id::draw().expect("random bytes"));
+    let home = identity(standing(Some(ours), &starts(1)));
+    let alone = Alone::start(Plan { identity: home, ..Plan::calm() }).await;
+    let other = identity(standing(Some(theirs), &starts(1)));
+    expect(&said(&alone, &other).await, "another group of the same name")?;
+    let friend = identity(standing(Some(ours), &starts(1)));
+    expect(&said(&alone, &friend).await, "welcome")?;
+    alone.group.end().await;
+    Ok(())
+}
+
+#[test]
+fn groups_of_one_name_are_told_apart() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(groups_do_not_mix()).expect("they do not mix");
+}
+
+pub(super) async fn replaced_directories_are_refused() -> Result<(), String> {
+    let group = Some(Id::draw().expect("random bytes"));
+    let kept = Arc::new(Mutex::new(0));
+    let (own, keeps) = (starts(1), Arc::clone(&kept));
+    let home = Identity::new(standing(group, &own), move |standing| {
+        *keeps.lock().expect("no panic") = standing.met.len();
+        Ok(())
+    });
+    let alone = Alone::start(Plan { identity: home.clone(), ..Plan::calm() }).await;
+    let then = starts(3);
+    let now = then.clone().and_one_more().expect("random bytes");
+    expect(&said(&alone, &identity(standing(group, &now))).await, "welcome")?;
+    let kept = *kept.lock().expect("no panic");
+    expect(&kept.to_string(), if home.read(|it| it.met.len()) == Some(1) { "1" } else { "met" })?;
+    let mut copy = identity(standing(group, &then));
+    for _ in 0..3 {
+        expect(&said(&alone, &copy).await, "older copy")?;
+        let told = copy.went_back().expect("it has a standing").borrow().clone();
+        expect(&told.unwrap_or_default(), "the directory of node 2 went back")?;
+        let starts = copy.read(|it| it.starts.clone()).expect("it has a standing");
+        copy = identity(standing(group, &starts.and_one_more().expect("random bytes")));
+    }
+    expect(&said(&alone, &identity(standing(group, &starts(9)))).await, "another directory")?;
+    expect(&said(&alone, &identity(standing(group, &now))).await, "welcome")?;
+    // Without data it takes nothing from one that counts on it.
+    let blank = Standing { is_blank: true, joins: true, ..standing(None, &starts(1)) };
+    home.note(|it| it.voters = BTreeSet::from([2]));
+    let (who, mutation) = ((1, End::Listener, Lane::Control), Mutation::current());
+    let met = identity(blank.clone()).meet(who, Some(&home.statement(2)), mutation).await;
+    expect(&met.map_or_else(|error| error.to_string(), |()| "taken".into()), "raft-join yes")?;
+    home.note(|it| it.voters.clear());
+    let joins = identity(blank);
+    let met = joins.meet(who, Some(&home.statement(2)), mutation).await;
+    met.map_err(|error| error.to_string())?;
+    expect(&format!("{:?}", joins.read(|it| it.group)), &format!("{:?}", Some(group)))?;
+    alone.group.end().await;
+    Ok(())
+}
+
+#[test]
+fn directories_that_were_replaced_are_refused() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(replaced_directories_are_refused()).expect("they are refused");
+}
+
+/// A node of the version before, which says nothing of its directory.
+#[test]
+fn the_version_before_is_spoken_until_the_group_has_an_id() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(async {
+        let home = identity(standing(None, &starts(1)));
+        let alone = Alone::start(Plan { identity: home.clone(), ..Plan::calm() }).await;
+        let call = async || {
+            let address = alone.member().raft;
+            let mut socket = tokio::net::TcpStream::connect(address).await.expect("it listens");
+            let hello = crate::hello::Hello::call(2, 1, Lane::Control, GROUP).older();
+            hello.write(&mut socket).await.expect("it reads");
+            let answer = crate::hello::Hello::read(&mut socket).await.expect("it answers");
+            assert_eq!(answer.statement, None, "in the version of the caller");
+            answer.verdict().expect("sound")
+        };
+        assert_eq!(call().await, crate::hello::Verdict::Welcome);
+        home.change(|it| it.group = Some(Id::draw().expect("random bytes"))).expect("it is kept");
+        assert_eq!(call().await, crate::hello::Verdict::OtherVersion);
+        // A listener of that version: it is called again as it speaks.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let older = tokio::spawn(async move {
+            let mut versions = Vec::new();
+            for verdict in [crate::hello::Verdict::OtherVersion, crate::hello::Verdict::Welcome] {
+                let (mut socket, _) = listener.accept().await.expect("it comes");
+                let hello =
+                    crate::hello::Hello::read(&mut socket).await.expect("it says who it is");
+                versions.push(hello.statement.is_some());
+                let other = if versions.len() == 1 { 0 } else { 2 };
+                let answer = crate::hello::Hello::answer(1, other, verdict, GROUP).older();
+                answer.write(&mut socket).await.expect("it reads");
+            }
+            versions
+        });
+        let network = Network::new(Settings::new(2, GROUP)).expect("sound");
+        let member = Member { raft: address, client: String::new() };
+        let said = network.forward(1, &member, b"hello", Duration::from_secs(30)).await;
+        said.expect_err("it was welcome, and the other end is gone");
+        assert_eq!(older.await.expect("no panic"), [true, false]);
+        alone.group.end().await;
+    });
+}
+
+#[test]
+fn a_certificate_that_names_a_member_is_good_for_that_alone() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let test = "a_certificate_that_names_a_member_is_good_for_that_alone";
+    let Some(files) = Certificates::new(test) else { return };
+    block_on(async {
+        let plan = |who: &str| Plan { tls: Some(files.tls(who, "ca")), ..Plan::calm() };
+        let alone = Alone::start(plan("raft-member-1")).await;
+        let reason = async |alone: &Alone, node: u64, who: &str| match alone
+            .forward(plan(who).settings(node))
+            .await
+        {
+            Ok(_) => "welcome".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(reason(&alone, 2, "node").await, "welcome");
+        assert_eq!(reason(&alone, 3, "raft-member-3.some.group").await, "welcome");
+        for who in ["raft-member-1", "raft-member-3.some.group"] {
+            let said = reason(&alone, 2, who).await;
+            assert!(said.contains("certificate of node 2 is not its own"), "{said}");
+        }
+        alone.group.end().await;
+        // The listener's, too.
+        let alone = Alone::start(plan("raft-member-3.some.group")).await;
+        let said = reason(&alone, 2, "node").await;
+        assert!(said.contains("node 1 is not its own: it names raft-member-3"), "{said}");
+        let error = Error::OtherCertificate { node: 1, names: "raft-member-3".into() };
+        assert!(said.contains(&error.to_string()), "{said}");
+        alone.group.end().await;
+    });
+}
