@@ -1,48 +1,151 @@
-//! Whose a directory is: a small text file, written once, when the log has come to be.
+//! Whose a directory is, and of which group: a small text file that comes to be with the log.
 //!
-//! With it and without a log, the log has been lost, and the vote with it: the member is refused.
+//! - With it and without a log, the log has been lost, and the vote with it: the member is refused.
+//! - It is written at each start, before others are told of that, and when another member was
+//!   started: [`stillframe_raft_net::Identity`] says why.
+//! - That of version 1 has the number of the member and the name of the group alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::{FromStr, Lines};
+use std::sync::Arc;
 
 use stillframe_durability::disk::{Directory, with_sum, without_sum};
-use stillframe_server::consensus::MEMBER_FILE;
+use stillframe_raft_net::{Id, Identity, Met, Standing, Starts};
+use stillframe_server::consensus::{MEMBER_FILE, Settings};
 
 use crate::error::Error;
 
 const NAME: &str = MEMBER_FILE;
 const TEMPORARY: &str = "raft-member.tmp";
-const HEAD: &str = "stillframe raft member, version 1";
+const HEAD: &str = "stillframe raft member, version 2";
+const OLDER: &str = "stillframe raft member, version 1";
 
 /// A member of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct Member {
     pub(crate) group: String,
     pub(crate) id: u64,
 }
 
-impl std::fmt::Display for Identity {
+/// What the file of a directory says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) member: Member,
+    group: Option<Id>,
+    /// `None` in version 1.
+    starts: Option<Starts>,
+    met: BTreeMap<u64, Met>,
+}
+
+impl std::fmt::Display for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "member {} of the group '{}'", self.id, self.group)
     }
 }
 
-impl Identity {
-    /// Whether the directory is this member's already; another's is refused, and so is one with
-    /// data of a server that was no member, or of another member, as its dump alone. `has_dump`:
-    /// there is a dump.
-    pub(crate) fn owns(&self, directory: &Directory, has_dump: bool) -> Result<bool, Error> {
+impl Member {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self { group: settings.group.clone(), id: settings.id }
+    }
+
+    /// What the directory says if it is this member's already; another's is refused, and so is one
+    /// with data of a server that was no member, or of another member, as its dump alone.
+    /// `has_dump`: there is a dump.
+    pub(crate) fn find(
+        &self,
+        directory: &Directory,
+        has_dump: bool,
+    ) -> Result<Option<Owned>, Error> {
         if !directory.holds(NAME)? {
             if has_dump {
                 return Err(Error::NotOfAMember { directory: directory.path().into() });
             }
-            return Ok(false);
+            return Ok(None);
         }
-        let found = Self::read(directory)?;
-        if found != *self {
-            let (found, wanted) = (found.to_string(), self.to_string());
+        let found = Owned::read(directory)?;
+        if found.member != *self {
+            let (found, wanted) = (found.member.to_string(), self.to_string());
             return Err(Error::OfAnother { directory: directory.path().into(), found, wanted });
         }
-        Ok(true)
+        Ok(Some(found))
     }
 
+    /// Another start in the directory, which is this member's from now on. `in_dump`: the id of the
+    /// group whose data its dump has.
+    pub(crate) fn begin(
+        self,
+        directory: Arc<Directory>,
+        found: Option<Owned>,
+        in_dump: Option<Id>,
+        (is_blank, joins): (bool, bool),
+    ) -> Result<Identity, Error> {
+        let wrong = |what: String| Error::Identity { path: directory.at(NAME), what };
+        let (group, starts, met) =
+            found.map_or_else(Default::default, |it| (it.group, it.starts, it.met));
+        if let (Some(group), Some(in_dump)) = (group, in_dump)
+            && group != in_dump
+        {
+            return Err(wrong(format!(
+                "the dump beside it belongs to another group of the same name: the id of its group \
+                 is {in_dump}, and {group} here"
+            )));
+        }
+        let starts = starts.map_or_else(Starts::new, Ok).and_then(Starts::and_one_more);
+        let (starts, voters) = (starts.map_err(wrong)?, BTreeSet::new());
+        let group = group.or(in_dump);
+        let standing = Standing { group, starts, met, is_blank, joins, is_ready: false, voters };
+        let keep = {
+            let (directory, member) = (Arc::clone(&directory), self);
+            move |standing: &Standing| {
+                let text = member.encode(standing);
+                let kept = directory.replace(NAME, TEMPORARY, text.as_bytes());
+                kept.map_err(|error| error.to_string())
+            }
+        };
+        let identity = Identity::new(standing, keep);
+        identity.change(|_| ()).map_err(wrong)?;
+        Ok(identity)
+    }
+
+    fn encode(&self, standing: &Standing) -> String {
+        let Standing { group, starts, met, .. } = standing;
+        let group = group.map_or_else(|| "-".to_owned(), |id| id.to_string());
+        let mut text = format!(
+            "{HEAD}\nid {}\ngroup {}\ngroup-id {group}\ndirectory {}\nstarts {}",
+            self.id, self.group, starts.directory, starts.count
+        );
+        starts.drawn.iter().for_each(|drawn| text += &format!(" {drawn}"));
+        for (node, Met { directory, count, drawn }) in met {
+            text += &format!("\nmet {node} {directory} {count} {drawn}");
+        }
+        with_sum(text + "\n")
+    }
+}
+
+/// Checks the id of a group against that of this member, which takes it if it has none.
+pub(crate) fn agree(identity: &Identity, id: Id) -> Result<(), String> {
+    match identity.read(|standing: &Standing| standing.group).flatten() {
+        Some(own) if own == id => Ok(()),
+        Some(own) => Err(format!(
+            "this is the data of another group of the same name: the id of its group is {id}, and \
+             {own} here"
+        )),
+        None => identity.change(|standing| standing.group = Some(id)),
+    }
+}
+
+/// The rest of the next line, which begins with this word.
+fn field<'t>(lines: &mut Lines<'t>, name: &str) -> Result<&'t str, String> {
+    let value = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.ok_or_else(|| format!("its line '{name}' is missing"))
+}
+
+fn word<'t, T: FromStr>(words: &mut impl Iterator<Item = &'t str>) -> Result<T, String> {
+    let word = words.next().unwrap_or_default();
+    word.parse().map_err(|_| format!("'{word}' makes no sense in it"))
+}
+
+impl Owned {
     /// Whose a directory is.
     pub(crate) fn read(directory: &Directory) -> Result<Self, Error> {
         if !directory.holds(NAME)? {
@@ -52,26 +155,38 @@ impl Identity {
         Self::decode(&directory.read_text(NAME)?).map_err(wrong)
     }
 
-    /// From now on the directory is this member's.
-    pub(crate) fn claim(&self, directory: &Directory) -> Result<(), Error> {
-        Ok(directory.replace(NAME, TEMPORARY, self.encode().as_bytes())?)
-    }
-
-    fn encode(&self) -> String {
-        with_sum(format!("{HEAD}\nid {}\ngroup {}\n", self.id, self.group))
-    }
-
     fn decode(text: &str) -> Result<Self, String> {
         let mut lines = without_sum(text)?.lines();
-        if lines.next() != Some(HEAD) {
-            return Err(format!("it does not begin with '{HEAD}'"));
+        let head = lines.next();
+        let lines = &mut lines;
+        let id = field(lines, "id")?.parse().map_err(|_| "its id is no number".to_owned())?;
+        let member = Member { id, group: field(lines, "group")?.to_owned() };
+        match head {
+            Some(HEAD) => {}
+            Some(OLDER) => {
+                return Ok(Self { member, group: None, starts: None, met: BTreeMap::new() });
+            }
+            _ => return Err(format!("it does not begin with '{HEAD}'")),
         }
-        let mut field = |name: &str| {
-            let value = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            value.map(str::to_owned).ok_or_else(|| format!("its line '{name}' is missing"))
+        let group = match field(lines, "group-id")? {
+            "-" => None,
+            id => Some(id.parse()?),
         };
-        let id = field("id")?.parse().map_err(|_| "its id is no number".to_owned())?;
-        Ok(Self { id, group: field("group")? })
+        let directory = field(lines, "directory")?.parse()?;
+        let mut words = field(lines, "starts")?.split(' ');
+        let count = word(&mut words)?;
+        let drawn = words.map(|drawn| word(&mut [drawn].into_iter()));
+        let starts = Some(Starts { directory, count, drawn: drawn.collect::<Result<_, _>>()? });
+        let met = lines.map(|line| {
+            let rest =
+                line.strip_prefix("met ").ok_or_else(|| format!("'{line}' is no line of it"))?;
+            let words = &mut rest.split(' ');
+            let node = word(words)?;
+            let (directory, count) = (word(words)?, word(words)?);
+            Ok((node, Met { directory, count, drawn: word(words)? }))
+        });
+        let met = met.collect::<Result<_, String>>()?;
+        Ok(Self { member, group, starts, met })
     }
 }
 
@@ -81,15 +196,36 @@ mod tests {
 
     #[test]
     fn an_identity_is_read_as_it_was_written_or_refused() {
-        let identity = Identity { id: 12, group: "some group".into() };
-        let text = identity.encode();
-        assert_eq!(Identity::decode(&text), Ok(identity));
-        for at in 0..text.len() {
-            let mut damaged = text.clone().into_bytes();
-            damaged[at] ^= 1;
-            let damaged = String::from_utf8(damaged).expect("it stays ASCII");
-            Identity::decode(&damaged).expect_err("the sum guards each byte");
-            Identity::decode(&text[..at]).expect_err("the sum guards its length");
+        let member = Member { id: 12, group: "some group".into() };
+        let starts = Starts::new().and_then(Starts::and_one_more).and_then(Starts::and_one_more);
+        let starts = starts.expect("random bytes");
+        let met = Met { directory: Id::draw().expect("random bytes"), count: 3, drawn: u64::MAX };
+        let standing = |group, met| Standing {
+            group,
+            starts: starts.clone(),
+            met,
+            is_blank: false,
+            joins: false,
+            is_ready: true,
+            voters: BTreeSet::new(),
+        };
+        let group = Some(Id::draw().expect("random bytes"));
+        let full = standing(group, BTreeMap::from([(1, met), (7, met)]));
+        for standing in [standing(None, BTreeMap::new()), full] {
+            let text = member.encode(&standing);
+            let Standing { group, starts, met, .. } = standing;
+            let (member, starts) = (member.clone(), Some(starts));
+            assert_eq!(Owned::decode(&text), Ok(Owned { member, group, starts, met }));
+            for at in 0..text.len() {
+                let mut damaged = text.clone().into_bytes();
+                damaged[at] ^= 1;
+                let damaged = String::from_utf8(damaged).expect("it stays ASCII");
+                Owned::decode(&damaged).expect_err("the sum guards each byte");
+                Owned::decode(&text[..at]).expect_err("the sum guards its length");
+            }
         }
+        let older = with_sum(format!("{OLDER}\nid 12\ngroup some group\n"));
+        let older = Owned::decode(&older).expect("it is of the version before");
+        assert_eq!((older.member, older.starts), (member, None));
     }
 }

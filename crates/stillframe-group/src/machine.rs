@@ -10,6 +10,7 @@
 //! - A dump that came from another member is checked while it is a file beside the own one; one
 //!   rename makes it the state.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use openraft::storage::{RaftStateMachine, Snapshot};
@@ -19,12 +20,13 @@ use openraft::{
 };
 use stillframe_durability::disk::{Directory, Input};
 use stillframe_openraft::{File, Image, Incoming, LogStore, SnapshotData};
-use stillframe_raft_net::Member;
+use stillframe_raft_net::{Identity, Member};
 use stillframe_server::consensus::{self, Event, Reign};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::events::Events;
+use crate::identity::agree;
 use crate::received;
 use crate::types::{Applied, Label, Types, entry_of, reign_of};
 
@@ -44,6 +46,7 @@ pub(crate) struct Machine {
     /// Who waits for the label of an image.
     waiting: Option<Waiting>,
     newest: Arc<Newest>,
+    identity: Identity,
     /// The number of the last snapshot that came in.
     incoming: u64,
 }
@@ -57,7 +60,10 @@ struct Waiting {
 
 /// The newest image.
 #[derive(Default)]
-pub(crate) struct Newest(Mutex<Option<Kept>>);
+pub(crate) struct Newest {
+    kept: Mutex<Option<Kept>>,
+    has_identity: AtomicBool,
+}
 
 /// An image, open: it stays readable when another takes its name.
 #[derive(Clone)]
@@ -71,7 +77,7 @@ struct Kept {
 impl Newest {
     fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
         // Taken though poisoned: it is replaced as a whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps the dump that has its name now.
@@ -81,6 +87,11 @@ impl Newest {
         let id = format!("{}-{began}", label.index());
         *self.lock() = Some(Kept { label, id, input, bytes });
         Ok(())
+    }
+
+    /// Whether what is applied names the group, and so the next image.
+    pub(crate) fn has_identity(&self) -> bool {
+        self.has_identity.load(Ordering::Relaxed) // by itself
     }
 
     /// The index of the last entry in it; 0 without one.
@@ -114,6 +125,7 @@ impl Machine {
         log: LogStore<Types>,
         (files, dump): (Arc<Directory>, String),
         label: Option<Label>,
+        identity: Identity,
     ) -> Result<Self, String> {
         let newest = Arc::new(Newest::default());
         if let Some(label) = &label {
@@ -121,7 +133,10 @@ impl Machine {
         }
         let applied = Applied::from(label.unwrap_or_default());
         let (waiting, incoming) = (None, 0);
-        Ok(Self { events, log, files, dump, applied, waiting, newest, incoming })
+        let machine =
+            Self { events, log, files, dump, applied, waiting, newest, identity, incoming };
+        machine.agree()?;
+        Ok(machine)
     }
 
     /// The newest image, for figures.
@@ -154,7 +169,17 @@ impl Machine {
         };
         let done = heads.len().saturating_sub(rest);
         heads.iter().take(done).for_each(|entry| self.pass(entry));
+        self.agree()?;
         Ok(rest as u64)
+    }
+
+    /// Whether the state is of this member's group; takes its id if this member knows none.
+    fn agree(&self) -> Result<(), String> {
+        let Some(group) = self.applied.label().group else { return Ok(()) };
+        if self.newest.has_identity.swap(true, Ordering::Relaxed) {
+            return Ok(()); // it does not change
+        }
+        agree(&self.identity, group)
     }
 
     /// An entry is applied.
@@ -239,12 +264,14 @@ impl Machine {
         meta: &SnapshotMeta<u64, Member>,
         data: Box<SnapshotData>,
     ) -> Result<(), String> {
-        let said = Label { applied: meta.last_log_id, membership: meta.last_membership.clone() };
+        let (applied, membership) = (meta.last_log_id, meta.last_membership.clone());
+        let mut said = Label { applied, membership, group: None };
         said.check()?;
         let id = meta.snapshot_id.clone();
+        let identity = self.identity.clone();
         let files = Arc::clone(&self.files);
         let copy = self.next_incoming();
-        let checked = spawn_blocking(move || -> Result<String, String> {
+        let checked = spawn_blocking(move || -> Result<(String, Label), String> {
             let received = data.received(copy, |incoming| {
                 let (name, location) = incoming.make_durable()?;
                 incoming.keep();
@@ -253,14 +280,19 @@ impl Machine {
             let (incoming, name, location) = received.map_err(|error| error.to_string())?;
             let place = Directory::existing(location).map_err(|error| error.to_string())?;
             let found = received::check(&place, DUMP)?;
+            // A snapshot does not say it beside its files.
+            said.group = found.group;
             if name != id || found != said {
                 return Err(format!(
                     "the snapshot {id} of {said:?} holds the files of {name}, which are {found:?}"
                 ));
             }
-            Ok(incoming)
+            if let Some(group) = said.group {
+                agree(&identity, group)?;
+            }
+            Ok((incoming, said))
         });
-        let incoming = checked.await.map_err(|error| error.to_string())??;
+        let (incoming, said) = checked.await.map_err(|error| error.to_string())??;
         let from = format!("{incoming}/{DUMP}");
         let (place, dump) = (Arc::clone(&files), self.dump.clone());
         let install = Box::new(move || {
@@ -272,10 +304,10 @@ impl Machine {
         let loaded = self.events.ask(reload).await??;
         let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
         self.applied = Applied::from(label);
-        let said = Label { applied: meta.last_log_id, membership: meta.last_membership.clone() };
         if *self.applied.label() != said {
             return Err(format!("{:?} was loaded in place of {said:?}", self.applied.label()));
         }
+        self.agree()?;
         self.newest.keep(&files, &self.dump, self.applied.label().clone())?;
         tracing::info!(
             "loaded the dump of another member, up to entry {}",
@@ -309,7 +341,7 @@ pub(crate) fn remove_incoming(files: &Directory) -> Result<(), stillframe_durabi
 /// The entry for the label, without its bytes.
 fn without_units(entry: &Entry<Types>) -> Entry<Types> {
     let payload = match &entry.payload {
-        openraft::EntryPayload::Normal(wire) => {
+        openraft::EntryPayload::Normal(wire) if wire.names_group().is_none() => {
             openraft::EntryPayload::Normal(wire.without_units())
         }
         other => other.clone(),

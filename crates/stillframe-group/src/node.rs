@@ -1,5 +1,6 @@
 //! The threads of a member: openraft, its log and network, and the channels to the loop.
 
+mod begin;
 mod change;
 mod elections;
 mod messages;
@@ -8,7 +9,7 @@ mod purge;
 mod questions;
 mod tell;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use openraft::{Config, LogId, Raft, RaftMetrics, ServerState, SnapshotPolicy};
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
 use stillframe_raft_net::{
-    Limits, Listener, Member, Network, Settings as NetSettings, Tls, TlsFiles,
+    Identity, Limits, Listener, Member, Network, Settings as NetSettings, Tls, TlsFiles,
 };
 use stillframe_server::consensus::{
     Batch, Begin, Change, Consensus, Event, MemberView, Message, Peer, Reply, Settings, View,
@@ -33,7 +34,7 @@ use self::elections::Elections;
 use self::messages::Messages;
 use crate::error::Error;
 use crate::events::Events;
-use crate::identity::Identity;
+use crate::identity;
 use crate::machine::{Machine, Newest, remove_incoming};
 use crate::types::{Label, Types, reign_of};
 
@@ -88,9 +89,9 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     };
     let (network, config) = (net_settings(&settings)?, config(&settings)?);
     let tls = network.tls.clone();
-    let identity = Identity { group: settings.group.clone(), id: settings.id };
+    let owner = identity::Member::of(&settings);
     let has_dump = files.holds(&dump)?;
-    let is_ours = identity.owns(&files, has_dump)?;
+    let found = owner.find(&files, has_dump)?;
     if has_dump && label.is_none() {
         return Err(Error::Label { what: "it has none".into() });
     }
@@ -99,11 +100,16 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         files.create_below(LOG)?;
         files.sync()?;
     }
-    let log =
-        LogStore::open(files.below(LOG)?, !is_ours, &Application::server(), LogOptions::default())?;
-    if !is_ours {
-        identity.claim(&files)?;
-    }
+    let log = LogStore::open(
+        files.below(LOG)?,
+        found.is_none(),
+        &Application::server(),
+        LogOptions::default(),
+    )?;
+    let (in_dump, blank) =
+        (label.as_ref().and_then(|it| it.group), log.is_blank() && label.is_none());
+    let identity = owner.begin(Arc::clone(&files), found, in_dump, (blank, settings.joins))?;
+    let network = network.identity(identity.clone());
     log.resign(&settings.id)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -114,7 +120,8 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let listener = runtime.block_on(Listener::bind(&settings.listen, network.clone()))?;
     let (sender, events) = mpsc::channel();
     let to_loop = Events::new(sender, wake);
-    let machine = Machine::new(to_loop.clone(), log.clone(), (files, dump), label);
+    let machine =
+        Machine::new(to_loop.clone(), log.clone(), (files, dump), label, identity.clone());
     let machine = machine.map_err(|what| Error::Label { what })?;
     let (batches, proposed) = channel::unbounded_channel();
     let queued = Arc::new(watch::Sender::new(0));
@@ -125,7 +132,8 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let network = Network::new(network)?;
     let theirs = Arc::clone(&queued);
     let shared = log.clone();
-    let parts = Parts { settings, config, log, machine, network, tls, listener, events: to_loop };
+    let (events_of, events) = (events, to_loop);
+    let parts = Parts { settings, config, log, machine, network, identity, tls, listener, events };
     let thread = std::thread::Builder::new().name("raft-main".into()).spawn(move || {
         let (batches, commands) = ((proposed, theirs), asked);
         let asked = Asked { batches, commands, confirm: confirmed, closely: looked, stop: stopped };
@@ -133,7 +141,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     });
     let thread = thread.map_err(Error::Threads)?;
     let (stop, thread) = (Some(stop), Some(thread));
-    let log = shared;
+    let (events, log) = (events_of, shared);
     Ok(Box::new(Node { events, batches, queued, commands, confirm, closely, stop, thread, log }))
 }
 
@@ -203,6 +211,7 @@ struct Parts {
     log: LogStore<Types>,
     machine: Machine,
     network: Network,
+    identity: Identity,
     tls: Option<Tls>,
     listener: Listener,
     events: Events,
@@ -258,7 +267,7 @@ fn run(runtime: Runtime, parts: Parts, asked: Asked) {
 }
 
 async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
-    let Parts { settings, config, log, machine, network, tls, listener, events } = parts;
+    let Parts { settings, config, log, machine, network, identity, tls, listener, events } = parts;
     let Asked { batches: (batches, queued), commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
     let bounds = purge::Bounds::of(&settings, log.clone());
@@ -269,14 +278,13 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         _ = &mut stop => return Ok(()),
     };
     let elections = Elections::new(&raft, settings.election_timeout_ms);
-    let serving = questions::serve(listener, &elections, events.clone());
     let (changes, hands_over) = (Arc::default(), Arc::default());
-    let id = settings.id;
-    let raft_of = raft.clone();
+    let (id, raft_of) = (settings.id, raft.clone());
     let node = Running {
         id,
         raft: raft_of,
         network,
+        identity,
         events,
         newest,
         elections,
@@ -284,10 +292,13 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
         changes,
         hands_over,
     };
+    let serving = questions::serve(listener, &node, &settings);
     let mut tasks = vec![
         tokio::spawn(node.clone().stand()),
-        tokio::spawn(node.clone().begin_group(settings.clone())),
+        tokio::spawn(node.clone().begin(settings.clone())),
         tokio::spawn(node.clone().propose(batches)),
+        tokio::spawn(node.clone().agree_on_identity(settings.clone())),
+        tokio::spawn(node.clone().watch_directory()),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(settings.election_timeout_ms, confirm)),
         tokio::spawn(node.clone().purge(bounds)),
@@ -315,6 +326,7 @@ struct Running {
     id: u64,
     raft: Raft<Types>,
     network: Network,
+    identity: Identity,
     events: Events,
     newest: Arc<Newest>,
     elections: Elections,
@@ -327,29 +339,6 @@ struct Running {
 }
 
 impl Running {
-    /// Begins the group, unless it is there. Every member of a new group names the same members.
-    /// The one with the lowest number is the first to ask for votes: if all did, the first leader
-    /// would soon give way to another.
-    async fn begin_group(self, settings: Settings) {
-        if settings.joins {
-            return;
-        }
-        let before = settings.peers.iter().filter(|it| it.id < self.id).count() as u32;
-        let pause = Duration::from_millis(settings.election_timeout_ms) * before;
-        let waited = self.raft.wait(Some(pause));
-        let is_there = |now: &openraft::RaftMetrics<u64, Member>| now.last_log_index.is_some();
-        if waited.metrics(is_there, "the group is there").await.is_ok() {
-            return;
-        }
-        let members: BTreeMap<u64, Member> =
-            settings.peers.iter().map(|it| (it.id, member(it))).collect();
-        match self.raft.initialize(members).await {
-            // There is one already.
-            Ok(()) | Err(RaftError::APIError(openraft::error::InitializeError::NotAllowed(_))) => {}
-            Err(error) => self.events.send(Event::Failed(error.to_string())),
-        }
-    }
-
     /// Does what the loop asks for.
     async fn carry_out(self, mut commands: channel::UnboundedReceiver<Command>) {
         let mut messages = Messages::default();

@@ -1,6 +1,7 @@
 //! The directory of a member that does not run: made from a dump, and read with the log behind it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use openraft::storage::{RaftLogReader, RaftLogStorage};
 use openraft::{CommittedLeaderId, LogId, Membership, StoredMembership};
@@ -10,7 +11,7 @@ use stillframe_openraft::LogStore;
 use stillframe_server::consensus::{self, Batch, Content, Peer, Reign};
 
 use crate::error::Error;
-use crate::identity::Identity;
+use crate::identity;
 use crate::node::{LOG, member};
 use crate::received;
 use crate::types::{Label, Types, entry_of, reign_of};
@@ -25,7 +26,7 @@ pub fn first_label(peer: &Peer) -> Result<Vec<u8>, String> {
     let nodes = [(peer.id, member(peer))];
     let membership =
         Membership::new(vec![[peer.id].into()], std::collections::BTreeMap::from(nodes));
-    Label { applied, membership: StoredMembership::new(applied, membership) }.encode()
+    Label { applied, membership: StoredMembership::new(applied, membership), group: None }.encode()
 }
 
 /// Makes a directory with a dump that has its first label that of a member.
@@ -36,16 +37,16 @@ pub fn begin_group(directory: &Path, dump: &str, (group, id): (&str, u64)) -> Re
     let files = Directory::existing(directory)?;
     let found = received::check(&files, dump).map_err(|what| Error::Label { what })?;
     found.check().map_err(|what| Error::Label { what })?;
-    let identity = Identity { group: group.to_owned(), id };
+    let owner = identity::Member { group: group.to_owned(), id };
     // There is a dump, so nobody's directory is as good as a stranger's.
-    if identity.owns(&files, false)? || files.holds(LOG)? {
+    if owner.find(&files, false)?.is_some() || files.holds(LOG)? {
         return Err(Error::Begun { directory: directory.to_owned() });
     }
     files.create_below(LOG)?;
     files.sync()?;
     let (server, options) = (Application::server(), LogOptions::default());
     LogStore::<Types>::open(files.below(LOG)?, true, &server, options)?;
-    identity.claim(&files)
+    owner.begin(Arc::new(files), None, None, (false, false)).map(drop)
 }
 
 /// What the directory of a member has.
@@ -80,7 +81,7 @@ pub struct Last {
 /// [`Error`]: it is no member's, it runs, or its dump or log cannot be read.
 pub fn read_member(directory: &Path, dump: &str) -> Result<Member, Error> {
     let files = Directory::existing(directory)?;
-    let Identity { group, id } = Identity::read(&files)?;
+    let identity::Member { group, id } = identity::Owned::read(&files)?.member;
     let label = match files.holds(dump)? {
         true => received::check(&files, dump).map_err(|what| Error::Label { what })?,
         false => Label::default(),

@@ -3,7 +3,7 @@
 use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId, StoredMembership};
 use serde::{Deserialize, Serialize};
 use stillframe_openraft::SnapshotData;
-use stillframe_raft_net::Member;
+use stillframe_raft_net::{Id, Member};
 use stillframe_server::consensus::{self, Batch, Content, Reign};
 
 use crate::mutant::{Mutant, Mutation};
@@ -28,6 +28,18 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// Names the group. Nobody leads in term 0, so it is a batch that counts for nobody, also for
+    /// members of an older version.
+    pub(crate) fn identity(group: Id) -> Self {
+        Self { term: 0, leader: 0, stamp: 0, units: group.to_bytes().to_vec() }
+    }
+
+    /// The id of the group that this names.
+    pub(crate) fn names_group(&self) -> Option<Id> {
+        let bytes = (self.term == 0).then_some(&self.units[..])?;
+        Id::from_bytes(bytes.try_into().ok()?)
+    }
+
     /// Which batch it is.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp & !SPLITS_UNIT
@@ -82,6 +94,9 @@ pub(crate) fn entry_of(entry: Entry<Types>) -> consensus::Entry {
 pub(crate) struct Label {
     pub(crate) applied: Option<LogId<u64>>,
     pub(crate) membership: StoredMembership<u64, Member>,
+    /// The id of the group, if an entry up to that one has named it.
+    #[serde(skip)]
+    pub(crate) group: Option<Id>,
 }
 
 impl Label {
@@ -90,6 +105,10 @@ impl Label {
         self.applied = Some(entry.log_id);
         if let EntryPayload::Membership(membership) = &entry.payload {
             self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+        }
+        if let EntryPayload::Normal(wire) = &entry.payload {
+            // The first that does counts.
+            self.group = self.group.or_else(|| wire.names_group());
         }
     }
 
@@ -113,7 +132,8 @@ impl Label {
 
     /// As text, which `stillframe inspect` shows: hexadecimal.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, String> {
-        let bytes = postcard::to_allocvec(self).map_err(|error| error.to_string())?;
+        let mut bytes = postcard::to_allocvec(self).map_err(|error| error.to_string())?;
+        bytes.extend(self.group.into_iter().flat_map(Id::to_bytes));
         Ok(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
     }
 
@@ -125,9 +145,13 @@ impl Label {
         };
         let bytes: Option<Vec<u8>> = text.chunks(2).map(byte).collect();
         let bytes = bytes.ok_or("its label is not hexadecimal")?;
-        match postcard::take_from_bytes(&bytes) {
+        let id = |rest: &[u8]| Id::from_bytes(rest.try_into().ok()?);
+        match postcard::take_from_bytes::<Self>(&bytes) {
             Ok((label, [])) => Ok(label),
-            Ok((_, rest)) => Err(format!("its label has {} bytes too many", rest.len())),
+            Ok((label, rest)) => match id(rest) {
+                Some(group) => Ok(Self { group: Some(group), ..label }),
+                None => Err(format!("its label has {} bytes too many", rest.len())),
+            },
             Err(error) => Err(format!("its label cannot be read: {error}")),
         }
     }
@@ -198,9 +222,15 @@ mod tests {
         let voters: BTreeSet<u64> = members.keys().copied().collect();
         let applied = Some(LogId::new(CommittedLeaderId::new(3, 2), 41));
         let membership = Membership::new(vec![voters], members);
-        let label = Label { applied, membership: StoredMembership::new(applied, membership) };
+        let membership = StoredMembership::new(applied, membership);
+        let label = Label { applied, membership, group: None };
         let text = label.encode().expect("it is encoded");
         assert_eq!(Label::decode(&text).as_ref(), Ok(&label));
+        let group = Some(Id::draw().expect("random bytes"));
+        let named = Label { group, ..label };
+        let named_text = named.encode().expect("it is encoded");
+        assert_eq!(Label::decode(&named_text), Ok(named));
+        Label::decode(&named_text[..named_text.len() - 2]).expect_err("it is cut");
         assert_eq!(
             Label::decode(&Label::default().encode().expect("so is none")),
             Ok(Label::default())

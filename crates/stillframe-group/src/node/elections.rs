@@ -61,6 +61,8 @@ struct Known {
 pub(super) struct Elections {
     pub(super) raft: Raft<Types>,
     timeout: Duration,
+    /// Its start is over.
+    is_ready: Arc<AtomicBool>,
     /// It was let go from the group.
     is_over: Arc<AtomicBool>,
     /// The leader that this member misses.
@@ -69,8 +71,15 @@ pub(super) struct Elections {
 
 impl Elections {
     pub(super) fn new(raft: &Raft<Types>, timeout_ms: u64) -> Self {
-        let (is_over, missed) = (Arc::default(), Arc::new(watch::Sender::new(None)));
-        Self { raft: raft.clone(), timeout: Duration::from_millis(timeout_ms), is_over, missed }
+        let (is_ready, is_over) = (Arc::default(), Arc::default());
+        let (timeout, missed) =
+            (Duration::from_millis(timeout_ms), Arc::new(watch::Sender::new(None)));
+        Self { raft: raft.clone(), timeout, is_ready, is_over, missed }
+    }
+
+    /// The start of this member is over: it asks for votes when a leader is missed.
+    pub(super) fn begin(&self) {
+        self.is_ready.store(true, Ordering::SeqCst);
     }
 
     /// This member was let go: it does not ask for votes any more.
@@ -160,7 +169,7 @@ fn chance() -> f64 {
 impl Running {
     /// Stands for election whenever most members miss their leader.
     pub(super) async fn stand(self) {
-        let Elections { timeout, missed, is_over, raft } = self.elections.clone();
+        let Elections { timeout, missed, is_ready, is_over, raft } = self.elections.clone();
         let (mut drawn, mut told) = (chance(), false);
         while let Some((seen, leader)) = self.elections.look().await {
             let metrics = raft.metrics().borrow().clone();
@@ -176,7 +185,8 @@ impl Running {
                 sleep(wait).await;
                 continue;
             }
-            let may_stand = !leads && voters.contains(&self.id) && !is_over.load(Ordering::SeqCst);
+            let takes_part = is_ready.load(Ordering::SeqCst) && !is_over.load(Ordering::SeqCst);
+            let may_stand = !leads && voters.contains(&self.id) && takes_part;
             if may_stand {
                 match self.ask_others(&metrics).await {
                     Some(true) if raft.trigger().elect().await.is_err() => return,

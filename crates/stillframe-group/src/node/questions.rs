@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use openraft::LogId;
 use serde::{Deserialize, Serialize};
-use stillframe_raft_net::{ForwardError, Listener, Member, Serving};
-use stillframe_server::consensus::{Event, Message};
+use stillframe_raft_net::{ForwardError, Id, Listener, Member, Serving};
+use stillframe_server::consensus::{Event, Message, Settings};
 
+use super::Running;
 use super::elections::Opinion;
-use super::{Elections, Running};
-use crate::events::Events;
 
 /// Time for a question to another member.
 pub(super) const QUESTION: Duration = Duration::from_secs(2);
 /// A question of so many bytes has a second more.
 const SLOWEST_BYTES: usize = 256 << 10;
+
+/// How often, and how many times, others are asked whether this member was let go.
+const LOOK: Duration = Duration::from_millis(250);
+const LOOKS: u32 = 20;
 
 /// What members ask of each other beside raft.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,13 +27,22 @@ pub(super) enum Question {
     Elect,
     /// Say whether you belong to a group; the answer is a byte, 1 for yes.
     Belongs,
-    /// Hear that you were let go.
+    /// Hear that you were let go, and ask the others whether it is so.
     LetGo,
     /// Give your subscribers these messages.
     Deliver(Vec<Said>),
     /// Say what you think of a candidate whose log ends with this entry; the answer is an
     /// `Opinion`.
     MayStand(Option<LogId<u64>>),
+    /// Say which group you belong to: [`Belonging`].
+    ///
+    /// [`Belonging`]: super::begin::Belonging
+    Belonging,
+    /// Keep this id of the group that is about to begin.
+    Found([u8; 16]),
+    /// Say whether you know that the one who asks belongs to your group no more; the answer is a
+    /// byte, 1 for yes.
+    Lacks,
 }
 
 impl Question {
@@ -72,41 +84,97 @@ impl From<Said> for Message {
 }
 
 /// Answers the other members.
-pub(super) fn serve(listener: Listener, elections: &Elections, events: Events) -> Serving {
-    let ours = elections.clone();
-    listener.serve(elections.raft.clone(), move |sender, question| {
-        let (elections, events) = (ours.clone(), events.clone());
-        let raft = elections.raft.clone();
-        async move {
-            let text = |error: &dyn Debug| format!("{error:?}");
-            match postcard::from_bytes(&question).map_err(|error| text(&error))? {
-                Question::Elect => {
-                    let elected = raft.trigger().elect().await;
-                    elected.map(|()| Vec::new()).map_err(|error| text(&error))
-                }
-                Question::Belongs => {
-                    let belongs = raft.is_initialized().await.map_err(|error| text(&error))?;
-                    Ok(vec![u8::from(belongs)])
-                }
-                Question::Deliver(said) => {
-                    let messages = said.into_iter().map(Message::from).collect();
-                    events.ask(|reply| Event::Messages(messages, reply)).await?;
-                    Ok(Vec::new())
-                }
-                Question::MayStand(last) => {
-                    let opinion = elections.opinion(sender, last).await?;
-                    postcard::to_allocvec(&opinion).map_err(|error| text(&error))
-                }
-                Question::LetGo => {
-                    elections.end(sender);
-                    Ok(Vec::new())
-                }
-            }
-        }
+pub(super) fn serve(listener: Listener, node: &Running, settings: &Settings) -> Serving {
+    let (ours, settings) = (node.clone(), settings.clone());
+    listener.serve(node.raft.clone(), move |sender, question| {
+        let (node, settings) = (ours.clone(), settings.clone());
+        async move { node.answer(sender, &question, &settings).await }
     })
 }
 
 impl Running {
+    async fn answer(
+        &self,
+        sender: u64,
+        question: &[u8],
+        settings: &Settings,
+    ) -> Result<Vec<u8>, String> {
+        let text = |error: &dyn Debug| format!("{error:?}");
+        match postcard::from_bytes(question).map_err(|error| text(&error))? {
+            Question::Elect => {
+                let vote = self.raft.metrics().borrow().vote;
+                if !vote.committed || vote.leader_id.node_id != sender {
+                    return Err(format!(
+                        "member {sender} does not lead in term {}",
+                        vote.leader_id.term
+                    ));
+                }
+                let elected = self.raft.trigger().elect().await;
+                elected.map(|()| Vec::new()).map_err(|error| text(&error))
+            }
+            Question::Belongs => {
+                let belongs = self.raft.is_initialized().await.map_err(|error| text(&error))?;
+                Ok(vec![u8::from(belongs)])
+            }
+            Question::Deliver(said) => {
+                let messages = said.into_iter().map(Message::from).collect();
+                self.events.ask(|reply| Event::Messages(messages, reply)).await?;
+                Ok(Vec::new())
+            }
+            Question::LetGo => {
+                let node = self.clone();
+                tokio::spawn(async move { node.leave_if_let_go(sender).await });
+                Ok(Vec::new())
+            }
+            Question::MayStand(last) => {
+                let opinion = self.elections.opinion(sender, last).await?;
+                postcard::to_allocvec(&opinion).map_err(|error| text(&error))
+            }
+            Question::Lacks => Ok(vec![u8::from(self.lacks(sender))]),
+            Question::Belonging => {
+                let belonging = self.belonging(settings).await?;
+                postcard::to_allocvec(&belonging).map_err(|error| error.to_string())
+            }
+            Question::Found(id) => {
+                let id = Id::from_bytes(id).ok_or("a group without an id")?;
+                self.found_with(sender, id, settings).await?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Whether the members that count are known, and this one is none of them.
+    fn lacks(&self, id: u64) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let known = &metrics.membership_config;
+        let counts = known.log_id().is_some() && *known.log_id() <= metrics.last_applied;
+        counts && known.membership().get_node(&id).is_none()
+    }
+
+    /// Ends the elections of this member if most others know that it was let go: anybody could say
+    /// so, and who has not heard of it soon learns it by votes that are refused.
+    async fn leave_if_let_go(&self, leader: u64) {
+        for _ in 0..LOOKS {
+            let known = self.raft.metrics().borrow().membership_config.clone();
+            let voters = known.membership().voter_ids().filter(|&id| id != self.id);
+            let others: Vec<u64> = voters.collect();
+            let mut lack = 0;
+            for &id in &others {
+                let Some(member) = known.membership().get_node(&id) else { continue };
+                lack += usize::from(self.ask(id, member, &Question::Lacks).await == Ok(vec![1]));
+            }
+            if lack > others.len() / 2 {
+                return self.elections.end(leader);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        tracing::warn!(
+            "member {leader} says that this member was removed from its group, which most others do \
+             not know of: it stays"
+        );
+    }
+
     /// Asks another member.
     pub(super) async fn ask(
         &self,

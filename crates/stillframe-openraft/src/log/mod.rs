@@ -140,6 +140,13 @@ impl<C: RaftTypeConfig> LogStore<C> {
         Ok(())
     }
 
+    /// Whether it has neither a vote nor an entry, and never had.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let contents = self.lock();
+        contents.head.vote.is_none() && contents.last().is_none()
+    }
+
     /// The last entry that was purged.
     #[must_use]
     pub fn purged(&self) -> Option<LogId<C::NodeId>> {
