@@ -9,9 +9,10 @@ use super::{Group, leader, wait_until_equal};
 use crate::support::{Client, Random, Reply, Server, encode, rounds, wait_until};
 
 /// Asks the member that leads to change the group, until it does; it may be another one by then.
-fn change(servers: &[Server], request: &str) {
+pub(super) fn change<'s>(servers: impl IntoIterator<Item = &'s Server> + Clone, request: &str) {
     wait_until(request, || {
-        let port = servers[leader(servers)].port;
+        let leads = leader(servers.clone());
+        let port = servers.clone().into_iter().nth(leads).expect("it was found").port;
         let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
         let reply = Client::try_connect(port).and_then(|mut client| client.try_call(&words));
         println!("{request}: {reply:?}");

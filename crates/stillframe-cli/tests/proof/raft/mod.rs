@@ -2,6 +2,7 @@
 //! and members end equal.
 
 mod backup;
+mod directories;
 mod forward;
 mod full;
 mod guards;
@@ -50,13 +51,18 @@ impl Group {
     }
 
     fn setup(&self, member: usize) -> Setup {
+        self.setup_as(member, member >= self.founders)
+    }
+
+    /// How to start a member that joins the group, or begins it with others.
+    fn setup_as(&self, member: usize, joins: bool) -> Setup {
         let id = (member + 1).to_string();
         let listen = format!("127.0.0.1:{}", self.ports[member][0]);
         let peer = |index| format!("{}={}", index + 1, self.addresses(index));
         let peers = (0..self.founders).map(peer).collect::<Vec<_>>().join(",");
-        let who = match member < self.founders {
-            true => ["--raft-peers", &peers],
-            false => ["--raft-join", "yes"],
+        let who = match joins {
+            true => ["--raft-join", "yes"],
+            false => ["--raft-peers", &peers],
         };
         let folder = self.folder.path().join(&id);
         std::fs::create_dir_all(&folder).expect("a folder");

@@ -3,6 +3,7 @@
 pub(crate) mod beside;
 mod client;
 pub(crate) mod dataset;
+pub(crate) mod directories;
 mod disk;
 mod server;
 mod stop;

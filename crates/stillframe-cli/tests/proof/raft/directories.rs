@@ -1,0 +1,320 @@
+//! Members whose directories are not what they were, and groups of one name: nothing acknowledged
+//! is lost, and no member takes what is not its group's.
+
+use stillframe_raft_net::{Member, Network, Settings};
+
+use super::load::Counter;
+use super::membership::change;
+use super::{Group, leader, put, wait_until_equal};
+use crate::support::directories::{copy, empty, swap};
+use crate::support::{Client, Random, Reply, Server, Setup, output_of, rounds, wait_until};
+
+/// Starts a member that is to end by itself, and says why.
+fn refused(group: &Group, setup: Setup, member: usize, why: &str) {
+    let folder = group.folder.path().join((member + 1).to_string());
+    let output = output_of(setup.command(&folder, group.ports[member][1]));
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(!output.status.success() && text.contains(why), "member {}: {text}", member + 1);
+    assert!(!text.contains("panicked"), "{text}");
+}
+
+const EMPTY: &str = "whose directory is empty here, so it does not know its votes";
+
+/// The directory of a member.
+fn folder(group: &Group, member: usize) -> std::path::PathBuf {
+    group.folder.path().join((member + 1).to_string())
+}
+
+/// A member that is to be taken into the group.
+fn joins(group: &Group, member: usize) -> Server {
+    empty(&folder(group, member));
+    group.setup_as(member, true).start()
+}
+
+/// Has a member back that does not know its votes: by an empty directory.
+fn replace(group: &Group, servers: &mut [Server], member: usize) {
+    let rest: Vec<usize> = (0..servers.len()).filter(|&it| it != member).collect();
+    let others = || rest.iter().map(|&it| &servers[it]).collect::<Vec<_>>();
+    change(others(), &format!("STILLFRAME RAFT REMOVE {}", member + 1));
+    let new = joins(group, member);
+    change(others(), &format!("STILLFRAME RAFT ADD {} {}", member + 1, group.addresses(member)));
+    servers[member] = new;
+    wait_until_equal(&*servers);
+}
+
+fn has_not_panicked(servers: &[Server]) {
+    for server in servers {
+        assert!(!server.log().contains("panicked"), "{}", server.log());
+    }
+}
+
+#[test]
+fn groups_of_one_name_do_not_mix() {
+    let (a, b) = (Group::new(), Group::new());
+    let (mut of_a, mut of_b) = (a.start_founders(), b.start_founders());
+    for number in 0..20 {
+        put(&of_a, &format!("a{number}"));
+    }
+    put(&of_b, "b");
+    wait_until_equal(&of_a);
+    wait_until_equal(&of_b);
+    // Member 3 of B, at the address of A's.
+    of_a[2].kill();
+    of_b[2].kill();
+    let lost = of_b[2].folder.clone();
+    let listen = format!("127.0.0.1:{}", a.ports[2][0]);
+    let setup = b.setup(2).port(a.ports[2][1]).flags(&["--raft-listen", &listen]);
+    let strayed = setup.folder(&lost).start();
+    let said = "the peer belongs to another group of the same name";
+    wait_until("the members of A say what knocks", || {
+        of_a[..2].iter().any(|server| server.log().contains(said))
+    });
+    put(&of_a[..2], "more of a");
+    let reply = strayed.client().ask("GET k");
+    assert!(matches!(reply, Reply::Error(_)) || reply.text() == "b", "{reply:?}");
+    drop(strayed);
+    of_b[2] = b.start(2);
+    of_a[2] = a.start(2);
+    wait_until_equal(&of_a);
+    wait_until_equal(&of_b);
+    assert_eq!(of_b[leader(&of_b)].client().ask("GET k").text(), "b");
+    assert_eq!(of_a[leader(&of_a)].client().ask("GET k").text(), "more of a");
+    // An empty one takes nothing either, nor does it begin anything.
+    of_a[2].kill();
+    let fresh = tempfile::tempdir().expect("a folder");
+    let setup = b.setup(2).port(a.ports[2][1]).flags(&["--raft-listen", &listen]);
+    let output = output_of(setup.folder(fresh.path()).command(fresh.path(), a.ports[2][1]));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(EMPTY), "B knows a member 3: {text}");
+}
+
+#[test]
+fn wiped_members_lose_nothing() {
+    let group = Group::new();
+    let mut servers = group.start_founders();
+    put(&servers, "acknowledged");
+    wait_until_equal(&servers);
+    // One among members that run.
+    let wiped = (leader(&servers) + 1) % 3;
+    servers[wiped].kill();
+    empty(&folder(&group, wiped));
+    refused(&group, group.setup(wiped), wiped, EMPTY);
+    replace(&group, &mut servers, wiped);
+    // One that would join again in place of its old self: it is called by members that count on it.
+    servers[wiped].kill();
+    servers[wiped] = joins(&group, wiped);
+    put(&servers, "goes on");
+    assert_eq!(servers[wiped].client().info("raft_applied_index"), "0", "it took nothing");
+    servers[wiped].kill();
+    replace(&group, &mut servers, wiped);
+    has_not_panicked(&servers);
+    // Two of three, while the third is down: no second group begins.
+    servers.iter_mut().for_each(Server::kill);
+    let (one, two) = ((wiped + 1) % 3, (wiped + 2) % 3);
+    [one, two].iter().for_each(|&it| empty(&folder(&group, it)));
+    let mut started = [group.start(one), group.start(two)];
+    wait_until("they wait for the third", || {
+        started.iter().all(|it| it.log().contains("a new group begins when all of its members"))
+    });
+    for server in &started {
+        assert_eq!(server.client().ask("GET k").text(), "CLUSTERDOWN The cluster is down");
+    }
+    servers[wiped] = group.start(wiped);
+    for server in &mut started {
+        assert!(!server.wait().success());
+        assert!(server.log().contains(EMPTY), "{}", server.log());
+    }
+    has_not_panicked(&started);
+}
+
+#[test]
+fn a_group_begins_when_all_are_there_in_any_order() {
+    let mut random = Random::new("a_group_begins_when_all_are_there_in_any_order");
+    for _ in 0..rounds(2, 20) {
+        let group = Group::new();
+        let mut order = vec![0, 1, 2];
+        order.swap(0, random.below(3));
+        order.swap(1, 1 + random.below(2));
+        let mut servers: Vec<(usize, Server)> = Vec::new();
+        for &member in &order {
+            for (_, server) in &servers {
+                assert_eq!(server.client().info("raft_serves"), "0");
+            }
+            servers.push((member, group.start(member)));
+            // One may end before the group begins.
+            if random.below(2) == 0 {
+                let at = random.below(servers.len());
+                let again = servers[at].0;
+                servers[at].1.kill();
+                servers[at].1 = group.start(again);
+            }
+        }
+        servers.sort_by_key(|(member, _)| *member);
+        let servers: Vec<Server> = servers.into_iter().map(|(_, server)| server).collect();
+        put(&servers, "begun");
+        wait_until_equal(&servers);
+        has_not_panicked(&servers);
+    }
+}
+
+#[test]
+fn a_member_that_names_only_itself_is_a_group_that_others_do_not_begin() {
+    let group = Group::new();
+    let alone = format!("1={}", group.addresses(0));
+    let first = group.setup(0).flags(&["--raft-peers", &alone]).start();
+    put([&first], "acknowledged");
+    for member in [1, 2] {
+        refused(&group, group.setup(member), member, "belongs to a group already, of 1: start");
+    }
+    let second = joins(&group, 1);
+    change([&first, &second], &format!("STILLFRAME RAFT ADD 2 {}", group.addresses(1)));
+    wait_until_equal([&first, &second]);
+    assert_eq!(second.client().info("raft_members"), "2");
+    has_not_panicked(&[first, second]);
+    // Others that were there before wait for it, and do not begin without it.
+    let group = Group::new();
+    let alone = format!("1={}", group.addresses(0));
+    let mut waiting = [group.start(1), group.start(2)];
+    let first = group.setup(0).flags(&["--raft-peers", &alone]).start();
+    put([&first], "acknowledged");
+    for server in &mut waiting {
+        assert!(!server.wait().success());
+        assert!(server.log().contains("belongs to a group already"), "{}", server.log());
+    }
+    // Different ones wait, and say for what.
+    let group = Group::new();
+    let two = format!("1={},2={}", group.addresses(0), group.addresses(1));
+    let servers = [group.setup(0).flags(&["--raft-peers", &two]).start(), group.start(1)];
+    wait_until("they say what differs", || {
+        servers.iter().all(|it| it.log().contains("has other raft-peers: 1="))
+    });
+}
+
+#[test]
+fn a_directory_that_went_back_is_refused() {
+    let group = Group::new();
+    let mut servers = group.start_founders();
+    put(&servers, "before");
+    let back = (leader(&servers) + 1) % 3;
+    servers[back].kill();
+    let (place, kept) = (folder(&group, back), group.folder.path().join("kept"));
+    copy(&place, &kept);
+    servers[back] = group.start(back);
+    put(&servers, "after");
+    wait_until_equal(&servers);
+    servers[back].kill();
+    copy(&kept, &place);
+    // Again and again: it does not become new by being started.
+    for _ in 0..3 {
+        refused(&group, group.setup(back), back, "went back to an older copy");
+    }
+    replace(&group, &mut servers, back);
+    has_not_panicked(&servers);
+}
+
+/// What a member says beside raft counts only from one that may say it.
+#[test]
+fn members_are_not_told_by_strangers_to_leave_or_to_stand() {
+    let group = Group::new();
+    let mut servers = group.start_founders();
+    let leads = leader(&servers);
+    let (told, stranger) = ((leads + 1) % 3, (leads + 2) % 3 + 1);
+    let term = servers[leads].client().info("raft_term");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let ask = |question: u8| {
+        let network = Network::new(Settings::new(stranger as u64, "stillframe"));
+        let network = network.expect("sound");
+        let member: Member = group.addresses(told).parse().expect("its addresses");
+        let time = std::time::Duration::from_secs(30);
+        let id = told as u64 + 1;
+        async move { network.forward(id, &member, &[question], time).await }
+    };
+    let runtime = runtime.expect("a runtime");
+    // To stand for election, and that it was let go.
+    let said = runtime.block_on(async { ask(0).await }).expect_err("it may not say so");
+    assert!(said.to_string().contains("does not lead in term"), "{said}");
+    runtime.block_on(async { ask(2).await }).expect("it looks into it");
+    wait_until("it has looked into it", || servers[told].log().contains("it stays"));
+    assert_eq!(servers[leads].client().info("raft_term"), term);
+    // It is elected as before.
+    servers[stranger - 1].kill();
+    let reply = servers[leads].client().ask(&format!("STILLFRAME RAFT TRANSFER {}", told + 1));
+    assert_eq!(reply.text(), "OK");
+    put([&servers[leads], &servers[told]], "k");
+}
+
+/// Directories of one member at a time are lost, go back or are swapped by a seed; the others are
+/// whole, so nothing acknowledged is lost.
+#[test]
+fn nothing_is_lost_while_most_directories_are_whole() {
+    let mut random = Random::new("nothing_is_lost_while_most_directories_are_whole");
+    let group = Group::of(3, 3, &["--raft-log-keep-entries", "5"]);
+    let mut servers = group.start_founders();
+    let mut counter = Counter::new("n");
+    let kept = group.folder.path().join("kept");
+    for round in 0..rounds(5, 200) {
+        let leads = leader(&servers);
+        for _ in 0..1 + random.below(40) {
+            counter.count(&mut servers[leads].client());
+        }
+        if random.below(3) == 0 {
+            servers[leads].client().ask("BGSAVE");
+        }
+        let member = random.below(3);
+        let place = folder(&group, member);
+        let fate = random.below(5);
+        println!("round {round}: fate {fate} of member {}", member + 1);
+        match fate {
+            0 => {
+                servers[member].kill();
+                servers[member] = group.start(member);
+            }
+            1 => {
+                servers[member].kill();
+                empty(&place);
+                refused(&group, group.setup(member), member, EMPTY);
+                replace(&group, &mut servers, member);
+            }
+            2 => {
+                servers[member].kill();
+                copy(&place, &kept);
+                servers[member] = group.start(member);
+                let leads = leader(&servers);
+                counter.count(&mut servers[leads].client());
+                wait_until_equal(&servers);
+                servers[member].kill();
+                copy(&kept, &place);
+                refused(&group, group.setup(member), member, "went back to an older copy");
+                replace(&group, &mut servers, member);
+            }
+            3 => {
+                let other = (member + 1) % 3;
+                let two = folder(&group, other);
+                servers[member].kill();
+                servers[other].kill();
+                swap(&place, &two);
+                for it in [member, other] {
+                    refused(&group, group.setup(it), it, "and not of member");
+                }
+                swap(&place, &two);
+                [member, other].iter().for_each(|&it| servers[it] = group.start(it));
+            }
+            _ => {
+                // All at once, and back in any order.
+                servers.iter_mut().for_each(Server::kill);
+                for it in [member, (member + 2) % 3, (member + 1) % 3] {
+                    servers[it] = group.start(it);
+                }
+            }
+        }
+        let leads = leader(&servers);
+        if let Some(mut client) = Client::try_connect(servers[leads].port) {
+            counter.count(&mut client);
+        }
+        has_not_panicked(&servers);
+    }
+    wait_until_equal(&servers);
+    counter.check(&mut servers[leader(&servers)].client());
+    assert!(counter.told() > 5, "it counted");
+}
