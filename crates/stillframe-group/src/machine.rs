@@ -10,6 +10,7 @@
 //! - A dump that came from another member is checked while it is a file beside the own one; one
 //!   rename makes it the state.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
@@ -168,9 +169,29 @@ impl Machine {
             consensus::Applied::Refused(why) => return Err(why),
         };
         let done = heads.len().saturating_sub(rest);
-        heads.iter().take(done).for_each(|entry| self.pass(entry));
+        let mut gone = BTreeSet::new();
+        for entry in heads.iter().take(done) {
+            if let openraft::EntryPayload::Membership(next) = &entry.payload {
+                let before = self.applied.label().membership.membership().nodes().map(|(id, _)| *id);
+                gone.extend(before.filter(|id| next.get_node(id).is_none()));
+            }
+            self.pass(entry);
+        }
+        if !gone.is_empty() {
+            self.forget(|id| gone.contains(&id));
+        }
         self.agree()?;
         Ok(rest as u64)
+    }
+
+    /// Forgets the directories of members: of those that were removed, and may be added again with
+    /// others.
+    fn forget(&self, whom: impl Fn(u64) -> bool) {
+        let forgotten = self.identity.change(|it| it.met.retain(|&id, _| !whom(id)));
+        if let Err(what) = forgotten {
+            tracing::warn!("that a member was removed cannot be kept: {what}");
+            self.identity.note(|it| it.met.retain(|&id, _| !whom(id)));
+        }
     }
 
     /// Whether the state is of this member's group; takes its id if this member knows none.
@@ -308,6 +329,7 @@ impl Machine {
             return Err(format!("{:?} was loaded in place of {said:?}", self.applied.label()));
         }
         self.agree()?;
+        self.forget(|_| true); // it does not say who was removed and added again meanwhile
         self.newest.keep(&files, &self.dump, self.applied.label().clone())?;
         tracing::info!(
             "loaded the dump of another member, up to entry {}",

@@ -442,7 +442,13 @@ impl Running {
     /// Tells the loop that openraft has ended, and why.
     fn tell_end(&self, last: &Metrics) {
         let why = match &last.running_state {
-            Ok(()) => "openraft has ended without a word".to_owned(),
+            // Its thread has panicked; the place stands in what the process wrote before.
+            Ok(()) => {
+                "openraft has found a state that cannot be, and ended: the others go on. If it \
+                       does so again, REMOVE this member from the group, and ADD it with an empty \
+                       directory and raft-join yes"
+                    .to_owned()
+            }
             Err(error) => error.to_string(),
         };
         self.events.send(Event::Failed(why));

@@ -216,6 +216,19 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether one of two nodes refuses the other for what it is.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::OtherIdentity { .. }
+                | Self::NoIdentity { .. }
+                | Self::Blank { .. }
+                | Self::OtherDirectory { .. }
+                | Self::WentBack { .. }
+                | Self::OtherCertificate { .. }
+        )
+    }
+
     /// Whether the peer is away, or on its way: it stopped, starts, or the network is cut.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(

@@ -253,7 +253,7 @@ impl Identity {
         let Some(found) = judged.transpose()?.filter(|found| *found != Found::default()) else {
             return Ok(());
         };
-        let own = self.clone();
+        let (own, joins, met) = (self.clone(), found.group.is_some(), found.met);
         let kept = tokio::task::spawn_blocking(move || {
             own.change(|standing| {
                 standing.group = standing.group.or(found.group);
@@ -261,7 +261,18 @@ impl Identity {
             })
         });
         let kept = kept.await.unwrap_or_else(|error| Err(error.to_string()));
-        kept.map_err(|what| Error::NotKept { what })
+        match (kept, met) {
+            (Err(what), _) if joins => Err(Error::NotKept { what }),
+            // It is known at least as long as this node runs.
+            (Err(what), Some(met)) => {
+                tracing::warn!("that node {peer} was started again cannot be kept: {what}");
+                self.note(|standing| {
+                    standing.met.insert(peer, met);
+                });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 }
 

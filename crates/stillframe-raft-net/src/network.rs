@@ -188,6 +188,14 @@ impl Network {
         self.states().iter().filter(|state| lost(state)).map(|state| state.node).collect()
     }
 
+    /// Why a node does not take what raft sends it, though it answers.
+    #[must_use]
+    pub fn refusal(&self, node: u64) -> Option<Arc<Error>> {
+        let states = self.states().into_iter();
+        let mut refused = states.filter(|state| state.node == node && !state.connected);
+        refused.find_map(|state| state.error.filter(|error| error.is_refusal()))
+    }
+
     /// The index of the last entry of each snapshot that is being sent, or was until a few seconds
     /// ago: whoever gets it needs the log behind it.
     #[must_use]

@@ -21,6 +21,8 @@ use super::{Running, member};
 
 /// How often those who are to begin a group are asked.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How often to look whether the group has an id.
+const LOOK: Duration = Duration::from_secs(1);
 /// Pause before those who did not answer are told again, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
@@ -182,7 +184,7 @@ impl Running {
                 Ok(Belonging::To { members }) => return Err(self.is_there(id, &members)),
                 Err(why) => why,
             };
-            waits = Some(format!(
+            waits.get_or_insert(format!(
                 "a new group begins when all of its members answer, so that none is begun beside one \
                  that exists: {waits_for}"
             ));
@@ -242,10 +244,12 @@ impl Running {
     /// Keeps what handshakes say up to date, and has the leader of a group without an id give it
     /// one once all of its members can keep it.
     pub(super) async fn agree_on_identity(self, settings: Settings) {
-        let mut metrics = self.raft.metrics();
+        let metrics = self.raft.metrics();
+        let mut changes = self.raft.server_metrics();
         let mut asks_at = Instant::now();
         loop {
-            let now = metrics.borrow_and_update().clone();
+            changes.mark_unchanged();
+            let now = metrics.borrow().clone();
             let voters = now.membership_config.membership().voter_ids().collect();
             let has_log = now.last_log_index.is_some() || now.vote != openraft::Vote::default();
             self.identity.note(|it| {
@@ -258,7 +262,7 @@ impl Running {
                 }
                 asks_at = Instant::now() + Duration::from_millis(settings.election_timeout_ms);
             }
-            let changed = timeout(Duration::from_secs(1), metrics.changed()).await;
+            let changed = timeout(LOOK, changes.changed()).await;
             if matches!(changed, Ok(Err(_))) {
                 return;
             }

@@ -104,8 +104,10 @@ impl Running {
                 }
                 Ok(_) => return Ok(()),
                 Err(_) => match self.ask(id, member, &Question::Belongs).await {
-                    Ok(_) => silent = 0,
-                    Err(why) => {
+                    Ok(_) if self.network.refusal(id).is_none() => silent = 0,
+                    answer => {
+                        let refused = self.network.refusal(id).map(|why| why.to_string());
+                        let why = answer.err().or(refused).unwrap_or_default();
                         silent += 1;
                         if silent >= LOOKS_MAX {
                             return Err(format!("{why}; it has no vote yet: ADD or REMOVE it"));

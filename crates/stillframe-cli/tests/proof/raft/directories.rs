@@ -6,7 +6,7 @@ use stillframe_raft_net::{Member, Network, Settings};
 use super::load::Counter;
 use super::membership::change;
 use super::{Group, leader, put, wait_until_equal};
-use crate::support::directories::{copy, empty, swap};
+use crate::support::directories::{copy, empty, lose_last_record, swap};
 use crate::support::{Client, Random, Reply, Server, Setup, output_of, rounds, wait_until};
 
 /// Starts a member that is to end by itself, and says why.
@@ -85,7 +85,7 @@ fn groups_of_one_name_do_not_mix() {
     let fresh = tempfile::tempdir().expect("a folder");
     let setup = b.setup(2).port(a.ports[2][1]).flags(&["--raft-listen", &listen]);
     let output = output_of(setup.folder(fresh.path()).command(fresh.path(), a.ports[2][1]));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains(EMPTY), "B knows a member 3: {text}");
 }
 
@@ -211,6 +211,35 @@ fn a_directory_that_went_back_is_refused() {
     }
     replace(&group, &mut servers, back);
     has_not_panicked(&servers);
+}
+
+/// A member that follows loses the end of its log, while the leader has cut its own: it gets an
+/// image, and nobody panics.
+#[test]
+fn a_member_whose_log_lost_its_end_catches_up() {
+    let group = Group::of(3, 3, &["--raft-log-keep-entries", "0"]);
+    let mut servers = group.start_founders();
+    put(&servers, "before");
+    for is_cut in [false, true] {
+        let leads = put(&servers, "the end");
+        wait_until_equal(&servers);
+        let lost = (leads + 1) % 3;
+        servers[lost].kill();
+        lose_last_record(&folder(&group, lost).join("raft-log"), 1);
+        if is_cut {
+            let mut client = servers[leads].client();
+            client.ok("BGSAVE");
+            let last = client.info_int("raft_applied_index");
+            wait_until("the leader has cut its log", || {
+                client.info_int("raft_purged_index") >= last
+            });
+        }
+        servers[lost] = group.start(lost);
+        wait_until_equal(&servers);
+        put(&servers, "goes on");
+        wait_until_equal(&servers);
+        has_not_panicked(&servers);
+    }
 }
 
 /// What a member says beside raft counts only from one that may say it.

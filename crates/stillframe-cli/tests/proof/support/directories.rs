@@ -20,9 +20,39 @@ pub(crate) fn copy(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         match entry.file_type().expect("its type").is_dir() {
             true => copy(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).expect("a file")),
+            false => {
+                fs::copy(entry.path(), target).expect("a file");
+            }
         }
     }
+}
+
+/// Has a log of the directory `log` lose its newest record of this kind, the first byte of its
+/// payload, and what comes behind: as a disk that said that it had it. `docs/formats/log.md` has
+/// the bytes.
+pub(crate) fn lose_last_record(log: &Path, kind: u8) {
+    let names = fs::read_dir(log).expect("a log").map(|entry| entry.expect("an entry").path());
+    let is_segment = |path: &std::path::PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("log-"))
+    };
+    let mut segments: Vec<_> = names.filter(is_segment).collect();
+    segments.sort();
+    let newest = segments.last().expect("a segment");
+    let mut bytes = fs::read(newest).expect("a segment");
+    let number = |at: usize| {
+        let four = bytes[at..].first_chunk().expect("within the file");
+        u32::from_le_bytes(*four)
+    };
+    let (mut at, mut found) = (64, None);
+    while at + 28 <= bytes.len() {
+        let (length, unsynced) = (number(at + 4) as usize, number(at + 16));
+        if unsynced != u32::MAX && bytes.get(at + 28) == Some(&kind) {
+            found = Some(at);
+        }
+        at += 28 + length;
+    }
+    bytes.truncate(found.expect("a record of this kind"));
+    fs::write(newest, bytes).expect("a segment");
 }
 
 /// Gives each the name of the other.
