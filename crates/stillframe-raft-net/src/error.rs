@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::identity::Id;
+use crate::directory::Id;
 
 /// Why a node cannot listen, is not reached, or is refused.
 #[derive(Debug, thiserror::Error)]

@@ -8,14 +8,16 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::directory::{Id, STARTS_MAX, Starts};
 use crate::error::Error;
-use crate::identity::{Id, STARTS_MAX, Starts};
-use crate::settings::GROUP_BYTES_MAX;
 
 /// Of the protocol.
 pub(crate) const VERSION: u32 = 2;
 /// The one before: the same without a [`Statement`].
 pub(crate) const OLDER: u32 = 1;
+
+/// Most bytes of a group's name.
+pub(crate) const GROUP_BYTES_MAX: usize = 255;
 
 const MAGIC: &[u8; 8] = b"STILLNET";
 /// Bytes before the part that depends on the version: magic, version, length.

@@ -5,6 +5,7 @@
 #![allow(clippy::result_large_err, reason = "openraft's errors are as large as they are")]
 
 mod dial;
+mod directory;
 mod error;
 mod frame;
 mod hello;
@@ -27,9 +28,10 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use directory::{Id, Met, Starts};
 pub use error::{Error, ForwardError};
 pub use hello::Lane;
-pub use identity::{Id, Identity, Met, Standing, Starts};
+pub use identity::{Identity, Standing};
 pub use lane::LaneState;
 pub use listener::{Listener, Serving};
 pub use member::{Member, NoMember};

@@ -4,12 +4,10 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::hello::GROUP_BYTES_MAX;
 use crate::identity::Identity;
 use crate::mutant::Mutation;
 use crate::tls::Tls;
-
-/// Most bytes of a group's name.
-pub(crate) const GROUP_BYTES_MAX: usize = 255;
 
 /// How a node takes part in the network of its group: for [`Network`](crate::Network) and
 /// [`Listener`](crate::Listener) alike.
@@ -87,8 +85,8 @@ pub struct Limits {
     /// Most bytes of snapshots a second that this node sends, to all nodes together; the rest of
     /// the group shares its disks and its network with them. `None`: as fast as they go.
     pub snapshot_rate: Option<NonZeroU64>,
-    /// Most bytes of large messages (above 64 KiB) that a listener holds at once: of each as much as
-    /// has come, up to 2 MiB; the rest of a message is held for one at a time.
+    /// Most bytes of large messages (above 64 KiB) that a listener holds at once: of each as much
+    /// as has come, up to 2 MiB; the rest of a message is held for one at a time.
     pub memory_bytes_max: usize,
     /// Most connections of a listener.
     pub connections_max: usize,
