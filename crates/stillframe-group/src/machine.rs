@@ -172,7 +172,8 @@ impl Machine {
         let mut gone = BTreeSet::new();
         for entry in heads.iter().take(done) {
             if let openraft::EntryPayload::Membership(next) = &entry.payload {
-                let before = self.applied.label().membership.membership().nodes().map(|(id, _)| *id);
+                let before =
+                    self.applied.label().membership.membership().nodes().map(|(id, _)| *id);
                 gone.extend(before.filter(|id| next.get_node(id).is_none()));
             }
             self.pass(entry);
@@ -381,7 +382,7 @@ impl RaftStateMachine<Types> for Machine {
     async fn applied_state(
         &mut self,
     ) -> Result<(Option<LogId<u64>>, StoredMembership<u64, Member>), StorageError<u64>> {
-        let Label { applied, membership } = self.applied.label().clone();
+        let Label { applied, membership, .. } = self.applied.label().clone();
         Ok((applied, membership))
     }
 
