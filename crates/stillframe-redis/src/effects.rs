@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_request_are_known_before_it_is_written() {
-        for args in [&[&b"PING"[..]][..], &[b"SET", b"", b"0123456789"], &[&[7; 100]; 10]] {
+        for args in [&[&b"PING"[..]][..], &[b"SET", b"", b"0123456789"], &[&[7; 100][..]; 10]] {
             let mut bytes = Vec::new();
             write_request(&mut bytes, args);
             assert_eq!(request_bytes(args.iter().map(|arg| arg.len())), bytes.len());

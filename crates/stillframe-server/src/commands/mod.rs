@@ -35,6 +35,7 @@ mod stillframe;
 mod table_tests;
 mod tracking;
 mod transactions;
+mod units;
 mod views;
 
 use std::time::Duration;

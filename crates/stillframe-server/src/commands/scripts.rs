@@ -15,10 +15,9 @@ use stillframe_script::{
 };
 
 use super::redirects::elsewhere_for_script;
-use super::refusals::{
-    OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write, outgrows_unit,
-};
-use super::{Context, Lookup, Table, flags, on_branch, permissions, run};
+use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
+use super::units::outgrows_unit;
+use super::{Command, Context, Lookup, Table, flags, on_branch, permissions, run};
 use crate::acl::Denied;
 use crate::scripts::{Kind, Run, log};
 
@@ -286,16 +285,8 @@ impl ScriptHost<'_, '_> {
                 None => OUT_OF_MEMORY,
             });
         }
-        if ctx.server.group.follows()
-            && ctx.branch.is_none()
-            && !ctx.session.caller.internal
-            && let Some(refusal) = elsewhere_for_script(ctx, command, args)
-        {
-            return Err(refusal);
-        }
-        if writes
-            && ctx.branch.is_none()
-            && let Some(refusal) = outgrows_unit(ctx.server, args)
+        if ctx.branch.is_none()
+            && let Some(refusal) = refused_by_group(ctx, command, args)
         {
             return Err(refusal);
         }
@@ -304,6 +295,13 @@ impl ScriptHost<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Why a member of a group does not run a request of a script.
+fn refused_by_group(ctx: &Context<'_>, command: &Command, args: &[&[u8]]) -> Option<Refusal> {
+    let follows = ctx.server.group.follows() && !ctx.session.caller.internal;
+    let elsewhere = if follows { elsewhere_for_script(ctx, command, args) } else { None };
+    elsewhere.or_else(|| outgrows_unit(ctx.server, args).filter(|_| command.has(flags::WRITE)))
 }
 
 impl Host for ScriptHost<'_, '_> {

@@ -4,7 +4,7 @@
 use stillframe_redis::{Refusal, transactions};
 
 use super::permissions::denied_at_exec;
-use super::refusals::outgrows_unit;
+use super::units::outgrows_unit;
 use super::{Context, flags, on_branch, run};
 
 /// Queues a request for EXEC and replies `QUEUED`.
