@@ -253,7 +253,7 @@ fn members_are_replaced_by_another_version_one_by_one() {
             servers[member].kill();
             servers[member] = if is_new { group.start(member) } else { start_old(member) };
             wait_until("it has what the others have", || {
-                let applied = |port| Client::try_connect(port)?.try_info("raft_applied");
+                let applied = |port| Client::try_connect(port)?.try_info("raft_applied_index");
                 let applied = |port| applied(port)?.parse::<u64>().ok();
                 let most = ports.iter().filter_map(|&port| applied(port)).max();
                 applied(ports[member]).zip(most).is_some_and(|(own, most)| own + 50 > most)
