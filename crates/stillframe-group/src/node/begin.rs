@@ -91,7 +91,7 @@ impl Running {
         if is_blank && !settings.joins && (self.group().is_none() || first == Some(self.id)) {
             self.identity.note(|it| it.is_ready = true);
             if let Err(why) = self.found(&settings).await {
-                return self.events.send(Event::Failed(why));
+                self.events.send(Event::Failed(why));
             }
         } else {
             self.announce(&settings).await;
