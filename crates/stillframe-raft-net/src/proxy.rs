@@ -345,7 +345,7 @@ async fn pump(
             sleep_until(at).await;
             let flows = faults.wait_for(|faults| !faults.stalled).await;
             let Ok(bandwidth) = flows.map(|faults| faults.bandwidth) else { return };
-            let most = bandwidth.map_or(PIECE_BYTES, |bandwidth| turn_bytes(bandwidth));
+            let most = bandwidth.map_or(PIECE_BYTES, turn_bytes);
             for bytes in bytes.chunks(most) {
                 if let Some(bandwidth) = bandwidth {
                     sleep_until(line.pass(way, bytes.len(), bandwidth)).await;

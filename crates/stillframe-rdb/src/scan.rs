@@ -88,7 +88,7 @@ pub fn scan(reader: impl Read, bytes: u64) -> (Summary, Option<DecodeError>) {
 /// the file once more for each 16 million keys.
 pub fn scan_keys(mut reader: impl Read + Seek, bytes: u64) -> (Summary, Option<DecodeError>) {
     let mut keys = Hashes::new(HASHES_MAX);
-    let (summary, error) = pass(&mut reader, bytes, &mut |key, _| Ok(keys.note(key)));
+    let (summary, error) = note(&mut reader, bytes, &mut keys);
     if error.is_some() {
         return (summary, error);
     }
@@ -99,11 +99,19 @@ pub fn scan_keys(mut reader: impl Read + Seek, bytes: u64) -> (Summary, Option<D
                 return Ok(());
             }
             restart(reader)?;
-            pass(&mut *reader, bytes, &mut |key, _| Ok(keys.note(key))).1.map_or(Ok(()), Err)?;
+            note(&mut *reader, bytes, &mut keys).1.map_or(Ok(()), Err)?;
         }
     };
     let error = repeated(&mut reader).err();
     (summary, error)
+}
+
+/// Reads a file and notes the hashes of its keys.
+fn note(reader: impl Read, bytes: u64, keys: &mut Hashes) -> (Summary, Option<DecodeError>) {
+    pass(reader, bytes, &mut |key, _| {
+        keys.note(key);
+        Ok(())
+    })
 }
 
 /// Finds the first key that is there twice among those with such hashes.
