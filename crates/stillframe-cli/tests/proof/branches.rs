@@ -409,7 +409,7 @@ fn users_do_on_branches_what_they_may() {
     let server = Server::start(Kind::Ours("imprint"));
     let mut client = server.client();
     client.ok("MSET open:1 a secret b read:1 c");
-    client.ok("ACL SETUSER ana on nopass ~open:* %R~read:* +stillframe|branch +get +set +multi +exec +eval");
+    client.ok("ACL SETUSER ana on nopass ~open:* %R~read:* +stillframe|branch +get +set +multi +exec +eval +sort_ro");
     client.ok("ACL SETUSER bob on nopass ~* +get +set +auth");
     let mut ana = server.client();
     ana.ok("AUTH ana x");
@@ -424,6 +424,7 @@ fn users_do_on_branches_what_they_may() {
         ("STRLEN open:1", "NOPERM"),
         ("FLUSHALL", "NOPERM"),
         ("EVAL return{redis.call('get','secret')} 0", "ERR The user executing the script"),
+        ("SORT_RO open:list BY w_*", "ERR BY option of SORT denied"),
     ] {
         for line in [request.to_owned(), format!("STILLFRAME BRANCH RUN {id} {request}")] {
             let answer = ana.ask(&line).text();

@@ -5,7 +5,7 @@ use stillframe_redis::Refusal;
 use stillframe_redis::facts::{READ, WRITE};
 
 use super::client::describe_own;
-use super::{Command, Context, flags};
+use super::{Command, Context, Lookup, flags};
 use crate::acl::{Denied, Entry, Touched};
 
 const NO_KEY: Refusal =
@@ -69,6 +69,19 @@ pub(super) fn denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Opt
         Denied::Key(_) => NO_KEY,
         Denied::Channel(_) => NO_CHANNEL,
     })
+}
+
+/// Why the client may not go on to use a branch: its user may have lost the right to.
+pub(super) fn denied_branches(ctx: &mut Context<'_>) -> Option<Refusal> {
+    if ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited) {
+        return None;
+    }
+    let own: [&[u8]; 3] = [b"stillframe", b"branch", b"run"];
+    let Lookup::Found(index) = ctx.table.lookup(&own) else { return None };
+    let reads_all_keys = ctx.session.caller.reads_all_keys; // that of the request itself
+    let denied = denied(ctx, index, &own);
+    ctx.session.caller.reads_all_keys = reads_all_keys;
+    denied
 }
 
 /// As [`denied`], for a queued request, which was allowed when it was queued.

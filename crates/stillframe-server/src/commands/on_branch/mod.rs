@@ -18,7 +18,7 @@ use std::mem::swap;
 use stillframe_keyspace::{Branch, Keyspace};
 use stillframe_redis::{Handler, Ledger, Refusal, parse_db, read_by_sort, transactions};
 
-use super::{Command, Context, Lookup, flags, handle, permissions, show};
+use super::{Command, Context, flags, handle, permissions, show};
 use crate::views::{Bench, Lent, NO_BRANCH};
 use mutants::{Mutant, is_made};
 
@@ -118,11 +118,7 @@ pub(super) fn flags_of(ctx: &Context<'_>, command: &Command, args: &[&[u8]]) -> 
 /// # Errors
 /// Why it may not. If the branch is gone, so is an open transaction.
 pub(super) fn admit(ctx: &mut Context<'_>, id: u64, command: &Command) -> Result<(), Refusal> {
-    // Its user may have lost this right since it began to use the branch.
-    let own: [&[u8]; 3] = [b"stillframe", b"branch", b"run"];
-    if let Lookup::Found(index) = ctx.table.lookup(&own)
-        && let Some(refusal) = permissions::denied(ctx, index, &own)
-    {
+    if let Some(refusal) = permissions::denied_branches(ctx) {
         return Err(refusal);
     }
     if let Err(gone) = ctx.server.views.touch_branch(id, ctx.server.clock.turn()) {
