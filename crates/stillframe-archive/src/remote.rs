@@ -101,6 +101,17 @@ pub(crate) enum Created {
 }
 
 impl Remote {
+    /// As [`open`](Self::open), for reading: makes no folder where there is none.
+    pub(crate) fn open_existing(url: &str) -> Result<Self, ArchiveError> {
+        let (shown, parsed) = parse(url)?;
+        let folder = (parsed.scheme() == "file").then(|| parsed.to_file_path().ok()).flatten();
+        if folder.is_some_and(|folder| !folder.is_dir()) {
+            let problem = "there is no such folder".to_owned();
+            return Err(ArchiveError::Url { url: shown, problem });
+        }
+        Self::open(url)
+    }
+
     /// The store of a URL. Nothing is asked of it yet.
     pub(crate) fn open(url: &str) -> Result<Self, ArchiveError> {
         let (shown, parsed) = parse(url)?;

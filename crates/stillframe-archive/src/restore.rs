@@ -65,7 +65,7 @@ struct Chosen<'a> {
 /// # Errors
 /// [`ArchiveError`]: it cannot be reached, or is torn or foreign.
 pub fn look(url: &str) -> Result<Contents, ArchiveError> {
-    let remote = Remote::open(url)?;
+    let remote = Remote::open_existing(url)?;
     let manifest = block_on(read(&remote))?;
     Ok(Contents { url: remote.url, manifest })
 }
@@ -80,7 +80,7 @@ async fn read(remote: &Remote) -> Result<Manifest, ArchiveError> {
 /// # Errors
 /// [`ArchiveError`] in one sentence.
 pub fn fetch(url: &str, until: Option<Until>, directory: &Path) -> Result<Fetched, ArchiveError> {
-    let remote = Remote::open(url)?;
+    let remote = Remote::open_existing(url)?;
     block_on(fetch_from(&remote, until, directory))
 }
 
@@ -94,7 +94,7 @@ pub fn fetch_set(
     number: usize,
     directory: &Path,
 ) -> Result<u64, ArchiveError> {
-    let remote = Remote::open(&contents.url)?;
+    let remote = Remote::open_existing(&contents.url)?;
     let Some(set) = contents.manifest.sets.get(number) else { return Ok(0) };
     let mut target = Target::open(directory)?;
     block_on(async {
