@@ -645,6 +645,23 @@ mod tests {
         assert_eq!((member.awaited(), member.settled()), (None, stamp));
     }
 
+    /// Whether a read of a leader waits until the group is asked.
+    fn a_read_waits_for_the_group() -> bool {
+        let mut member = leader(3);
+        member.look();
+        member.cover_reads();
+        member.awaited().is_some()
+    }
+
+    #[test]
+    fn a_read_waits_until_most_confirm_that_its_member_leads() {
+        assert!(a_read_waits_for_the_group());
+        #[cfg(feature = "mutants")]
+        crate::mutant::with_mutant(Mutant::ReadsUnasked, || {
+            assert!(!a_read_waits_for_the_group(), "the mistake is found");
+        });
+    }
+
     /// Whether a read waits for a write in flight whose own client was given up.
     fn a_read_waits_for_a_write_whose_client_was_given_up() -> bool {
         let mut member = leader(3);

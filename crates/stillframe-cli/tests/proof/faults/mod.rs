@@ -92,8 +92,6 @@ fn provoking(mutant: Mutant) -> Vec<Step> {
         Mutant::KeepsWhatWasLost => {
             often(300, 2_000, 1_000, Whom::Leader, Fault::Stall(Side::Both))
         }
-        // Requests wait for it that it answers before it hears of another leader.
-        Mutant::ReadsUnasked => often(300, LENGTH, 2_500, Whom::Leader, Fault::Stop),
         Mutant::SplitsTransactions => often(300, 900, 100, Whom::Leader, Fault::Kill),
         Mutant::LabelsEarly => [
             often(300, 1_200, 0, Whom::Leader, Fault::Image),
@@ -110,7 +108,12 @@ fn each_mistake_of_a_member_is_found() {
     let mut random = Random::new("each_mistake_of_a_member_is_found");
     // They show once in a hundred rounds, or not by what clients here do; tests of a member alone
     // find them surely.
-    let alone = [Mutant::ReadsWhatIsInFlight, Mutant::AnswersLateUnasked, Mutant::KeepsParts];
+    let alone = [
+        Mutant::ReadsUnasked,
+        Mutant::ReadsWhatIsInFlight,
+        Mutant::AnswersLateUnasked,
+        Mutant::KeepsParts,
+    ];
     let by_itself = |mutant: &&Mutant| alone.contains(mutant);
     for &mutant in Mutant::ALL.iter().filter(|mutant| !by_itself(mutant)) {
         let name: &'static str = format!("{mutant:?}").leak();
@@ -121,8 +124,7 @@ fn each_mistake_of_a_member_is_found() {
                 found = Some((round, "its clock cannot jump here".to_owned()));
                 break;
             }
-            let apart = mutant == Mutant::ReadsUnasked;
-            match group.round(LENGTH, &provoking(mutant), apart) {
+            match group.round(LENGTH, &provoking(mutant), false) {
                 Ok(report) => println!("{name}: {report:?}, {:?}", group.figures()),
                 Err(wrong) => {
                     found = Some((round, wrong));

@@ -88,7 +88,7 @@ fn a_leader_without_a_majority_is_not_mute() {
     blocked.send(&[b"BLPOP", b"none", b"0"]);
     wait_until("it waits", || other.info("blocked_clients") == "1");
     let others = [(leads + 1) % 3, (leads + 2) % 3];
-    others.iter().for_each(|&it| send_signal(servers[it].pid(), Signal::STOP));
+    others.iter().for_each(|&it| stop(&servers[it]));
     writer.send(&[b"SET", b"k", b"doubted"]);
     let answers = |other: &mut Client| {
         for request in ["PING", "INFO", "CLUSTER SLOTS", "STILLFRAME RAFT STATUS", "CONFIG GET hz"]
@@ -110,4 +110,17 @@ fn a_leader_without_a_majority_is_not_mute() {
     others.iter().for_each(|&it| send_signal(servers[it].pid(), Signal::CONT));
     put(&servers, "after");
     wait_until_equal(&servers);
+}
+
+/// Stops a server, and waits until none of its threads runs.
+fn stop(server: &Server) {
+    send_signal(server.pid(), Signal::STOP);
+    let stands = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    };
+    wait_until("all of its threads stand", || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("its threads");
+        tasks.flatten().all(stands)
+    });
 }

@@ -151,7 +151,7 @@ fn an_image_in_the_middle_of_a_write_loses_no_part() {
     wait_until("an image ends", || other.info_int("raft_snapshot_index") > 0);
     let (image, applied) =
         (other.info_int("raft_snapshot_index"), other.info_int("raft_applied_index"));
-    assert!(image + 20 <= applied, "the image of {image} names what is whole, not {applied}");
+    assert!(image + 10 <= applied, "the image of {image} names what is whole, not {applied}");
     assert_eq!(other.info_int("raft_reloads"), 0);
     println!("an image after {:?}", began.elapsed());
     assert_eq!(client.reply().text(), "OK");
