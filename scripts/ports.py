@@ -1,4 +1,4 @@
-"""Ports for servers that are started as processes, as crates/stillframe-measure/src/port.rs has them.
+"""Ports for servers that are started as processes, as tools/measure/src/port.rs has them.
 
 They lie below those that Linux gives to connections. Each process holds the first port of every
 block that it hands out, so no two processes hand out the same one.

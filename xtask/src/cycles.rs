@@ -32,10 +32,12 @@ type Name = Vec<String>;
 /// Methods outside of their type's room, each with its reason: crate, file and type.
 const STRAYS: [[&str; 3]; 2] = [
     // Helpers for handlers, by the types of values; the context itself knows no type.
-    ["crates/stillframe-redis/src", "command/blocking.rs", "Context"],
-    ["crates/stillframe-redis/src", "command/collection.rs", "Context"],
+    ["redis/commands/src", "command/blocking.rs", "Context"],
+    ["redis/commands/src", "command/collection.rs", "Context"],
 ];
 
+/// The folders of crates.
+pub(crate) const GROUPS: [&str; 6] = ["library", "redis", "raft", "tools", "research", "testing"];
 /// Steps after which a name is not followed further: a cycle of re-exports.
 const STEPS_MAX: usize = 16;
 
@@ -64,8 +66,10 @@ pub(crate) fn check(root: &Path, report: &mut Report) -> io::Result<()> {
 /// The `src` of every crate, sorted.
 fn sources(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut folders = vec![root.join("xtask/src")];
-    for entry in fs::read_dir(root.join("crates"))? {
-        folders.push(entry?.path().join("src"));
+    for group in GROUPS {
+        for entry in fs::read_dir(root.join(group))? {
+            folders.push(entry?.path().join("src"));
+        }
     }
     folders.retain(|folder| folder.is_dir());
     folders.sort();

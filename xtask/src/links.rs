@@ -9,9 +9,20 @@ use crate::report::Report;
 pub(crate) type Page = (String, String);
 
 /// The first folders of quoted paths from the root.
-const FOLDERS: [&str; 6] = ["crates/", "docs/", "fuzz/", "packaging/", "scripts/", "xtask/"];
+const FOLDERS: [&str; 10] = [
+    "library/",
+    "redis/",
+    "raft/",
+    "tools/",
+    "research/",
+    "testing/",
+    "docs/",
+    "packaging/",
+    "scripts/",
+    "xtask/",
+];
 /// The file that a reader of CONTRIBUTING writes.
-const TO_BE_WRITTEN: &str = "crates/stillframe/src/algorithms/example.rs";
+const TO_BE_WRITTEN: &str = "library/stillframe/src/algorithms/example.rs";
 
 /// Checks the links of all pages, which lie under `root`.
 pub(crate) fn check(root: &Path, pages: &[Page], report: &mut Report) {
@@ -50,9 +61,7 @@ fn quoted(text: &str) -> impl Iterator<Item = String> {
     let words = words.filter(move |word| word.chars().all(plain));
     words.filter_map(|word| {
         let whole = FOLDERS.iter().any(|folder| word.starts_with(folder));
-        let in_crate = word.starts_with("stillframe") && word.contains("/src/");
         if whole { Some(word.to_owned()) } else { long_form(text, word) }
-            .or_else(|| in_crate.then(|| format!("crates/{word}")))
     })
 }
 
@@ -60,7 +69,7 @@ fn quoted(text: &str) -> impl Iterator<Item = String> {
 fn long_form(text: &str, word: &str) -> Option<String> {
     let (letter, rest) = word.split_once('/').filter(|(letter, _)| letter.len() == 1)?;
     let meant = text.split_once(&format!("`{letter}` is `"))?.1.split_once('`')?.0;
-    Some(format!("crates/{meant}/{rest}"))
+    Some(format!("{meant}/{rest}"))
 }
 
 /// The lines that are not in a block of code.
@@ -116,8 +125,8 @@ mod tests {
             "<img src=\"no.svg\">",
             "# A\n[x](#b)",
             "`docs/no.md`",
-            "`stillframe-server/src/no.rs`",
-            "`S` is `stillframe-server/src`: `S/no.rs`",
+            "`redis/server/src/no.rs`",
+            "`S` is `redis/server/src`: `S/no.rs`",
         ];
         for text in bad {
             assert_eq!(faults(text).len(), 1, "{text}");
@@ -127,12 +136,12 @@ mod tests {
     #[test]
     fn links_that_lead_somewhere_pass() {
         let fine = [
-            "[x](../README.md#two-words-here) and [y](../crates)",
+            "[x](../README.md#two-words-here) and [y](../redis)",
             "[x](https://example.org/#no)",
             "# A b\n[x](#a-b)",
-            "`crates/stillframe`, `docs/*.md`, `scripts/bench.py save`, `data/no.md`",
+            "`library/stillframe`, `docs/*.md`, `scripts/bench.py save`, `data/no.md`",
             "```\n[x](no.md)\n```\n",
-            "`S` is `stillframe-server/src`: `S/lib.rs`, `B/no.rs`, `stillframe-server/src/lib.rs`",
+            "`S` is `redis/server/src`: `S/lib.rs`, `B/no.rs`, `redis/server/src/lib.rs`",
         ];
         for text in fine {
             assert_eq!(faults(text), Vec::<String>::new(), "{text}");

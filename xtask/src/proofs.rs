@@ -30,6 +30,10 @@ impl Names {
             // The steps of `.ci/long`.
             self.known.extend(text.split_whitespace().map(str::to_owned));
         }
+        if path.ends_with("Cargo.toml") {
+            let names = text.lines().filter_map(|line| line.strip_prefix("name = \""));
+            self.known.extend(names.map(|name| name.trim_end_matches('"').to_owned()));
+        }
         if !path.ends_with(".rs") {
             return;
         }
@@ -86,7 +90,7 @@ mod tests {
 
     fn faults(page: &str) -> usize {
         let mut names = Names::default();
-        names.add("crates/a/tests/told.rs", "mod inner {\n    fn holds() {}\n}\nMutant::Late,");
+        names.add("library/a/tests/told.rs", "mod inner {\n    fn holds() {}\n}\nMutant::Late,");
         names.add(".ci/long", "suite() { one }");
         let mut report = Report::default();
         names.check(page, &mut report);

@@ -8,32 +8,32 @@ use crate::report::Report;
 
 /// Where the rule holds.
 const CRATES: [&str; 7] = [
-    "crates/stillframe-cli/src/",
-    "crates/stillframe-durability/src/",
-    "crates/stillframe-openraft/src/",
-    "crates/stillframe-openraft-keyspace/src/",
-    "crates/stillframe-redis/src/",
-    "crates/stillframe-server/src/",
-    "crates/stillframe-storage/src/",
+    "tools/cli/src/",
+    "library/durability/src/",
+    "raft/log/src/",
+    "raft/keyspace/src/",
+    "redis/commands/src/",
+    "redis/server/src/",
+    "redis/storage/src/",
 ];
 
 /// Files, and folders, that may ask the operating system themselves, and why.
 const BESIDE: [(&str, &str); 15] = [
-    ("crates/stillframe-durability/src/disk/real.rs", "the file system of the machine itself"),
-    ("crates/stillframe-durability/src/disk/real/", "the same, by system"),
-    ("crates/stillframe-server/src/config/file.rs", "reads settings, perhaps from a pipe"),
-    ("crates/stillframe-server/src/tls/settings.rs", "reads certificates and keys"),
-    ("crates/stillframe-server/src/acl/mod.rs", "reads users, perhaps from a pipe"),
-    ("crates/stillframe-server/src/commands/acl.rs", "reads users, perhaps from a pipe"),
-    ("crates/stillframe-server/src/net/listen.rs", "unix sockets have names"),
-    ("crates/stillframe-server/src/process/system.rs", "reads /proc"),
-    ("crates/stillframe-cli/src/generate.rs", "writes man pages"),
-    ("crates/stillframe-cli/src/hunt.rs", "writes reports of measurements"),
-    ("crates/stillframe-cli/src/lab/", "writes reports of measurements"),
-    ("crates/stillframe-cli/src/load.rs", "writes reports of measurements"),
-    ("crates/stillframe-cli/src/logs.rs", "lines for people, opened anew for each"),
-    ("crates/stillframe-server/src/crash/", "tests"),
-    ("crates/stillframe-durability/src/crash/", "tests"),
+    ("library/durability/src/disk/real.rs", "the file system of the machine itself"),
+    ("library/durability/src/disk/real/", "the same, by system"),
+    ("redis/server/src/config/file.rs", "reads settings, perhaps from a pipe"),
+    ("redis/server/src/tls/settings.rs", "reads certificates and keys"),
+    ("redis/server/src/acl/mod.rs", "reads users, perhaps from a pipe"),
+    ("redis/server/src/commands/acl.rs", "reads users, perhaps from a pipe"),
+    ("redis/server/src/net/listen.rs", "unix sockets have names"),
+    ("redis/server/src/process/system.rs", "reads /proc"),
+    ("tools/cli/src/generate.rs", "writes man pages"),
+    ("tools/cli/src/hunt.rs", "writes reports of measurements"),
+    ("tools/cli/src/lab/", "writes reports of measurements"),
+    ("tools/cli/src/load.rs", "writes reports of measurements"),
+    ("tools/cli/src/logs.rs", "lines for people, opened anew for each"),
+    ("redis/server/src/crash/", "tests"),
+    ("library/durability/src/crash/", "tests"),
 ];
 
 /// Names that reach files of the operating system.
@@ -102,7 +102,7 @@ fn has(code: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    const HERE: &str = "crates/stillframe-server/src/a.rs";
+    const HERE: &str = "redis/server/src/a.rs";
 
     fn faults(name: &str, text: &str) -> usize {
         let mut report = Report::default();
@@ -127,8 +127,8 @@ mod tests {
         {
             assert_eq!(faults(HERE, line), 0, "{line}");
         }
-        assert_eq!(faults("crates/stillframe-server/src/import/tests.rs", "use std::fs;"), 0);
-        assert_eq!(faults("crates/stillframe-lab/src/a.rs", "use std::fs;"), 0);
+        assert_eq!(faults("redis/server/src/import/tests.rs", "use std::fs;"), 0);
+        assert_eq!(faults("research/lab/src/a.rs", "use std::fs;"), 0);
     }
 
     #[test]

@@ -21,7 +21,7 @@ const FOREIGN: [&str; 4] = ["target", ".git", "stillframe-data", "__pycache__"];
 /// Kinds of files that are read, by the end of their names; `.ci` holds scripts without one.
 const KINDS: [&str; 6] = ["rs", "toml", "md", "sh", "py", "txt"];
 /// Where each file is one algorithm; the names are files there that are not.
-const ALGORITHMS: &str = "crates/stillframe/src/algorithms";
+const ALGORITHMS: &str = "library/stillframe/src/algorithms";
 const NOT_ALGORITHMS: [&str; 3] = ["mod.rs", "registry.rs", "mutants.rs"];
 
 /// The folder of notes, each with a number of its own.
@@ -237,7 +237,7 @@ mod tests {
             ("a.rs", concat!("//! x\n// TO", "DO: later\n")),
             ("a.rs", concat!("//! x\n#[ign", "ore]\n")),
             ("a.md", concat!("see /wo", "rk/notes\n")),
-            ("crates/stillframe/src/algorithms/zigzag.rs", "//! Zigzag.\n"),
+            ("library/stillframe/src/algorithms/zigzag.rs", "//! Zigzag.\n"),
         ];
         for (name, text) in breaches {
             assert_eq!(faults(name, text).len(), 1, "{name}: {text}");
@@ -276,7 +276,7 @@ mod tests {
             ("a.rs", "//! x\n#[ignore = \"needs a disk of 1 TB\"]\n".to_owned()),
             ("a.rs", format!("//! x\n{}", "const A: u8 = 1;\n".repeat(2000))),
             ("a.md", "a".repeat(2 * WIDTH)),
-            ("crates/stillframe/src/algorithms/zigzag.rs", "//! Cao et al. 2011\n".to_owned()),
+            ("library/stillframe/src/algorithms/zigzag.rs", "//! Cao et al. 2011\n".to_owned()),
         ];
         for (name, text) in fine {
             assert!(faults(name, &text).is_empty(), "{name}: {:?}", faults(name, &text));

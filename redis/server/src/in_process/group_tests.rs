@@ -1,0 +1,336 @@
+//! What a member of a group answers, by what it knows of the group.
+
+use stillframe_commands::facts::all;
+use stillframe_commands::flags;
+use stillframe_resp::Protocol;
+
+use super::{InProcess, request_of};
+use crate::Config;
+use crate::client::Session;
+use crate::group::{MemberView, Reads, View, slot};
+
+const NO_CLUSTER: &str = "-ERR This instance has cluster support disabled\r\n";
+const NOT_HERE: &str =
+    "-READONLY You can't do this at a member that follows; the leader is two:7002\r\n";
+const DOWN: &str = "-CLUSTERDOWN The cluster is down\r\n";
+
+struct Member {
+    server: InProcess,
+    _folder: tempfile::TempDir,
+}
+
+impl Member {
+    /// A server that belongs to no group, with a key.
+    fn alone() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = Config { dir: folder.path().to_owned(), ..Config::default() };
+        let mut server = InProcess::new(config).expect("a server");
+        server.ask(&[b"SET", b"foo", b"bar"]);
+        Self { server, _folder: folder }
+    }
+
+    /// Member 1 of a group of three, with a leader or without.
+    fn of(leader: Option<u64>) -> Self {
+        let mut member = Self::alone();
+        member.see(leader);
+        member
+    }
+
+    fn see(&mut self, leader: Option<u64>) {
+        let member = |id: u64, host: &str| MemberView {
+            id,
+            host: host.to_owned(),
+            port: 7000 + id as u16,
+            raft_port: 17_000 + id as u16,
+            reachable: id != 3,
+            voter: id != 2,
+            applied: 10 * id,
+        };
+        let members = vec![member(1, "one"), member(2, "two"), member(3, "three")];
+        let view = View { name: "g".to_owned(), me: 1, leader, term: 4, members };
+        let InProcess { state, keyspace, .. } = &mut self.server;
+        state.see_group(keyspace, Some(view));
+    }
+
+    fn read_locally(&mut self) {
+        self.server.state.group.serve_reads(Reads::Local);
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.run(&words)
+    }
+
+    fn run(&mut self, words: &[&[u8]]) -> String {
+        String::from_utf8_lossy(self.server.run(words)).into_owned()
+    }
+
+    #[track_caller]
+    fn check(&mut self, line: &str, expected: &str) {
+        assert_eq!(self.ask(line), expected, "{line}");
+    }
+
+    #[track_caller]
+    fn moves(&mut self, line: &str, key: &str) {
+        let expected = format!("-MOVED {} two:7002\r\n", slot(key.as_bytes()));
+        self.check(line, &expected);
+    }
+}
+
+#[test]
+fn a_server_without_a_group_is_no_node_of_a_cluster() {
+    let mut server = Member::alone();
+    for line in
+        ["CLUSTER SLOTS", "CLUSTER HELP", "CLUSTER MEET h 1", "READONLY", "READWRITE", "ASKING"]
+    {
+        server.check(line, NO_CLUSTER);
+    }
+    assert!(server.ask("INFO cluster").contains("cluster_enabled:0\r\n"));
+    assert!(server.ask("INFO server").contains("redis_mode:standalone\r\n"));
+    assert!(server.ask("HELLO").contains("standalone"));
+    server.check("GET foo", "$3\r\nbar\r\n");
+}
+
+/// No request that reads or changes data is served by a member that follows.
+#[test]
+fn every_command_on_data_is_redirected_or_refused() {
+    for leader in [Some(2), None] {
+        let mut member = Member::of(leader);
+        let (digest, mut moved, mut refused) = (member.server.digest(), 0, 0);
+        let is_data = |it: &&stillframe_commands::Facts| {
+            it.flags & (flags::ABSENT | flags::PUBSUB) == 0 && it.name != "exec"
+        };
+        for facts in all().iter().filter(is_data) {
+            let mut words = request_of(facts);
+            if facts.name == "stillframe|branch" {
+                words[2] = b"LIST".to_vec(); // with a number it is another command
+            }
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            if let Some(key) = facts.keys.of(&words).first() {
+                let expected = match leader {
+                    Some(_) => format!("-MOVED {} two:7002\r\n", slot(key)),
+                    None => DOWN.to_owned(),
+                };
+                assert_eq!(member.run(&words), expected, "{}", facts.name);
+                moved += 1;
+            } else if facts.flags & flags::WRITE != 0
+                || ["dbsize", "keys", "randomkey", "scan"].contains(&facts.name)
+                || ["stillframe|branch", "stillframe|view"].contains(&facts.name)
+            {
+                let expected = if leader.is_some() { NOT_HERE } else { DOWN };
+                assert_eq!(member.run(&words), expected, "{}", facts.name);
+                refused += 1;
+            } else {
+                let is_of_data = facts.flags & (flags::READONLY | flags::WRITE) != 0;
+                assert!(!is_of_data || facts.name == "lolwut", "{}", facts.name);
+            }
+        }
+        assert!(moved > 180 && refused > 8, "{moved} {refused}");
+        assert_eq!(member.server.digest(), digest);
+    }
+}
+
+/// A client whose branch is out of reach is not sent to data that it did not ask for.
+#[test]
+fn requests_on_a_branch_are_not_sent_elsewhere() {
+    let mut member = Member::of(Some(1));
+    let id = member.ask("STILLFRAME BRANCH OPEN");
+    let id = id.trim_matches([':', '\r', '\n']);
+    member.check(&format!("STILLFRAME BRANCH USE {id}"), "+OK\r\n");
+    member.check("SET foo else", "+OK\r\n");
+    member.see(Some(2));
+    for forwards in [false, true] {
+        member.server.state.group.forward(forwards);
+        member.check("GET foo", NOT_HERE);
+        member.check("EVAL return{redis.call('get','foo')} 0", NOT_HERE);
+        assert!(!member.server.session.to_forward);
+    }
+    member.see(Some(1));
+    member.check("GET foo", "$4\r\nelse\r\n");
+    member.check("STILLFRAME BRANCH USE OFF", "+OK\r\n");
+    member.check("GET foo", "$3\r\nbar\r\n");
+}
+
+#[test]
+fn the_leader_serves_all_slots_at_once() {
+    let mut leader = Member::of(Some(1));
+    leader.check("MSET a 1 b 2 {c}d 3", "+OK\r\n");
+    leader.check("DBSIZE", ":4\r\n");
+    leader.check("SELECT 3", "+OK\r\n");
+    leader.check("PUBLISH c m", ":0\r\n");
+    assert!(leader.ask("HELLO").contains("$7\r\ncluster\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"));
+    assert!(leader.ask("INFO replication").contains("role:master\r\n"));
+}
+
+#[test]
+fn a_member_that_follows_sends_clients_to_the_leader() {
+    let mut member = Member::of(Some(2));
+    member.check("GET foo", "-MOVED 12182 two:7002\r\n");
+    member.moves("MSET b 1 a 2", "b");
+    member.moves("XREAD COUNT 1 STREAMS s t 0 0", "s");
+    member.moves("SORT {x}k BY w* STORE d", "x");
+    member.moves("EVAL return{} 2 k l", "k");
+    member.moves("OBJECT ENCODING k", "k");
+    member.moves("MIGRATE h 1  0 1 KEYS k l", "k");
+    member.check("SPUBLISH c m", ":0\r\n");
+    member.check("PUBLISH c m", ":0\r\n");
+    member.moves("WATCH k", "k");
+    for line in ["FLUSHALL", "SWAPDB 0 1", "FUNCTION FLUSH", "DBSIZE", "SCAN 0"] {
+        member.check(line, NOT_HERE);
+    }
+    member.check("PING", "+PONG\r\n");
+    member.check("SELECT 1", "+OK\r\n");
+    member.check("SCRIPT EXISTS x", "*1\r\n:0\r\n");
+    assert!(member.ask("SCRIPT LOAD return").starts_with('$'), "clients load scripts everywhere");
+    assert!(member.ask("SSUBSCRIBE c").starts_with("*3\r\n"));
+    member.server.reconnect();
+    assert!(member.ask("INFO replication").contains("role:slave\r\nmaster_host:two\r\n"));
+    member.check("ROLE", "*5\r\n$5\r\nslave\r\n$3\r\ntwo\r\n:7002\r\n$9\r\nconnected\r\n:10\r\n");
+    member.check("REPLICAOF NO ONE", "-ERR REPLICAOF not allowed in cluster mode.\r\n");
+    assert!(member.ask("WAIT 1 1").starts_with("-ERR WAIT cannot be used"));
+    assert!(member.ask("HELLO").contains("$7\r\nreplica\r\n"));
+}
+
+#[test]
+fn reads_stay_where_they_are_if_client_and_group_want_it() {
+    let mut member = Member::of(Some(2));
+    member.check("READONLY", "+OK\r\n");
+    member.moves("GET foo", "foo");
+    member.read_locally();
+    member.check("GET foo", "$3\r\nbar\r\n");
+    assert!(member.ask("CLIENT INFO").contains(" flags=r "));
+    member.moves("SET foo x", "foo");
+    member.moves("PFCOUNT h", "h");
+    member.check("SPUBLISH c m", ":0\r\n");
+    member.check("PUBLISH c m", ":0\r\n");
+    member.run(&[b"EVAL", b"return redis.call('GET', KEYS[1])", b"1", b"foo"]);
+    let read = member.run(&[b"EVAL", b"return redis.call('GET', KEYS[1])", b"1", b"foo"]);
+    assert_eq!(read, "$3\r\nbar\r\n");
+    let wrote = member.run(&[b"EVAL", b"return redis.call('SET', KEYS[1], 1)", b"1", b"foo"]);
+    assert!(wrote.starts_with("-READONLY ") && wrote.contains("two:7002"), "{wrote}");
+    member.see(None);
+    member.check("GET foo", "$3\r\nbar\r\n");
+    member.check("SET foo x", DOWN);
+    member.check("READWRITE", "+OK\r\n");
+    member.check("GET foo", DOWN);
+    member.check("READONLY", "+OK\r\n");
+    member.check("RESET", "+RESET\r\n");
+    member.check("GET foo", DOWN);
+}
+
+#[test]
+fn scripts_reach_nothing_that_their_client_does_not() {
+    let mut member = Member::of(Some(2));
+    let mut run = |source: &str| member.run(&[b"EVAL", source.as_bytes(), b"0"]);
+    let foreign = "-ERR Script attempted to access a non local key in a cluster node";
+    assert_eq!(run("return 1"), ":1\r\n");
+    assert!(run("return redis.call('GET', 'foo')").starts_with(foreign));
+    assert!(run("return redis.call('SET', 'foo', 1)").starts_with("-READONLY "));
+    assert!(run("return redis.call('FLUSHALL')").starts_with("-READONLY "));
+    assert!(run("return redis.call('KEYS', '*')").starts_with("-READONLY "));
+    assert_eq!(run("return redis.call('PUBLISH', 'c', 'm')"), ":0\r\n");
+    let not_here = "#!lua flags=no-cluster,no-writes\nreturn 1";
+    assert!(run(not_here).starts_with("-ERR Can not run script on cluster"), "{}", run(not_here));
+    member.see(None);
+    let down = "-ERR Script attempted to execute a command while the cluster is down";
+    let reply = member.run(&[b"EVAL", b"return redis.call('GET', 'foo')", b"0"]);
+    assert!(reply.starts_with(down), "{reply}");
+}
+
+#[test]
+fn a_transaction_ends_with_leadership() {
+    let mut member = Member::of(Some(2));
+    member.check("MULTI", "+OK\r\n");
+    member.moves("GET foo", "foo");
+    member.check("PING", "+QUEUED\r\n");
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
+    member.check("EXEC", aborted);
+    member.see(Some(1));
+    member.check("MULTI", "+OK\r\n");
+    member.check("PING", "+QUEUED\r\n");
+    member.check("SET foo x", "+QUEUED\r\n");
+    member.see(Some(2));
+    member.moves("EXEC", "foo");
+    member.check("EXEC", "-ERR EXEC without MULTI\r\n");
+    member.see(Some(1));
+    member.check("GET foo", "$3\r\nbar\r\n");
+    // What a client saw before counts no more, also if the server leads again.
+    member.check("WATCH foo", "+OK\r\n");
+    member.see(None);
+    member.see(Some(1));
+    member.check("MULTI", "+OK\r\n");
+    member.check("SET foo x", "+QUEUED\r\n");
+    member.check("EXEC", "*-1\r\n");
+    member.check("MULTI", "+OK\r\n");
+    member.check("SET foo x", "+QUEUED\r\n");
+    member.check("EXEC", "*1\r\n+OK\r\n");
+}
+
+#[test]
+fn nothing_expires_or_is_evicted_by_a_member_that_follows() {
+    let mut member = Member::of(Some(1));
+    member.check("SET brief v PX 1", "+OK\r\n");
+    member.see(Some(2));
+    member.server.now += 1000;
+    member.read_locally();
+    member.check("READONLY", "+OK\r\n");
+    member.check("GET brief", "$-1\r\n");
+    assert_eq!(member.server.keys()[0], 2, "it waits for the leader's word");
+    member.see(Some(1));
+    member.check("GET brief", "$-1\r\n");
+    assert_eq!(member.server.keys()[0], 1);
+}
+
+#[test]
+fn the_group_is_described() {
+    let mut member = Member::of(Some(2));
+    let [one, two, three] = [1, 2, 3].map(|id| {
+        let view = member.server.state.group.view().expect("a view");
+        view.node(id)
+    });
+    member.check("CLUSTER MYID", &format!("$40\r\n{one}\r\n"));
+    let text = member.ask("CLUSTER NODES");
+    let (_, lines) = text.split_once("\r\n").expect("a bulk string");
+    let expected = format!(
+        "{one} one:7001@17001 myself,slave {two} 0 0 4 connected\n\
+         {two} two:7002@17002 master,nofailover - 0 0 4 connected 0-16383\n\
+         {three} three:7003@17003 slave,fail {two} 0 0 4 disconnected\n\r\n"
+    );
+    assert_eq!(lines, expected);
+    // A member out of reach is not among those that serve.
+    let slots = format!(
+        "*1\r\n*4\r\n:0\r\n:16383\r\n\
+         *4\r\n$3\r\ntwo\r\n:7002\r\n$40\r\n{two}\r\n*0\r\n\
+         *4\r\n$3\r\none\r\n:7001\r\n$40\r\n{one}\r\n*0\r\n"
+    );
+    member.check("CLUSTER SLOTS", &slots);
+    assert!(member.ask("CLUSTER SHARDS").ends_with("$6\r\nhealth\r\n$4\r\nfail\r\n"));
+    assert!(member.ask("CLUSTER INFO").contains("cluster_state:ok\r\n"));
+    member.check(&format!("CLUSTER COUNT-FAILURE-REPORTS {three}"), ":1\r\n");
+    member.check(&format!("CLUSTER REPLICAS {one}"), "-ERR The specified node is not a master\r\n");
+    assert!(member.ask(&format!("CLUSTER REPLICAS {two}")).starts_with("*2\r\n"));
+    member.check("CLUSTER KEYSLOT foo", ":12182\r\n");
+    member.check("CLUSTER COUNTKEYSINSLOT 12182", ":1\r\n");
+    member.check("CLUSTER GETKEYSINSLOT 12182 5", "*1\r\n$3\r\nfoo\r\n");
+    member.check("CLUSTER GETKEYSINSLOT 12182 0", "*0\r\n");
+    assert!(member.ask("CLUSTER MEET h 1").contains("STILLFRAME RAFT"));
+    // While nobody leads the last leader stands for the slots, and no request reaches it.
+    member.see(None);
+    member.check("CLUSTER SLOTS", &slots);
+    assert!(member.ask("CLUSTER INFO").contains("cluster_state:fail\r\n"));
+    member.server.session.protocol = Protocol::Resp3;
+    assert!(member.ask("CLUSTER SLOTS").contains("%0\r\n"));
+    let mut young = Member::of(None);
+    young.check("CLUSTER SLOTS", "*0\r\n");
+    assert!(young.ask("CLUSTER NODES").contains(" myself,slave - 0 0 4 connected\n"));
+    assert!(young.ask("CLUSTER INFO").contains("cluster_slots_assigned:0\r\n"));
+}
+
+/// The log and the primary's stream are above all this.
+#[test]
+fn what_is_replayed_is_not_redirected() {
+    let mut member = Member::of(Some(2));
+    member.server.session = Session::internal();
+    member.check("SET foo replayed", "+OK\r\n");
+    member.check("FLUSHALL", "+OK\r\n");
+}
