@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`serve`] (start), `server` (the event loop), `state` (the owners of its state),
 //! `commands` (the path of a request; commands on data are in `stillframe_commands`), `hub`
-//! (clients, and messages to them), `persistence` (how the data becomes durable; dumps and the log themselves
-//! are in `stillframe_storage`).
+//! (clients, and messages to them), `persistence` (how the data becomes durable; dumps and the log
+//! themselves are in `stillframe_storage`).
 //!
 //! - One thread runs all commands; the snapshotter is another. Nothing else touches data.
 //! - No input of a client can make this crate panic.
