@@ -58,14 +58,14 @@
 //! What grows takes memory in pieces, each up to as long as all before it, and returns a
 //! [`MemoryError`] if the state has its full size (`words_max`), having changed nothing.
 //!
-//! The guide is `docs/embedding.md`; the examples are an order book and a game world.
+//! The guide is `docs/embed/state.md`; the examples are an order book and a game world.
 //! Reading order: [`State`], [`Record`], the places, [`read_image`].
 
 #![forbid(unsafe_code)]
 
 /// The guide is compiled with the tests of this crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/embedding.md")]
+#[doc = include_str!("../../../docs/embed/state.md")]
 struct Guide;
 
 // So that what the macros make compiles here as well.

@@ -20,6 +20,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+/// The guide is compiled with the tests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embed/library.md")]
+struct Guide;
+
 mod algorithm;
 pub mod algorithms;
 mod budget;
