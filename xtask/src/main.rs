@@ -1,5 +1,5 @@
-//! Checks of the repository's own style, `cargo xtask tidy`, and links of the pages, `cargo xtask
-//! pages`, which mdBook runs.
+//! Checks of the repository's own style, `cargo xtask tidy`; folders of a crate that import each
+//! other, `cargo xtask rooms`; and links of the pages, `cargo xtask pages`, which mdBook runs.
 #![forbid(unsafe_code)]
 
 mod cycles;
@@ -17,6 +17,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(),
+        ["rooms"] => rooms(""),
+        ["rooms", part] => rooms(part),
         ["pages", "supports", _] => ExitCode::SUCCESS,
         ["pages"] => match pages::preprocess() {
             Ok(()) => ExitCode::SUCCESS,
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
             }
         },
         _ => {
-            eprintln!("usage: cargo xtask tidy | pages");
+            eprintln!("usage: cargo xtask tidy | rooms [FOLDER] | pages");
             ExitCode::from(2)
         }
     }
@@ -48,6 +50,16 @@ fn tidy() -> ExitCode {
     }
     println!("tidy: {} files, {} faults", report.files, report.faults.len());
     ExitCode::from(u8::from(!report.faults.is_empty()))
+}
+
+fn rooms(part: &str) -> ExitCode {
+    match cycles::print_rooms(workspace(), part) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rooms: {error}");
+            ExitCode::from(1)
+        }
+    }
 }
 
 /// The root of the workspace this program was built from.
