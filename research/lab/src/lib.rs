@@ -10,6 +10,7 @@
 
 pub mod advise;
 mod alone;
+pub mod aries;
 mod capture;
 pub mod case;
 pub mod check;
@@ -33,6 +34,7 @@ pub mod rounds;
 mod served;
 mod subject;
 pub mod summary;
+pub mod tpcc;
 mod trial;
 mod workload;
 

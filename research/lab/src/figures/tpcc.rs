@@ -12,13 +12,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::aries::Aries;
+use crate::tpcc::{Layout, Names, Outcome, Plan, Read, Request, Scale, Words, check, fill};
 use serde::{Deserialize, Serialize};
 use stillframe::Algorithm;
 use stillframe::algorithms::{ALL, Visitor, dispatch};
-use stillframe_aries::Aries;
 use stillframe_durability::{LogOptions, Options, Policy, Store};
 use stillframe_measure::draw::Rng;
-use stillframe_tpcc::{Layout, Names, Outcome, Plan, Read, Request, Scale, Words, check, fill};
 
 use super::child;
 use super::data::Data;
@@ -418,7 +418,7 @@ impl<A: Algorithm> Till for Logged<A> {
             }
             let names = names.get_or_insert_with(|| Names::read(layout, &Opening(store)));
             let request = Request::decode(layout, action.bytes)?;
-            stillframe_tpcc::run(layout, names, &mut Opening(store), &request);
+            crate::tpcc::run(layout, names, &mut Opening(store), &request);
             Ok(())
         });
         let store = store.map_err(|error| error.to_string())?;
@@ -435,7 +435,7 @@ impl<A: Algorithm> Till for Logged<A> {
         request.encode(&mut self.bytes);
         self.logged += self.bytes.len() as u64;
         let number = self.store.log(&self.bytes).map_err(|error| error.to_string())?;
-        let outcome = stillframe_tpcc::run(layout, names, &mut Opening(&mut self.store), request);
+        let outcome = crate::tpcc::run(layout, names, &mut Opening(&mut self.store), request);
         self.store.point();
         Ok((outcome, number))
     }
@@ -486,7 +486,7 @@ impl Words for Redo {
 
 impl Till for Redo {
     fn open(place: &Path, layout: &Layout) -> Result<Self, String> {
-        let options = stillframe_aries::Options::words(layout.words()).log(log_options());
+        let options = crate::aries::Options::words(layout.words()).log(log_options());
         let (state, _) = Aries::open(place, options).map_err(|error| error.to_string())?;
         Ok(Self { state, logged: 0 })
     }
@@ -497,7 +497,7 @@ impl Till for Redo {
         names: &Names,
         request: &Request,
     ) -> Result<(Outcome, u64), String> {
-        let outcome = stillframe_tpcc::run(layout, names, self, request);
+        let outcome = crate::tpcc::run(layout, names, self, request);
         self.logged += self.state.written_bytes() as u64;
         let number = self.state.commit().map_err(|error| error.to_string())?;
         Ok((outcome, number))

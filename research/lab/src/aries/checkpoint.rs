@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, Log, LogHandle, LogOptions, Policy};
 
-use crate::error::Error;
-use crate::manifest::{LOG, Manifest, directory_of};
-use crate::mutant::{Mutant, Mutation};
+use super::error::Error;
+use super::manifest::{LOG, Manifest, directory_of};
+use super::mutant::{Mutant, Mutation};
 
 /// Words of a piece.
 const PIECE_WORDS: usize = if cfg!(test) { 2 } else { 1 << 15 };

@@ -2,8 +2,8 @@
 
 use stillframe_measure::draw::Rng;
 
-use crate::Words;
-use crate::layout::{Layout, customer, district, history, item, line, order, stock, warehouse};
+use super::Words;
+use super::layout::{Layout, customer, district, history, item, line, order, stock, warehouse};
 
 /// Fills a state of zeros, as a function of `seed`.
 pub fn fill(layout: &Layout, state: &mut impl Words, seed: u64) {

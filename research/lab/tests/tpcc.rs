@@ -5,11 +5,11 @@ use std::thread;
 
 use stillframe::algorithms::{ALL, Visitor, dispatch};
 use stillframe::{Algorithm, Image, Options, Point, Sink, SinkError};
-use stillframe_measure::draw::Rng;
-use stillframe_tpcc::{
+use stillframe_lab::tpcc::{
     Customer, Item, Layout, Malformed, Names, Outcome, Plan, Read, Request, Scale, Words, check,
     fill, run,
 };
+use stillframe_measure::draw::Rng;
 
 fn tiny(orders_room: usize) -> Layout {
     Layout::new(Scale { orders_room, ..Scale::tiny(2) }).expect("small tables")

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::Read;
-use crate::layout::{Layout, customer};
+use super::Read;
+use super::layout::{Layout, customer};
 
 /// The customers of each last name, sorted by first name.
 #[derive(Debug, Clone)]

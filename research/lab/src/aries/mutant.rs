@@ -1,4 +1,4 @@
-//! The mistakes that the tests of this crate must find.
+//! The mistakes that the tests of ARIES must find.
 
 stillframe::mutants! {
     pub when test;

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::tpcc::{Layout, Names, Plan, Read, Request, Scale, Words, check, fill, run};
 use stillframe_durability::Policy;
 use stillframe_durability::disk::{Fault, Files, Location, SimulatedDisk, crash_everywhere};
 use stillframe_measure::draw::Rng;
-use stillframe_tpcc::{Layout, Names, Plan, Read, Request, Scale, Words, check, fill, run};
 
+use super::mutant::with_mutant;
 use super::*;
-use crate::mutant::with_mutant;
 
 fn open(disk: &SimulatedDisk, words: usize) -> Result<(Aries, Recovery), Error> {
     open_with(disk, Options::words(words))

@@ -1,10 +1,10 @@
 //! The five transactions. Each reads all that it needs before it writes, so that one which is
 //! refused or rolled back has written nothing.
 
-use crate::fill::is_original;
-use crate::layout::{Layout, customer, district, history, item, line, order, stock, warehouse};
-use crate::request::{Customer, Item, Request};
-use crate::{Names, Words};
+use super::fill::is_original;
+use super::layout::{Layout, customer, district, history, item, line, order, stock, warehouse};
+use super::request::{Customer, Item, Request};
+use super::{Names, Words};
 
 /// What came of a transaction: what its terminal would show, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Consistency conditions 1 to 4 (section 3.3.2).
 
-use crate::Read;
-use crate::layout::{Layout, district, line, order, warehouse};
+use super::Read;
+use super::layout::{Layout, district, line, order, warehouse};
 
 /// A condition that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +79,7 @@ pub fn check(layout: &Layout, state: &impl Read) -> Result<(), Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Scale, fill};
+    use crate::tpcc::{Scale, fill};
 
     #[test]
     fn each_condition_is_looked_at() {

@@ -2,8 +2,8 @@
 
 use stillframe_measure::draw::Rng;
 
-use crate::fill::{last_name, skewed};
-use crate::layout::{Layout, line};
+use super::fill::{last_name, skewed};
+use super::layout::{Layout, line};
 
 /// How a customer is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use stillframe_durability::disk::{Directory, with_sum};
 
-use crate::error::Error;
+use super::error::Error;
 
 /// The directory of the redo log.
 pub(crate) const LOG: &str = "log";

@@ -4,7 +4,7 @@
 //! compared with images.
 //!
 //! ```
-//! use stillframe_aries::{Aries, Options};
+//! use stillframe_lab::aries::{Aries, Options};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let data = tempfile::tempdir()?;
@@ -31,8 +31,6 @@
 //!   first commit after the copying: everything that the copy may hold a part of has its record.
 //! - **Recovery** is the copy, and then all records from where the log stood when the copying
 //!   began. Records hold values and not changes, so it does not matter which of them the copy has.
-
-#![forbid(unsafe_code)]
 
 mod checkpoint;
 mod error;
