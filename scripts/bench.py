@@ -28,8 +28,8 @@ Parts:
 Contenders take turns, round by round, so that whatever else the machine does hits all of them; the
 figures to look at are the ratios. Medians of the rounds stand with the lowest and highest round.
 What is timed is verified: numbers of keys, values, dumps, the replica's content, recovered states.
-`stillframe lab` measures the algorithms. Needs redis-server (scripts/install-peers.sh), a release
-build (cargo build --release), and at full size up to 12 GB of memory.
+`stillframe lab` measures the algorithms. Needs redis-server (scripts/install-peers.sh), the program as
+packages have it (cargo build --profile dist --features measure), and at full size up to 12 GB of memory.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser.add_argument("parts", nargs="*", metavar="PART", help="see above, or all")
-    parser.add_argument("--stillframe", default=str(target / "release/stillframe"))
+    parser.add_argument("--stillframe", default=str(target / "dist/stillframe"))
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS,
                         help="[redis valkey redis-8 imprint, of those that are here]")
     parser.add_argument("--rounds", type=int, default=5)
@@ -147,7 +147,7 @@ def check(options):
         if shutil.which(tool) is None:
             raise SystemExit(f"there is no {tool} here: run scripts/install-peers.sh")
     if not os.access(options.stillframe, os.X_OK):
-        raise SystemExit(f"there is no {options.stillframe}: run cargo build --release")
+        raise SystemExit(f"there is no {options.stillframe}: run cargo build --profile dist --features measure")
     if "/debug/" in options.stillframe:
         say("WARNING: this is a debug build; its figures mean nothing")
 

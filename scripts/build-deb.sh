@@ -4,11 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}"
-profile="${PROFILE:-release}"
+profile="${PROFILE:-dist}"
 folder="$profile"
 [ "$profile" = dev ] && folder=debug
 
-cargo build --locked --profile "$profile" --package stillframe-cli
+cargo build --locked --profile "$profile" --package stillframe-cli --features measure
 
 # What the binary says of itself, for the package to install beside it.
 mkdir -p packaging/made
