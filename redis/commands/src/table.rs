@@ -309,7 +309,7 @@ impl<S> Table<S> {
 
 /// The facts of a command in the list.
 fn listed(name: &str) -> &'static Facts {
-    let facts = facts::of(name);
+    let facts = facts::find(name);
     facts.unwrap_or_else(|| panic!("{name} has a handler and no facts: add it to commands.txt"))
 }
 

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod damage;
+pub mod list;
 mod random;
 pub mod reply;
 pub mod requests;

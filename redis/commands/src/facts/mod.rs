@@ -1,8 +1,8 @@
 //! The facts of every command but its handler: the one list of commands.
 //!
-//! `commands.txt` holds them, as a page that people can read, too; it is read once, when the first
-//! table is made. A command is a line `name group since complexity summary` (`-` where the
-//! complexity depends on other things), under it, indented, further facts:
+//! `commands.txt` holds them. The first table reads it; the book's page of commands and the tests
+//! that run every command come from it, too. A command is a line `name group since complexity
+//! summary` (`-` where the complexity depends on other things), under it, indented, further facts:
 //!
 //! ```text
 //! call <arity> <flags> <@categories>     the arity counts the name (negative: at least so many);
@@ -13,6 +13,21 @@
 //! tips <hints>                           for proxies
 //! deprecated <since> <what to use instead>
 //! is <flags of the document>
+//! note <text>                            for the page of commands, in Markdown
+//! branch <how>                           how it runs on a branch, where that does not follow from
+//!                                        handler and flags (see [`BranchMode`])
+//! ```
+//!
+//! Lines for tests alone; the table skips them:
+//!
+//! ```text
+//! types <letters> <arguments>            a request that refuses a key `@` of any other type than
+//!                                        these (`command/tests/types.rs`); `types any`: it takes all
+//! try <arguments>                        random requests that redis-server answers in the same way
+//! alone <arguments>                      random requests that it does not (both: the crate
+//!                                        stillframe-peers, `requests.rs`)
+//! cost <requests>                        requests of n arguments, whose cost must be in proportion
+//!                                        to n (stillframe-server, `in_process/cost_tests.rs`)
 //! ```
 
 mod arguments;
@@ -57,8 +72,43 @@ pub struct Facts {
     pub document_flags: Vec<&'static str>,
     /// Hints for proxies.
     pub tips: Vec<&'static str>,
+    /// A note for the page of commands, in Markdown.
+    pub note: &'static str,
+    /// How it runs on a branch, where the list says that.
+    pub branch_mode: Option<BranchMode>,
     /// Its arguments as the list has them; [`arguments`](Self::arguments) takes them apart.
     pub syntax: String,
+}
+
+/// How a command runs on a branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BranchMode {
+    /// `keys`: on the keys that it names.
+    Keys,
+    /// `connection`: on the branch that a connection uses; STILLFRAME BRANCH RUN refuses it.
+    Connection,
+    /// `whole`: on all keys of the branch, by another handler.
+    Whole,
+    /// `requests`: by the requests that it runs.
+    Requests,
+    /// `live`: on the server or the connection, whatever the branch.
+    Live,
+    /// `refused`: not at all.
+    Refused,
+}
+
+impl BranchMode {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "keys" => Self::Keys,
+            "connection" => Self::Connection,
+            "whole" => Self::Whole,
+            "requests" => Self::Requests,
+            "live" => Self::Live,
+            "refused" => Self::Refused,
+            _ => return None,
+        })
+    }
 }
 
 impl Facts {
@@ -72,10 +122,9 @@ impl Facts {
         [self.specs.first(), self.specs.last()].map(|spec| spec.map_or(0, Spec::access))
     }
 
-    /// Takes a further line of the list.
-    fn take(&mut self, field: &str, value: &'static str) {
+    fn set_field(&mut self, field: &str, value: &'static str) {
         match field {
-            "call" => self.take_call(value),
+            "call" => self.set_call(value),
             "keys" => {
                 let parsed = |text| {
                     Spec::parse(text).unwrap_or_else(|| self.reject("key specification", text))
@@ -86,11 +135,18 @@ impl Facts {
             "tips" => self.tips = value.split(' ').collect(),
             "deprecated" => self.deprecated = value.split_once(' '),
             "is" => self.document_flags = value.split(' ').collect(),
+            "note" => self.note = value,
+            "branch" => {
+                let how = BranchMode::parse(value);
+                self.branch_mode =
+                    Some(how.unwrap_or_else(|| self.reject("way on a branch", value)));
+            }
+            "types" | "try" | "alone" | "cost" => {}
             _ => self.reject("kind of line", field),
         }
     }
 
-    fn take_call(&mut self, value: &str) {
+    fn set_call(&mut self, value: &str) {
         let mut words = value.split(' ');
         let arity = words.next().unwrap_or_default();
         self.arity = arity.parse().unwrap_or_else(|_| self.reject("arity", arity));
@@ -130,7 +186,7 @@ pub fn all() -> &'static [Facts] {
 }
 
 /// The facts of a command; `client|list` is the name of a sub-command.
-pub fn of(name: &str) -> Option<&'static Facts> {
+pub fn find(name: &str) -> Option<&'static Facts> {
     list().by_name.get(name).map(|index| &list().all[*index])
 }
 
@@ -164,8 +220,9 @@ fn read(text: &'static str) -> Vec<Facts> {
                 // The arguments go on.
                 Some(more) => facts.syntax.extend([" ", more.trim()]),
                 None => {
-                    let (field, value) = line.trim().split_once(' ').unwrap_or_default();
-                    facts.take(field, value);
+                    let line = line.trim();
+                    let (field, value) = line.split_once(' ').unwrap_or((line, ""));
+                    facts.set_field(field, value);
                 }
             }
         }

@@ -11,7 +11,7 @@ use super::{Context, Table, flags};
 pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     let name = String::from_utf8_lossy(name).to_lowercase();
     let is_absent = |facts: &&facts::Facts| facts.flags & flags::ABSENT != 0;
-    facts::of(&name).filter(is_absent).map(|_| NO_CLUSTER)
+    facts::find(&name).filter(is_absent).map(|_| NO_CLUSTER)
 }
 
 /// Adds the missing commands, and MODULE.

@@ -1,10 +1,11 @@
 //! STILLFRAME BRANCH: writable copies of the data set, which pay for what is written to them.
 
 use stillframe_commands::errors::SYNTAX;
+use stillframe_commands::facts::BranchMode;
 use stillframe_commands::{Refusal, scan_remarks_by};
 use stillframe_keyspace::Change;
 
-use super::on_branch::{Way, leave, on};
+use super::on_branch::{leave, mode, on};
 use super::views::{answer_fields, find, parse_number};
 use super::{Context, run as run_command, transactions};
 use crate::views::NO_BRANCH;
@@ -74,11 +75,9 @@ fn use_branch(ctx: &mut Context<'_>, id: Option<u64>) -> Result<(), Refusal> {
 fn run(ctx: &mut Context<'_>, id: u64, request: &[&[u8]]) -> Result<(), Refusal> {
     let index = find(ctx, request)?;
     let command = ctx.table.get(index);
-    let is_of_connection =
-        matches!(command.name, "multi" | "discard" | "select" | "watch" | "unwatch");
-    match Way::of(command) {
-        Way::Keys | Way::Whole(_) if !is_of_connection => {}
-        Way::Requests if !command.is_exec() => {}
+    match mode(command) {
+        BranchMode::Keys | BranchMode::Whole => {}
+        BranchMode::Requests if !command.is_exec() => {}
         _ => {
             let error = format!(
                 "ERR A branch runs commands that work on keys, and scripts, and '{}' is none; \

@@ -289,7 +289,7 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
         Ok(needs) => needs,
         Err(refusal) => return refuse(ctx, index, refusal),
     };
-    let branch = on_branch::of(ctx, command);
+    let branch = on_branch::branch_for(ctx, command);
     if let Some(id) = branch
         && let Err(refusal) = on_branch::admit(ctx, id, command)
     {

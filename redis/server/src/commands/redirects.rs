@@ -29,7 +29,7 @@ pub(super) fn elsewhere(
     args: &[&[u8]],
     needs: Needs,
 ) -> Option<Refusal> {
-    if on_branch::of(ctx, command).is_some() {
+    if on_branch::branch_for(ctx, command).is_some() {
         return Some(ctx.server.group.not_here()); // the data of another member is no answer
     }
     let Some(open) = ctx.session.caller.transaction.as_deref().filter(|_| command.is_exec()) else {

@@ -1,18 +1,14 @@
 //! The command table: found and documented. The tests of the binary prove that COMMAND replies what
 //! redis-server does.
 
-use stillframe_commands::facts;
+use stillframe_commands::facts::{self, BranchMode};
 
-use super::on_branch::Way;
-use super::{Lookup, Table, flags, table};
-
-fn commands() -> Table {
-    table()
-}
+use super::on_branch::mode;
+use super::{Lookup, flags, table};
 
 #[test]
 fn every_command_is_found_by_its_name_in_any_case() {
-    let table = commands();
+    let table = table();
     for (index, command) in table.all().iter().enumerate() {
         assert_eq!(command.name, command.name.to_ascii_lowercase());
         let upper = command.name.to_ascii_uppercase();
@@ -22,19 +18,8 @@ fn every_command_is_found_by_its_name_in_any_case() {
 }
 
 #[test]
-fn every_command_is_documented() {
-    let page = include_str!("../../../../docs/redis-compatibility.md");
-    let words: Vec<&str> =
-        page.split(|c: char| !c.is_ascii_alphanumeric() && !"_-".contains(c)).collect();
-    for command in commands().all().iter().filter(|command| !command.name.contains('|')) {
-        let name = command.name.to_ascii_uppercase();
-        assert!(words.contains(&&*name), "docs/redis-compatibility.md does not name {name}");
-    }
-}
-
-#[test]
 fn every_command_of_the_list_has_a_handler_and_a_document() {
-    let table = commands();
+    let table = table();
     let mut names = std::collections::BTreeSet::new();
     for facts in facts::all() {
         assert!(names.insert(facts.name), "commands.txt has {} twice", facts.name);
@@ -49,9 +34,9 @@ fn every_command_of_the_list_has_a_handler_and_a_document() {
 /// On a branch of a connection, commands on data run on the keys that they name.
 #[test]
 fn commands_on_data_that_name_no_keys_have_a_form_on_branches() {
-    for command in commands().all().iter().filter(|it| it.keys == facts::Keys::default()) {
+    for command in table().all().iter().filter(|it| it.keys == facts::Keys::default()) {
         let is_on_data = command.has(flags::READONLY | flags::WRITE);
-        let is_forgotten = is_on_data && matches!(Way::of(command), Way::Keys);
+        let is_forgotten = is_on_data && mode(command) == BranchMode::Keys;
         assert!(!is_forgotten, "{} would run on a bare bench", command.name);
     }
 }

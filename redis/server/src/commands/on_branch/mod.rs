@@ -15,6 +15,7 @@ mod whole;
 
 use std::mem::swap;
 
+use stillframe_commands::facts::BranchMode;
 use stillframe_commands::{Handler, Ledger, Refusal, parse_db, read_by_sort, transactions};
 use stillframe_keyspace::{Branch, Keyspace};
 
@@ -53,60 +54,30 @@ impl OnBranch<'_> {
     }
 }
 
-/// How a command runs on a branch.
-pub(super) enum Way {
-    /// On the keys that it names.
-    Keys,
-    /// On all keys, in a form of its own.
-    Whole(fn(&mut Context<'_>, &[&[u8]]) -> Result<(), Refusal>),
-    /// By other requests.
-    Requests,
-    /// Beside the branch: it concerns the server, or the connection.
-    Beside,
-    /// Not at all.
-    Refused,
-}
-
-impl Way {
-    pub(super) fn of(command: &Command) -> Self {
-        match command.name {
-            "dbsize" => Self::Whole(whole::dbsize),
-            "flushall" => Self::Whole(whole::flushall),
-            "flushdb" => Self::Whole(whole::flushdb),
-            "keys" => Self::Whole(whole::keys),
-            "randomkey" => Self::Whole(whole::randomkey),
-            "scan" => Self::Whole(whole::scan),
-            "swapdb" => Self::Whole(whole::swapdb),
-            "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro" => Self::Requests,
-            "memory|usage" => Self::Keys,
-            "lolwut" | "stillframe|branch" | "stillframe|view" => Self::Beside,
-            "cluster|countkeysinslot"
-            | "cluster|getkeysinslot"
-            | "debug"
-            | "stillframe|branchdb" => Self::Refused,
-            _ => match command.handler {
-                Handler::Exec => Self::Requests,
-                Handler::Data(_) => Self::Keys,
-                Handler::Server(_) => {
-                    let reaches = flags::READONLY | flags::WRITE | flags::MAY_REPLICATE;
-                    if command.has(reaches) { Self::Refused } else { Self::Beside }
-                }
-            },
+/// How a command runs on a branch: as the list says, else by its handler and flags.
+pub(super) fn mode(command: &Command) -> BranchMode {
+    let by_handler = || match command.handler {
+        Handler::Exec => BranchMode::Requests,
+        Handler::Data(_) => BranchMode::Keys,
+        Handler::Server(_) => {
+            let reaches = flags::READONLY | flags::WRITE | flags::MAY_REPLICATE;
+            if command.has(reaches) { BranchMode::Refused } else { BranchMode::Live }
         }
-    }
+    };
+    command.facts.branch_mode.unwrap_or_else(by_handler)
 }
 
 /// The branch on which a request of this client runs that asks for a command.
 #[inline]
-pub(super) fn of(ctx: &Context<'_>, command: &Command) -> Option<u64> {
-    ctx.session.branch.filter(|_| ctx.branch.is_some() || !matches!(Way::of(command), Way::Beside))
+pub(super) fn branch_for(ctx: &Context<'_>, command: &Command) -> Option<u64> {
+    ctx.session.branch.filter(|_| ctx.branch.is_some() || mode(command) != BranchMode::Live)
 }
 
 /// The flags of a request: those of its command, or what its script says of itself.
 #[inline]
 pub(super) fn flags_of(ctx: &Context<'_>, command: &Command, args: &[&[u8]]) -> u32 {
     match command.has(flags::SKIP_MONITOR) {
-        _ if of(ctx, command).is_some() => FLAGS,
+        _ if branch_for(ctx, command).is_some() => FLAGS,
         // as scripts, which show themselves
         true => ctx.server.scripts.flags_of(command, args, ctx.keyspace.libraries()),
         false => command.flags,
@@ -125,7 +96,7 @@ pub(super) fn admit(ctx: &mut Context<'_>, id: u64, command: &Command) -> Result
         transactions::close(&mut ctx.server.ledger, &mut ctx.session.caller);
         return Err(gone);
     }
-    if let Way::Refused = Way::of(command) { Err(not_on_a_branch(command)) } else { Ok(()) }
+    if mode(command) == BranchMode::Refused { Err(not_on_a_branch(command)) } else { Ok(()) }
 }
 
 fn not_on_a_branch(command: &Command) -> Refusal {
@@ -226,26 +197,29 @@ pub(super) fn call(
 ) -> Result<(), Refusal> {
     let in_script = ctx.server.ledger.in_script;
     let is_full = || ctx.branch.as_ref().is_some_and(OnBranch::is_full);
-    let way = match Way::of(command) {
-        Way::Keys if is_made(Mutant::WritesBeside) && command.has(flags::WRITE) => Way::Beside,
-        Way::Whole(_) if is_made(Mutant::WalksBeside) => Way::Beside,
-        Way::Requests if is_made(Mutant::ScriptsLeave) && !command.is_exec() => Way::Beside,
-        way => way,
+    let writes = command.has(flags::WRITE);
+    let mode = match mode(command) {
+        BranchMode::Keys if is_made(Mutant::WritesBeside) && writes => BranchMode::Live,
+        BranchMode::Whole if is_made(Mutant::WalksBeside) => BranchMode::Live,
+        BranchMode::Requests if is_made(Mutant::ScriptsLeave) && !command.is_exec() => {
+            BranchMode::Live
+        }
+        mode => mode,
     };
-    match way {
+    match mode {
         // A script began when there was room.
         _ if command.has(flags::DENYOOM) && !in_script && is_full() => Err(FULL),
-        Way::Keys => {
+        BranchMode::Keys | BranchMode::Connection => {
             let read = read_by_patterns(ctx, command, args);
             let db = ctx.session.caller.db;
             let mut keys = named(command, db, args);
             keys.extend(read.iter().map(|key| (db, &key[..])));
             on_keys(ctx, &keys, |ctx| handle(ctx, command, args))?
         }
-        Way::Whole(form) => form(ctx, args),
-        Way::Requests => handle(ctx, command, args),
-        Way::Beside => beyond(ctx, |ctx| handle(ctx, command, args)),
-        Way::Refused => Err(not_on_a_branch(command)),
+        BranchMode::Whole => whole::run(ctx, command, args),
+        BranchMode::Requests => handle(ctx, command, args),
+        BranchMode::Live => beyond(ctx, |ctx| handle(ctx, command, args)),
+        BranchMode::Refused => Err(not_on_a_branch(command)),
     }
 }
 

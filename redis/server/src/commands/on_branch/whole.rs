@@ -1,12 +1,29 @@
-//! Commands on all keys of a branch.
+//! Commands on all keys of a branch, which the list of commands marks with `branch whole`.
 
 use stillframe_commands::{Refusal, check_flush_option, keys_by, parse_swap, scan_by};
 use stillframe_keyspace::{Branch, DATABASES, View};
 use stillframe_resp::Out;
 
-use super::Context;
 use super::mutants::{Mutant, is_made};
+use super::{Command, Context, not_on_a_branch};
 use crate::views::NO_BRANCH;
+
+/// Runs the form of a command on all keys of the branch.
+pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Result<(), Refusal> {
+    match command.name {
+        "dbsize" => dbsize(ctx),
+        "flushall" => flush(ctx, 0..DATABASES, args),
+        "flushdb" => {
+            let db = ctx.session.caller.db;
+            flush(ctx, db..db + 1, args)
+        }
+        "keys" => keys(ctx, args),
+        "randomkey" => randomkey(ctx),
+        "scan" => scan(ctx, args),
+        "swapdb" => swapdb(ctx, args),
+        _ => Err(not_on_a_branch(command)),
+    }
+}
 
 /// Reads from the branch of the request under way, in the selected database.
 fn read<R>(
@@ -19,19 +36,19 @@ fn read<R>(
 }
 
 /// `DBSIZE`
-pub(super) fn dbsize(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+fn dbsize(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     read(ctx, |out, (branch, view, db), _| out.integer(branch.len(view, db) as i64))
 }
 
 /// `KEYS pattern`
-pub(super) fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     read(ctx, |out, (branch, view, db), now| {
         keys_by(out, args[1], |show| branch.for_each(view, db, now, show));
     })
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
-pub(super) fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     read(ctx, |out, (branch, view, db), now| {
         scan_by(out, &args[1..], |cursor, count, show| {
             branch.scan(view, db, cursor, count, now, show)
@@ -40,7 +57,7 @@ pub(super) fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
 }
 
 /// `RANDOMKEY`
-pub(super) fn randomkey(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+fn randomkey(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     let on = ctx.branch.as_ref().ok_or(NO_BRANCH)?;
     let view = on.live.view(on.instant).ok_or(NO_BRANCH)?;
     let (db, random) = (ctx.session.caller.db, &mut ctx.server.ledger.random);
@@ -51,7 +68,8 @@ pub(super) fn randomkey(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Re
     Ok(())
 }
 
-/// Empties databases. Who watches a key there finds it gone, or written if it is there again.
+/// `FLUSHDB [ASYNC | SYNC]`, `FLUSHALL [ASYNC | SYNC]`. A client that watches a key there finds it
+/// gone, or written if it is there again.
 fn flush(
     ctx: &mut Context<'_>,
     dbs: std::ops::Range<usize>,
@@ -67,19 +85,8 @@ fn flush(
     Ok(())
 }
 
-/// `FLUSHDB [ASYNC | SYNC]`
-pub(super) fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let db = ctx.session.caller.db;
-    flush(ctx, db..db + 1, args)
-}
-
-/// `FLUSHALL [ASYNC | SYNC]`
-pub(super) fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    flush(ctx, 0..DATABASES, args)
-}
-
 /// `SWAPDB index index`
-pub(super) fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let [a, b] = parse_swap(args)?;
     let on = ctx.branch.as_mut().ok_or(NO_BRANCH)?;
     if a != b {
