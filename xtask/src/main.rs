@@ -2,6 +2,7 @@
 //! other, `cargo xtask rooms`; and links of the pages, `cargo xtask pages`, which mdBook runs.
 #![forbid(unsafe_code)]
 
+mod commands;
 mod cycles;
 mod links;
 mod pages;
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
         ["rooms"] => rooms(""),
         ["rooms", part] => rooms(part),
         ["pages", "supports", _] => ExitCode::SUCCESS,
-        ["pages"] => match pages::preprocess() {
+        ["pages"] => match pages::preprocess(workspace()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("pages: {error}");

@@ -1,6 +1,7 @@
 //! The pages under `docs` for mdBook: which there are, and where links out of them lead.
 //!
 //! - `docs/SUMMARY.md` names every page, once.
+//! - A page may ask for the table of commands or settings, which no page repeats.
 //! - mdBook knows these pages alone, and calls README.md index. `cargo xtask pages`, which it runs
 //!   for each build, makes links to other files of the repository links to where that is published.
 
@@ -9,6 +10,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::commands::fill_tables;
 use crate::links::{self, Page};
 use crate::report::Report;
 
@@ -30,28 +32,32 @@ pub(crate) fn check(pages: &[Page], report: &mut Report) {
     }
 }
 
-/// Answers mdBook: the book on standard input, as JSON, with other links on standard output.
-pub(crate) fn preprocess() -> io::Result<()> {
+/// Answers mdBook: the book on standard input, as JSON, with tables and other links on standard
+/// output.
+pub(crate) fn preprocess(root: &Path) -> io::Result<()> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
     let read: [Value; 2] = serde_json::from_str(&text)?;
     let [context, mut book] = read;
     let repository = &context["config"]["output"]["html"]["git-repository-url"];
     let repository = repository.as_str().unwrap_or_default();
-    lead_out(&mut book, repository);
+    complete(&mut book, root, repository)?;
     writeln!(io::stdout(), "{book}")
 }
 
-/// Changes the links of all chapters in a part of the book.
-fn lead_out(part: &mut Value, repository: &str) {
+/// Fills the tables and changes the links of all chapters in a part of the book.
+fn complete(part: &mut Value, root: &Path, repository: &str) -> io::Result<()> {
     let path = part["path"].as_str().map(|path| format!("{FOLDER}/{path}"));
     if let (Some(path), Some(content)) = (path, part["content"].as_str()) {
-        part["content"] = outward(&path, content, repository).into();
+        let content = fill_tables(root, content)?;
+        part["content"] = outward(&path, &content, repository).into();
     }
     match part {
-        Value::Array(parts) => parts.iter_mut().for_each(|it| lead_out(it, repository)),
-        Value::Object(parts) => parts.values_mut().for_each(|it| lead_out(it, repository)),
-        _ => {}
+        Value::Array(parts) => parts.iter_mut().try_for_each(|it| complete(it, root, repository)),
+        Value::Object(parts) => {
+            parts.values_mut().try_for_each(|it| complete(it, root, repository))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -107,7 +113,7 @@ mod tests {
             "sub_items": [{"Chapter": {"path": "two.md", "content": "[x](../Cargo.toml)"}}],
         }}]});
         let mut book = given;
-        lead_out(&mut book, "https://r");
+        complete(&mut book, Path::new(""), "https://r").expect("no table is asked for");
         let chapter = &book["sections"][0]["Chapter"];
         let expected =
             "[a](index.md#x) [b](https://r/blob/main/README.md#two) [c](../a.md) [d](#e)";

@@ -1,0 +1,126 @@
+//! Tables that no page of the book repeats: commands from the one list of commands, settings from
+//! the sample configuration.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+const LIST: &str = "redis/commands/src/facts/commands.txt";
+const SAMPLE: &str = "stillframe.conf";
+
+/// A page with tables in place of the comments `<!-- commands -->` and `<!-- settings -->`.
+pub(crate) fn fill_tables(root: &Path, page: &str) -> io::Result<String> {
+    let mut page = page.to_owned();
+    for (mark, file, show) in [
+        ("<!-- commands -->", LIST, table as fn(&str) -> String),
+        ("<!-- settings -->", SAMPLE, |text| format!("```text\n{text}```\n")),
+    ] {
+        if page.contains(mark) {
+            page = page.replace(mark, &show(&fs::read_to_string(root.join(file))?));
+        }
+    }
+    Ok(page)
+}
+
+/// A command of the list.
+#[derive(Default)]
+struct Row<'a> {
+    name: &'a str,
+    since: &'a str,
+    summary: &'a str,
+    note: &'a str,
+    is_absent: bool,
+    subcommands: Vec<String>,
+}
+
+/// The list of commands as a table; sub-commands stand in the row of their container.
+fn table(list: &str) -> String {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for line in list.lines().filter(|line| !line.starts_with('#')) {
+        let Some(row) = rows.last_mut().filter(|_| line.starts_with(' ')) else {
+            let mut words = line.splitn(5, ' ');
+            let mut word = || words.next().unwrap_or("");
+            let (name, _group, since, _complexity, summary) =
+                (word(), word(), word(), word(), word());
+            match (name.split_once('|'), rows.last_mut()) {
+                (Some((_, own)), Some(container)) => container.subcommands.push(own.to_uppercase()),
+                _ => rows.push(Row { name, since, summary, ..Row::default() }),
+            }
+            continue;
+        };
+        let (field, value) = line.trim().split_once(' ').unwrap_or_default();
+        match field {
+            "note" => row.note = value,
+            "call" if row.subcommands.is_empty() => {
+                row.is_absent = value.split(' ').any(|flag| flag == "absent");
+            }
+            _ => {}
+        }
+    }
+    rows.sort_by_key(|row| row.name);
+    let mut table = "| command | since | here | what it does |\n|---|---|---|---|\n".to_owned();
+    for row in rows {
+        let here = match () {
+            () if row.is_absent => "no",
+            () if row.name == "stillframe" => "only",
+            () => "yes",
+        };
+        let name = row.name.to_uppercase();
+        // Writing to a string cannot fail.
+        let _ = write!(table, "| {name} | {} | {here} | {}", row.since, row.summary);
+        if !row.subcommands.is_empty() {
+            let _ = write!(table, " {}.", row.subcommands.join(", "));
+        }
+        let _ = writeln!(table, "{}{} |", if row.note.is_empty() { "" } else { " " }, row.note);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workspace() -> &'static Path {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace's root")
+    }
+
+    #[test]
+    fn the_table_has_every_command_once() {
+        let page = fill_tables(workspace(), "# A\n\n<!-- commands -->\n").expect("the list");
+        let list = fs::read_to_string(workspace().join(LIST)).expect("the list");
+        let entries = list.lines().filter(|line| !line.starts_with([' ', '#']));
+        let names: Vec<&str> = entries.filter_map(|line| line.split(' ').next()).collect();
+        for name in &names {
+            let (container, own) = name.split_once('|').unwrap_or((name, ""));
+            let start = format!("| {} | ", container.to_uppercase());
+            let rows: Vec<&str> = page.lines().filter(|row| row.starts_with(&start)).collect();
+            assert_eq!(rows.len(), 1, "{name}");
+            assert!(rows[0].contains(&own.to_uppercase()), "{name}: {}", rows[0]);
+        }
+        assert!(names.len() > 300, "{}", names.len());
+        for target in crate::links::targets(&page) {
+            let file = target.split('#').next().unwrap_or(target);
+            assert!(workspace().join("docs").join(file).exists(), "{target}");
+        }
+    }
+
+    #[test]
+    fn absent_commands_own_commands_and_notes_are_shown() {
+        let list = "# Head.\nget string 1.0.0 O(1) Read.\n  call 2 readonly\n\
+                    stillframe server 7.0.0 - Own.\n  call -2\n  note See [x](x.md).\n\
+                    stillframe|help server 7.0.0 O(1) Help.\n  call 2\n\
+                    asking2 cluster\n  call -1 absent\n";
+        let rows = [
+            "| ASKING2 |  | no |  |",
+            "| GET | 1.0.0 | yes | Read. |",
+            "| STILLFRAME | 7.0.0 | only | Own. HELP. See [x](x.md). |",
+        ];
+        assert_eq!(table(list).lines().skip(2).collect::<Vec<_>>(), rows);
+    }
+
+    #[test]
+    fn settings_are_shown_as_the_sample_has_them() {
+        let page = fill_tables(workspace(), "<!-- settings -->\n").expect("the sample");
+        assert!(page.starts_with("```text\n# stillframe.conf") && page.contains("\nport 6379\n"));
+    }
+}
