@@ -39,6 +39,8 @@
 //! - [`Concurrent`] is the contract of the algorithms, [`algorithms`] has them all; [`Imprint`] is
 //!   the one to use unless you compare.
 //! - [`Journal`] is told of each commit in order, with the number of the first image that holds it.
+//! - `log`, behind the feature of that name, keeps the state in a directory: group commit,
+//!   checkpoints, recovery.
 
 #![forbid(unsafe_code)]
 
@@ -47,6 +49,8 @@ mod contract;
 mod engine;
 mod epochs;
 mod locks;
+#[cfg(feature = "log")]
+pub mod log;
 mod mutant;
 mod settings;
 mod shape;

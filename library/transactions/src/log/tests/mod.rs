@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use crate::algorithms::{ALL, Visitor, with};
+use crate::{Completeness, Concurrent, Settings, Stop};
 use stillframe_durability::disk::{Location, SimulatedDisk};
 use stillframe_durability::{LogOptions, Policy};
 use stillframe_peers::Random;
-use stillframe_transactions::algorithms::{ALL, Visitor, with};
-use stillframe_transactions::{Completeness, Concurrent, Settings, Stop};
 
-use crate::{Durable, Error, Options, Recovery, Refused, Worker};
+use super::{Durable, Error, Options, Recovery, Refused, Worker};
 
 const CLERKS: usize = 2;
 const ACCOUNTS: usize = 12;

@@ -9,7 +9,7 @@
 //! All little-endian. The log guards them with checksums, so what does not fit is of another
 //! program, never a torn write.
 
-use stillframe_transactions::Shape;
+use crate::Shape;
 
 /// Adds an entry.
 pub(crate) fn push(bytes: &mut Vec<u8>, record: usize, words: Option<&[u64]>) {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use crate::{Imprint, algorithms::bare::Bare};
 use stillframe_durability::Application;
-use stillframe_transactions::{Imprint, algorithms::bare::Bare};
 
 use super::*;
 

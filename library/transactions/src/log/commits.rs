@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use crate::{Journal, Writes};
 use stillframe_durability::Log;
-use stillframe_transactions::{Journal, Writes};
 
-use crate::record;
+use super::record;
 
 /// Where the engine's commits go. While a state is recovered there is no log, and they go nowhere.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use stillframe_transactions::{Imprint, Settings, Stop};
-//! use stillframe_transactions_log::{Durable, Options};
+//! use stillframe_transactions::log::{Durable, Options};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let data = tempfile::tempdir()?;
@@ -40,8 +40,6 @@
 //!   [checkpoint](Durable::checkpoint) has written the whole state anew and begun another log.
 //!   Nothing that was not synced is taken for synced. Commits that were refused may be there
 //!   afterwards, each wholly or not at all.
-
-#![forbid(unsafe_code)]
 
 mod appliers;
 mod commits;

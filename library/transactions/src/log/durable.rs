@@ -2,20 +2,20 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use stillframe_durability::disk::{Directory, Location};
-use stillframe_durability::{Application, Log, LogOptions, LogStats, Policy, Replayed};
-use stillframe_transactions::{
+use crate::{
     CaptureError, Completeness, Concurrent, Engine, NoWorker, Records, Settings, Shape, Stop,
     Transaction,
 };
+use stillframe_durability::disk::{Directory, Location};
+use stillframe_durability::{Application, Log, LogOptions, LogStats, Policy, Replayed};
 
-use crate::appliers::{self, Feeder};
-use crate::commits::{Commits, Outcome};
-use crate::error::{Error, Refused};
-use crate::image;
-use crate::manifest::{self, Manifest};
-use crate::mutant::{Mutant, Mutation};
-use crate::record;
+use super::appliers::{self, Feeder};
+use super::commits::{Commits, Outcome};
+use super::error::{Error, Refused};
+use super::image;
+use super::manifest::{self, Manifest};
+use super::mutant::{Mutant, Mutation};
+use super::record;
 
 /// The lock of a directory, held while it is open.
 const LOCK: &str = "transactions.lock";
@@ -425,12 +425,12 @@ pub struct Ticket(u64);
 #[derive(Debug)]
 pub struct Worker<'d, A: Concurrent> {
     durable: &'d Durable<A>,
-    inner: stillframe_transactions::Worker<'d, A, Commits>,
+    inner: crate::Worker<'d, A, Commits>,
 }
 
 impl<A: Concurrent> Worker<'_, A> {
     /// Runs a transaction until it commits or its closure aborts it, as
-    /// [`Worker::run`](stillframe_transactions::Worker::run) does, and returns when it is durable;
+    /// [`Worker::run`](crate::Worker::run) does, and returns when it is durable;
     /// by a [`Policy`] other than `Always`, at once.
     ///
     /// # Errors

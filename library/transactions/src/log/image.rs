@@ -1,13 +1,13 @@
 //! Images on the disk: each a log of its own, whose records are pieces of the image. So their
 //! checksums, damage and torn tails are those of the log, which its tests have proved.
 
+use crate::Shape;
 use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, Log, LogOptions, Policy};
-use stillframe_transactions::Shape;
 
-use crate::error::Error;
-use crate::manifest::Part;
-use crate::record;
+use super::error::Error;
+use super::manifest::Part;
+use super::record;
 
 /// Bytes from which on a piece is written.
 const PIECE_BYTES: usize = 1 << 18;

@@ -5,10 +5,10 @@
 //!   the first record of this log. If they are the same, the log may not have been created yet.
 //! - Images are laid one over the other, in order; only an algorithm of increments has several.
 
+use crate::Shape;
 use stillframe_durability::disk::{Directory, with_sum, without_sum};
-use stillframe_transactions::Shape;
 
-use crate::error::Error;
+use super::error::Error;
 
 const NAME: &str = "transactions";
 pub(crate) const TEMPORARY: &str = "transactions.tmp";

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stillframe_transactions::{CreateError, ImageError, NoWorker, Shape};
+use crate::{CreateError, ImageError, NoWorker, Shape};
 
 /// A state could not be opened, or a checkpoint not be made. What was durable before still is.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused<E> {
-    /// The closure [aborted](stillframe_transactions::Stop::Abort): nothing happened.
+    /// The closure [aborted](crate::Stop::Abort): nothing happened.
     #[error("aborted")]
     Aborted(E),
     /// The log failed, now or before. What the transaction wrote may be there after a checkpoint or

@@ -1,9 +1,9 @@
 //! Each planted mistake is found by the tests that find nothing else.
 
+use super::super::mutant::{Mutant, with_mutant};
 use super::crashes::{fail_a_call, lose_power};
 use super::*;
-use crate::mutant::{Mutant, with_mutant};
-use stillframe_transactions::{Imprint, algorithms::calc::PartialCalc};
+use crate::{Imprint, algorithms::calc::PartialCalc};
 
 #[test]
 fn mistakes_are_rejected() {

@@ -1,7 +1,7 @@
 //! How long a recovery takes by one thread that puts records and by one for each core, beside
 //! reading the log alone, which is done one record after the other.
 //!
-//! `cargo run --release -p stillframe-transactions-log --example replay`
+//! `cargo run --release -p stillframe-transactions --features log --example replay`
 //!
 //! A million commits of ten records each, by four threads; 100 MB of records. The log lies in the
 //! page cache. Seconds in rounds that take turns: medians, least and largest.
@@ -11,8 +11,8 @@ use std::time::Instant;
 use stillframe_durability::{Application, Log, LogOptions, Policy};
 use stillframe_measure::draw::Rng;
 use stillframe_measure::spread;
+use stillframe_transactions::log::{Durable, Options};
 use stillframe_transactions::{Imprint, Settings, Stop};
-use stillframe_transactions_log::{Durable, Options};
 
 const BYTES: usize = 100_000_000;
 const COMMITS: u64 = 1_000_000;

@@ -6,12 +6,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use stillframe_transactions::{Concurrent, Engine, Shape, Stop, Worker};
+use crate::{Concurrent, Engine, Shape, Stop, Worker};
 
-use crate::commits::Commits;
-use crate::error::Error;
-use crate::mutant::{Mutant, Mutation};
-use crate::record;
+use super::commits::Commits;
+use super::error::Error;
+use super::mutant::{Mutant, Mutation};
+use super::record;
 
 /// Bytes that are handed over together.
 const BATCH_BYTES: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
