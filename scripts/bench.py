@@ -28,8 +28,9 @@ Parts:
 Contenders take turns, round by round, so that whatever else the machine does hits all of them; the
 figures to look at are the ratios. Medians of the rounds stand with the lowest and highest round.
 What is timed is verified: numbers of keys, values, dumps, the replica's content, recovered states.
-`stillframe lab` measures the algorithms. Needs redis-server (scripts/install-peers.sh), the program as
-packages have it (cargo build --profile dist --features measure), and at full size up to 12 GB of memory.
+`stillframe lab` measures the algorithms. Needs redis-server (scripts/install-peers.sh), the program
+as packages have it (cargo build --profile dist --features measure), and at full size up to 12 GB of
+memory.
 """
 
 import argparse

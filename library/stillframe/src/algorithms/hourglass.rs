@@ -29,7 +29,7 @@
 //! Deviations: the base image is not dumped before the first begin; all units count as written in
 //! period 0 in place (the paper flags them in the *other* array, from where they overwrite newer
 //! values unless the base was dumped and cleared in time). Flags are cleared when the image is
-//! settled, not while it is dumped, so that an image that fails loses nothing. `docs/errata.md`.
+//! settled, not while it is dumped: a failed image loses nothing. `docs/research/errata.md`.
 
 use std::marker::PhantomData;
 

@@ -27,7 +27,7 @@
 //!
 //! Deviations: the paper's listing tests a flag and then copies; its prose adds a lock, which is a
 //! claim here. It declares a table copied before its pages are marked; here after
-//! (`docs/errata.md`).
+//! (`docs/research/errata.md`).
 //!
 //! The cases for a table when the writer must write below it (Async-fork): copied: its pages are
 //! marked (C2), T3 holds. Being copied: the writer waits, for one table at most. Not yet: the

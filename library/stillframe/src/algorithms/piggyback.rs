@@ -1,6 +1,6 @@
 //! Piggyback (PB). Source: Li et al., "A Comparative Study of Consistent Snapshot Algorithms for
 //! Main-Memory Database Systems" (2018), section 3.2.2 and its Algorithm 3, which loses updates as
-//! printed and as published in C (docs/errata.md); the claim protocol below is ours.
+//! printed and as published in C (docs/research/errata.md); the claim protocol below is ours.
 //!
 //! Idea: two arrays. In a period the writer writes `A[U]`; `A[D]`, the other one, is the image,
 //! whole and not written. Begin swaps `U` and `D`. While the image is dumped, the snapshotter

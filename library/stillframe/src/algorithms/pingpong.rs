@@ -25,7 +25,7 @@
 //!
 //! Deviations: the base image is not dumped before the first begin; all units count as written in
 //! period 0 in place (the paper flags them in `prev`, from where they overwrite newer values unless
-//! the base was dumped in time). Flags are cleared when the image is settled. `docs/errata.md`.
+//! the base was dumped in time). A settled image clears its flags. `docs/research/errata.md`.
 
 use std::fmt;
 use std::marker::PhantomData;

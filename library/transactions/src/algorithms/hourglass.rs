@@ -14,7 +14,7 @@
 //! Deviation: the side of a transaction is fixed when it commits, with all its locks held, not when
 //! it starts. The paper's rule is unsafe under its own two-phase locking: a transaction that
 //! started before the trigger may read what one started after it has committed, and its write goes
-//! to the image of which the other is no part (`docs/errata.md`).
+//! to the image of which the other is no part (`docs/research/errata.md`).
 
 use std::collections::BTreeMap;
 

@@ -90,8 +90,8 @@ const CAUSES: &[Line] = &[
         cause(
             Origin::Paper,
             "their benchmark writes 4 bytes of a page that a flag describes and copies no page \
-             (docs/errata.md, the unit rule), so that what a first write costs is in none of \
-             their means.",
+             (docs/research/errata.md, the unit rule), so that what a first write costs is in none \
+             of their means.",
             PAGE_COPIES,
         ),
     ),
@@ -227,7 +227,7 @@ const CAUSES: &[Line] = &[
         cause(
             Origin::Paper,
             "their plotted means contradict their sentence that Fork is like NS, and their \
-             first touches copy no pages (docs/errata.md).",
+             first touches copy no pages (docs/research/errata.md).",
             PAGE_COPIES,
         ),
     ),

@@ -138,7 +138,7 @@ fn copied_and_written(found: &Mutex<Vec<Error>>) {
     }
 }
 
-/// The schedules of `docs/errata.md`, and that the claim leaves none of them.
+/// The schedules of `docs/research/errata.md`, and that the claim leaves none of them.
 #[test]
 fn piggyback_errata() {
     use Error::{LostUpdate, LyingFlag, StaleRead, TornUnit};
