@@ -42,8 +42,9 @@ pub(crate) struct Streams {
     owned: u64,
     node: Node,
     last: Option<Id>,
-    /// Entries so far.
+    /// Entries so far, and whether a node was stepped over, whose entries nobody counted.
     seen: u64,
+    is_partly_seen: bool,
     name: Vec<u8>,
 }
 
@@ -111,6 +112,7 @@ impl Streams {
             node: Node::default(),
             last: None,
             seen: 0,
+            is_partly_seen: false,
             name: Vec::new(),
         }
     }
@@ -137,7 +139,7 @@ impl Streams {
                 while !self.next_entry()? {
                     let Some(nodes) = self.nodes.checked_sub(1) else { return self.head(source) };
                     self.nodes = nodes;
-                    self.node.read(source, self.most)?;
+                    self.is_partly_seen |= !self.node.read(source, self.most)?;
                 }
                 let id = self.last.unwrap_or_default();
                 let Node { names, own_names, is_same, values, .. } = &self.node;
@@ -189,8 +191,7 @@ impl Streams {
             added = number()?;
         }
         let problem = |what: String| Err(Problem::Value { offset, what });
-        // Of a value whose long strings were stepped over not all is known.
-        if self.most == u64::MAX && len != self.seen {
+        if len < self.seen || (len > self.seen && !self.is_partly_seen) {
             return problem(format!("a stream of {} entries that says {len}", self.seen));
         }
         if self.last.is_some_and(|id| id > last) {
@@ -250,8 +251,8 @@ impl Streams {
 }
 
 impl Node {
-    /// Reads a node up to its entries.
-    fn read<R: Read>(&mut self, source: &mut Source<R>, most: u64) -> Result<(), Problem> {
+    /// Reads a node up to its entries; false if it is too long, and was stepped over.
+    fn read<R: Read>(&mut self, source: &mut Source<R>, most: u64) -> Result<bool, Problem> {
         self.offset = source.offset();
         source.text_up_to(most, &mut self.packed)?;
         let first: [u8; 16] = self.packed.as_slice().try_into().map_err(|_| {
@@ -261,7 +262,7 @@ impl Node {
         self.first = id(first);
         self.offset = source.offset();
         if !source.text_up_to(most, &mut self.packed)? {
-            return Ok(());
+            return Ok(false);
         }
         let walk = Walk::new(Form::Listpack, &self.packed);
         self.walk = Some(walk.map_err(|flaw| self.flaw(&flaw))?);
@@ -275,7 +276,10 @@ impl Node {
             return Err(self.problem("the names of a node have no end"));
         }
         (self.left, self.valid) = (valid.saturating_add(deleted), valid);
-        if self.left == 0 { self.end() } else { Ok(()) }
+        if self.left == 0 {
+            self.end()?;
+        }
+        Ok(true)
     }
 
     /// Reads an entry into the texts; whether it is deleted, and its id.

@@ -110,6 +110,11 @@ fn every_type_is_stepped_over() {
         assert_eq!(summary.databases[0].keys[place], 1, "type {kind}");
         assert_eq!(summary.databases[0].total(), 1, "type {kind}");
     }
+    let mut miscounted = stream(b"\x01\x02\x03\x04\x05");
+    miscounted[1 + id.len() + node.len()] = 12;
+    let error = scanned(&sealed(&[b"\x13\x01k", &miscounted[..]].concat()));
+    let error = error.expect_err("it has one entry").to_string();
+    assert!(error.contains("a stream of 1 entries that says 12"), "{error}");
     let functions = sealed(b"\xf5\x03lib\xf7\x01\x02\x01\x02\x01\0");
     let summary = scanned(&functions).expect("it is sound");
     assert_eq!((summary.functions, summary.modules), (1, 1));
