@@ -21,12 +21,12 @@ const CRATES: [&str; 7] = [
 const BESIDE: [(&str, &str); 15] = [
     ("library/durability/src/disk/real.rs", "the file system of the machine itself"),
     ("library/durability/src/disk/real/", "the same, by system"),
-    ("redis/server/src/config/file.rs", "reads settings, perhaps from a pipe"),
-    ("redis/server/src/tls/settings.rs", "reads certificates and keys"),
-    ("redis/server/src/acl/mod.rs", "reads users, perhaps from a pipe"),
+    ("redis/server/src/node/config/file.rs", "reads settings, perhaps from a pipe"),
+    ("redis/server/src/connections/tls/settings.rs", "reads certificates and keys"),
+    ("redis/server/src/node/acl/mod.rs", "reads users, perhaps from a pipe"),
     ("redis/server/src/commands/acl.rs", "reads users, perhaps from a pipe"),
-    ("redis/server/src/net/listen.rs", "unix sockets have names"),
-    ("redis/server/src/process/system.rs", "reads /proc"),
+    ("redis/server/src/connections/net/listen.rs", "unix sockets have names"),
+    ("redis/server/src/node/machine.rs", "reads /proc"),
     ("tools/cli/src/generate.rs", "writes man pages"),
     ("tools/cli/src/hunt.rs", "writes reports of measurements"),
     ("tools/cli/src/lab/", "writes reports of measurements"),
@@ -127,7 +127,7 @@ mod tests {
         {
             assert_eq!(faults(HERE, line), 0, "{line}");
         }
-        assert_eq!(faults("redis/server/src/import/tests.rs", "use std::fs;"), 0);
+        assert_eq!(faults("redis/server/src/start/import/tests.rs", "use std::fs;"), 0);
         assert_eq!(faults("research/lab/src/a.rs", "use std::fs;"), 0);
     }
 

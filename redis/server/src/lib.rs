@@ -1,62 +1,49 @@
 //! Redis-protocol server on a stillframe keyspace.
 //!
-//! Reading order: [`serve`] (start), `server` (the event loop), `state` (the owners of its state),
-//! `commands` (the path of a request; commands on data are in `stillframe_commands`), `hub`
-//! (clients, and messages to them), `persistence` (how the data becomes durable; dumps and the log
-//! themselves are in `stillframe_storage`).
+//! Folders are floors, and imports lead down only (`cargo xtask rooms redis/server`):
+//!
+//! - `start`: from settings and files to a running server.
+//! - `turn`: the event loop; one turn after the other.
+//! - `commands`: the path of a request; commands on data are in `stillframe_commands`.
+//! - `state`: what the server is beside the data, and what changes several parts of that at once.
+//! - `peers`, `data`: parts that know nothing of each other: replication and the group; views,
+//!   scripts and memory of the data.
+//! - `connections`: sockets, clients, and messages to them.
+//! - `node`: settings, users, time and figures of this one process.
 //!
 //! - One thread runs all commands; the snapshotter is another. Nothing else touches data.
 //! - No input of a client can make this crate panic.
 
 #![forbid(unsafe_code)]
 
-mod acl;
-mod archive;
-mod boot;
-mod client;
-mod clients;
-mod clock;
 mod commands;
-mod config;
+mod connections;
 pub mod consensus;
 #[cfg(test)]
 mod crash;
-mod error;
-mod group;
-mod hub;
-mod import;
+mod data;
 #[cfg(any(test, feature = "in-process"))]
 mod in_process;
-mod io_threads;
-mod memory;
-mod meter;
-mod metrics;
 mod mutant;
-mod net;
-mod persistence;
-mod process;
-mod replication;
-mod rewind;
-mod scripts;
-mod server;
+mod node;
+mod peers;
 mod start;
 mod state;
-mod tls;
-mod views;
+mod turn;
 
-pub use archive::{Archive, ArchiveFigures, ArchiveWish, OpenArchive};
-pub use config::{
-    Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError, directives,
-    flags_help, parse_size, read_peers, split_words,
-};
-pub use error::ServeError;
-pub use import::{Imported, import};
 #[cfg(any(test, feature = "in-process"))]
 pub use in_process::{ImageUnderWay, InProcess};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
-pub use rewind::{RewindError, Rewound, replay_batches, rewind};
-pub use start::{enter_directory, leaves_terminal, serve};
+pub use node::archive::{Archive, ArchiveFigures, ArchiveWish, OpenArchive};
+pub use node::config::{
+    CheckNames, Config, ConfigError, FileError, LogFormat, LogLevel, QuoteError, Size, ValueError,
+    directives, flags_help, parse_size, read_peers, split_words,
+};
+pub use node::error::ServeError;
+pub use start::import::{Imported, import};
+pub use start::rewind::{RewindError, Rewound, replay_batches, rewind};
+pub use start::{check_names, enter_directory, leaves_terminal, serve};
 
 /// The version of Redis whose commands, replies and files these are.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";

@@ -100,6 +100,7 @@ impl Line {
 
     fn config(&self, input: &[u8]) -> Result<Config, String> {
         let mut config = Config::default();
+        config.on_rename(stillframe_server::check_names);
         if let Some(file) = &self.file {
             config.load_file(file).map_err(|error| error.to_string())?;
         }

@@ -7,8 +7,8 @@ use stillframe_resp::parse_integer;
 
 use super::pubsub::wrong_subcommand;
 use super::{Context, Lookup, Table, permissions, wrong_arity};
-use crate::acl::{DEFAULT, Denied, RuleError};
-use crate::config::rewrite;
+use crate::node::acl::{DEFAULT, Denied, RuleError};
+use crate::node::config::rewrite;
 use stillframe_commands::errors::NOT_AN_INTEGER;
 use stillframe_commands::text::c_string;
 use stillframe_commands::{Refusal, categories};
@@ -114,7 +114,7 @@ fn end_connections(ctx: &mut Context<'_>, numbers: &HashSet<usize>) {
 fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
     let users = &ctx.server.users;
     let Some(user) = users.get(number).filter(|user| !user.unlimited) else { return };
-    let forbidden = |session: &crate::client::Session| {
+    let forbidden = |session: &crate::connections::client::Session| {
         session.user == number
             && session.subscriptions.as_ref().is_some_and(|own| {
                 own.all().any(|(name, pattern)| !user.allows_channel(name, pattern))

@@ -8,12 +8,12 @@ use stillframe_commands::{Lookups, Refusal};
 use stillframe_storage::dump::{DataDirectory, enter};
 
 use super::{Context, Table};
-use crate::config::error::ChangeError;
-use crate::config::{Change, Config, Effect, Setting, find, named};
-use crate::persistence;
-use crate::process::room_for_clients;
+use crate::connections::tls::Tls;
+use crate::node::config::error::ChangeError;
+use crate::node::config::{Change, Config, Effect, Setting, find, named};
+use crate::node::machine::room_for_clients;
 use crate::state::ServerState;
-use crate::tls::Tls;
+use crate::state::persistence;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {

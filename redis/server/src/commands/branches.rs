@@ -8,7 +8,7 @@ use stillframe_keyspace::Change;
 use super::on_branch::{leave, mode, on};
 use super::views::{answer_fields, find, parse_number};
 use super::{Context, run as run_command, transactions};
-use crate::views::NO_BRANCH;
+use crate::data::views::NO_BRANCH;
 
 /// `STILLFRAME BRANCH OPEN [FROM id] | USE (id | OFF) | RUN id command ... | DIFF id cursor ... |
 /// CLOSE id | LIST`

@@ -1,19 +1,17 @@
 //! CLIENT: facts of the clients, their names, and ways to close them.
 
 mod kill;
-mod shown;
 
 use std::time::Duration;
 
 use stillframe_resp::parse_integer;
 
+use super::client_list::{info, list};
 use super::connection::{INVALID_NAME, valid_name};
 use super::pubsub::wrong_subcommand;
 use super::{Context, Table};
-use crate::client::Replies;
+use crate::connections::client::Replies;
 use kill::kill;
-pub(super) use shown::describe_own;
-use shown::{info, list};
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 

@@ -10,7 +10,7 @@ use stillframe_commands::text::c_string;
 use stillframe_resp::{Out, parse_integer};
 
 use super::{Context, Table};
-use crate::group::{Group, MemberView, SLOTS, View, slot};
+use crate::peers::group::{Group, MemberView, SLOTS, View, slot};
 
 /// Redis's error outside of a cluster: clients learn from it that there is none.
 pub(super) const NO_CLUSTER: Refusal =

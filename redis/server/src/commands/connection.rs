@@ -4,8 +4,8 @@ use stillframe_resp::{Protocol, parse_integer};
 
 use super::permissions::note_of;
 use super::{Context, Table, on_branch, transactions, wrong_arity};
-use crate::acl::DEFAULT;
-use crate::client::Replies;
+use crate::connections::client::Replies;
+use crate::node::acl::DEFAULT;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::SYNTAX;
 use stillframe_commands::text::c_string;

@@ -13,9 +13,10 @@ use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
 use super::{Alone, Context, Table};
-use crate::hub::Delivery;
-use crate::replication::break_off;
-use crate::{ServeError, persistence};
+use crate::ServeError;
+use crate::connections::hub::Delivery;
+use crate::state::persistence;
+use crate::state::roles::break_off;
 use stillframe_commands::digest;
 use stillframe_commands::encoding;
 use stillframe_commands::errors::NO_SUCH_KEY;

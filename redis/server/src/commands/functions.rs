@@ -12,7 +12,7 @@ use stillframe_script::{Functions, LibraryError, Registered};
 
 use super::scripts::{Terms, end, may_start, run_in, show_first};
 use super::{Context, Table};
-use crate::scripts::{Kind, Loading, Run};
+use crate::data::scripts::{Kind, Loading, Run};
 
 /// How long a library may take to load.
 const LOAD_MAX: Duration = Duration::from_millis(500);

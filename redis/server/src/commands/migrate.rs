@@ -13,7 +13,7 @@ use stillframe_commands::{Refusal, payload};
 use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
-use crate::net::{Failure, Peer, Said};
+use crate::connections::net::{Failure, Peer, Said};
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {

@@ -10,6 +10,7 @@ mod acl;
 mod admin;
 mod branches;
 mod client;
+mod client_list;
 mod cluster;
 mod connection;
 mod debug;
@@ -49,10 +50,9 @@ use refusals::{is_http, may_run, refuse, reject, unknown_command, unknown_subcom
 pub(crate) use replay::{Alone, Replay, replay, replay_units};
 pub(crate) use stillframe_commands::{Lookup, flags};
 
-use crate::client::{Replies, Session};
-use crate::hub::Delivery;
-use crate::meter;
-use crate::replication::Replica;
+use crate::connections::client::{Replica, Replies, Session};
+use crate::connections::hub::Delivery;
+use crate::node::meter::{self, Traits};
 use crate::state::ServerState;
 use on_branch::OnBranch;
 
@@ -349,9 +349,13 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     ctx.server.clock.read();
     let took_ns = ctx.server.clock.ns().saturating_sub(begun_ns);
     if meter::is_long(&ctx.server.config, took_ns) && !ctx.session.caller.internal {
-        let traits = [command.has(flags::FAST), command.has(flags::SKIP_SLOWLOG)];
-        let took = Duration::from_nanos(took_ns);
-        ctx.server.meter.note_time(&ctx.server.config, ctx.session, args, took, traits);
+        let traits = Traits {
+            is_fast: command.has(flags::FAST),
+            is_skipped: command.has(flags::SKIP_SLOWLOG),
+        };
+        let (session, took) = (&*ctx.session, Duration::from_nanos(took_ns));
+        let ServerState { meter, config, .. } = &mut *ctx.server;
+        meter.note_time(config, &session.caller, &session.name, args, took, traits);
     }
     ctx.server.meter.ran(index, took_ns, ctx.server.config.latency_tracking);
     if let Some(mail) = ctx.server.clients.due_mail() {

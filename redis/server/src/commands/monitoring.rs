@@ -5,10 +5,10 @@ use stillframe_resp::parse_integer;
 
 use super::pubsub::wrong_subcommand;
 use super::{Context, Table};
-use crate::clock::unix_millis;
-use crate::group::Member;
-use crate::memory::{OWN_BYTES, counted_bytes, give_back, used_bytes};
-use crate::process;
+use crate::node::clock::unix_millis;
+use crate::node::machine;
+use crate::peers::group::Member;
+use crate::state::eviction::{OWN_BYTES, counted_bytes, give_back, used_bytes};
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_commands::text::c_string;
@@ -262,7 +262,7 @@ fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `MEMORY STATS`
 fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let figures = ctx.keyspace.stats();
-    let (resident, peak) = process::resident_bytes();
+    let (resident, peak) = machine::resident_bytes();
     let counted = counted_bytes(ctx.keyspace, ctx.server);
     let data = ctx.keyspace.data_bytes() as u64;
     let total = used_bytes(ctx.keyspace, ctx.server);
@@ -314,7 +314,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let limit = ctx.server.config.maxmemory_bytes;
     let counted = counted_bytes(ctx.keyspace, ctx.server);
-    let (resident, _) = process::resident_bytes();
+    let (resident, _) = machine::resident_bytes();
     let limbo = ctx.keyspace.stats().limbo_bytes as u64;
     let text = if limit > 0 && counted > limit {
         "Memory is above maxmemory: keys are being evicted, or none may be.\n"

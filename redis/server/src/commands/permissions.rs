@@ -4,9 +4,9 @@
 use stillframe_commands::Refusal;
 use stillframe_commands::facts::{READ, WRITE};
 
-use super::client::describe_own;
+use super::client_list::describe_own;
 use super::{Command, Context, Lookup, flags};
-use crate::acl::{Denied, Entry, Touched};
+use crate::node::acl::{Denied, Entry, Touched};
 
 const NO_KEY: Refusal =
     Refusal::new("NOPERM this user has no permissions to access one of the keys used as arguments");

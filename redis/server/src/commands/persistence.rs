@@ -4,9 +4,9 @@ use stillframe_commands::Refusal;
 use stillframe_commands::errors::SYNTAX;
 
 use super::{Context, Table};
-use crate::persistence;
-use crate::process::shutdown::{self, Answer};
-use crate::process::{LastSave, Wish};
+use crate::node::process::{LastSave, Wish};
+use crate::state::persistence;
+use crate::state::shutdown::{self, Answer};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {

@@ -3,9 +3,9 @@
 use stillframe_resp::Out;
 
 use super::{Context, Table};
-use crate::client::Replies;
+use crate::connections::client::{Kind, Replies};
+use crate::connections::hub::Delivery;
 use crate::consensus::Message;
-use crate::hub::{Delivery, Kind};
 use stillframe_commands::Refusal;
 use stillframe_commands::text::{c_string, glob};
 

@@ -11,15 +11,15 @@
 //!   such request on, and from the first that begins something which only the leader can keep:
 //!   transactions, watches, scripts, settings of replies.
 //! - A client that said READONLY reads where it is if the group lets members read
-//!   ([`Reads::Local`](crate::group::Reads)).
+//!   ([`Reads::Local`](crate::node::config::Reads)).
 
 use stillframe_commands::Refusal;
 use stillframe_commands::facts::categories;
 use stillframe_resp::Protocol;
 
 use super::{Command, Context, flags, on_branch};
-use crate::client::Needs;
-use crate::group::{Member, is_of_leader, is_redirect, slot};
+use crate::connections::client::Needs;
+use crate::peers::group::{Member, is_of_leader, is_redirect, slot};
 
 /// Why a member of a group that follows does not serve a request that needs this.
 #[cold]

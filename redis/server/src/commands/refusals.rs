@@ -9,11 +9,11 @@ use stillframe_resp::Protocol;
 use super::{
     Command, Context, absent, flags, on_branch, permissions, pubsub, redirects, transactions, units,
 };
-use crate::client::Needs;
-use crate::group::is_redirect;
-use crate::memory::{Room, make_room};
-use crate::replication::Replica;
+use crate::connections::client::Needs;
+use crate::connections::client::Replica;
+use crate::peers::group::is_redirect;
 use crate::state::ServerState;
+use crate::state::eviction::{Room, make_room};
 
 /// Checks that a request may run now, in Redis's order. Returns what it needs.
 ///

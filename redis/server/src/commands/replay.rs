@@ -16,7 +16,7 @@ use stillframe_storage::{Host, Parts};
 
 use super::{Context, Lookup, Table, dispatch, flags};
 use crate::ServeError;
-use crate::client::Session;
+use crate::connections::client::Session;
 use crate::state::ServerState;
 
 /// The client of replayed requests, with the buffer for its replies.

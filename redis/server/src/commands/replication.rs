@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
-use crate::client::Replies;
-use crate::config::words::words;
-use crate::persistence;
-use crate::replication::{self, Failover, Phase, Replica};
+use crate::connections::client::Replies;
+use crate::connections::client::{Phase, Replica};
+use crate::node::config::words::words;
+use crate::peers::replication::Failover;
 use crate::state::ServerState;
+use crate::state::persistence;
+use crate::state::roles;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_commands::{Acks, Waiter};
@@ -35,7 +37,7 @@ fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err("ERR REPLICAOF not allowed while failing over.".into());
     }
     if args[1].eq_ignore_ascii_case(b"no") && args[2].eq_ignore_ascii_case(b"one") {
-        replication::promote(ctx.keyspace, ctx.server);
+        roles::promote(ctx.keyspace, ctx.server);
         ctx.out.ok();
         return Ok(());
     }
@@ -52,7 +54,7 @@ fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.simple("OK Already connected to specified master");
         return Ok(());
     }
-    replication::demote(ctx.keyspace, ctx.server, host.to_owned(), port);
+    roles::demote(ctx.keyspace, ctx.server, host.to_owned(), port);
     ctx.out.ok();
     Ok(())
 }
@@ -69,7 +71,7 @@ fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, word] = args
         && word.eq_ignore_ascii_case(b"abort")
     {
-        if !replication::call_failover_off(ctx.keyspace, ctx.server, "as a client wishes") {
+        if !roles::call_failover_off(ctx.keyspace, ctx.server, "as a client wishes") {
             return Err("ERR No failover in progress.".into());
         }
         ctx.out.ok();
@@ -310,7 +312,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         } else if !id.eq_ignore_ascii_case(ctx.server.replication.id().as_bytes()) {
             return Err("ERR PSYNC FAILOVER replid must match my replid.".into());
         }
-        replication::promote(ctx.keyspace, ctx.server);
+        roles::promote(ctx.keyspace, ctx.server);
     }
     let replication = &ctx.server.replication;
     if replication.failover().is_some() {

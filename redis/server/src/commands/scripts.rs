@@ -18,8 +18,8 @@ use super::redirects::elsewhere_for_script;
 use super::refusals::{OUT_OF_MEMORY, STALE, is_stale, may_not_begin_to_write, may_not_write};
 use super::units::outgrows_unit;
 use super::{Command, Context, Lookup, Table, flags, on_branch, permissions, run};
-use crate::acl::Denied;
-use crate::scripts::{Kind, Run, log};
+use crate::data::scripts::{Kind, Run, log};
+use crate::node::acl::Denied;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {

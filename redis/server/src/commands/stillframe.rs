@@ -9,8 +9,8 @@ use stillframe_resp::parse_integer;
 use super::branches::branch;
 use super::views::view;
 use super::{Context, Table};
-use crate::config::peer;
 use crate::consensus::Change;
+use crate::node::config::peer;
 
 const NO_MEMBER: Refusal = Refusal::new("ERR This server belongs to no group; see raft-id");
 

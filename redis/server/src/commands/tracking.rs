@@ -6,7 +6,7 @@ use std::ops::Bound;
 use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
-use crate::hub::Mode;
+use crate::connections::client::TrackingMode;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 
@@ -36,8 +36,11 @@ fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// The options of a request, and its prefixes.
-fn options<'a>(ctx: &Context<'_>, options: &[&'a [u8]]) -> Result<(Mode, Vec<&'a [u8]>), Refusal> {
-    let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
+fn options<'a>(
+    ctx: &Context<'_>,
+    options: &[&'a [u8]],
+) -> Result<(TrackingMode, Vec<&'a [u8]>), Refusal> {
+    let (mut mode, mut prefixes) = (TrackingMode::default(), Vec::new());
     let mut rest = options;
     while let [option, after @ ..] = rest {
         rest = after;
@@ -70,7 +73,11 @@ fn options<'a>(ctx: &Context<'_>, options: &[&'a [u8]]) -> Result<(Mode, Vec<&'a
 
 /// Checks that the options go together, and with those that the client has already; adds the new
 /// prefixes.
-fn prepare(mode: &mut Mode, new: &[&[u8]], before: Option<&Mode>) -> Result<(), Refusal> {
+fn prepare(
+    mode: &mut TrackingMode,
+    new: &[&[u8]],
+    before: Option<&TrackingMode>,
+) -> Result<(), Refusal> {
     if !mode.broadcast && !new.is_empty() {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".into());
     }
@@ -85,7 +92,8 @@ fn prepare(mode: &mut Mode, new: &[&[u8]], before: Option<&Mode>) -> Result<(), 
     if mode.opt_in && mode.opt_out {
         return Err("ERR You can't specify both OPTIN mode and OPTOUT mode".into());
     }
-    let switched = |before: &Mode| before.opt_in && mode.opt_out || before.opt_out && mode.opt_in;
+    let switched =
+        |before: &TrackingMode| before.opt_in && mode.opt_out || before.opt_out && mode.opt_in;
     if before.is_some_and(switched) {
         return Err("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this \
             client, and then re-enabling it with a different mode."
@@ -183,14 +191,14 @@ fn getredir(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// -1: tracking is off; 0: no redirection.
-pub(super) fn redirection(mode: Option<&Mode>) -> i64 {
+pub(super) fn redirection(mode: Option<&TrackingMode>) -> i64 {
     mode.map_or(-1, |mode| mode.redirect.map_or(0, |other| other.id).cast_signed())
 }
 
 /// `CLIENT TRACKINGINFO`
 fn trackinginfo(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let mode = ctx.session.tracking.as_deref();
-    let said = |what: fn(&Mode) -> bool| mode.is_some_and(what);
+    let said = |what: fn(&TrackingMode) -> bool| mode.is_some_and(what);
     let flags: Vec<&str> = [
         (mode.is_none(), "off"),
         (mode.is_some(), "on"),

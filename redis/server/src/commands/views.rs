@@ -6,7 +6,7 @@ use stillframe_resp::{Out, parse_integer};
 
 use super::refusals::{unknown_command, unknown_subcommand};
 use super::{Context, Lookup, flags, permissions};
-use crate::views::NO_VIEW;
+use crate::data::views::NO_VIEW;
 
 /// `STILLFRAME VIEW OPEN | SCAN id cursor ... | RUN id command ... | CLOSE id | LIST`
 pub(super) fn view(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {

@@ -9,8 +9,9 @@ use stillframe_durability::disk::{
 };
 
 use super::{FAULTS, Server, leftovers};
-use crate::rewind::rewind_at;
-use crate::{Config, persistence};
+use crate::Config;
+use crate::start::rewind::rewind_at;
+use crate::state::persistence;
 
 /// After so many changes of the disk, so many commands were acknowledged: a start must find them.
 #[derive(Default)]

@@ -13,11 +13,11 @@ use stillframe_storage::dump::DataDirectory;
 use stillframe_storage::recover_log;
 use stillframe_storage::wake::{self, Wake};
 
-use crate::boot::{Boot, Opened};
-use crate::client::Session;
 use crate::commands::Table;
-use crate::persistence;
+use crate::connections::client::Session;
+use crate::start::{Boot, Opened};
 use crate::state::ServerState;
+use crate::state::persistence;
 use crate::{Config, ServeError, in_process};
 
 mod logs;

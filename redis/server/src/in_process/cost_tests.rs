@@ -17,7 +17,7 @@ use stillframe_resp::{Limits, Parser};
 
 use super::InProcess;
 use crate::Config;
-use crate::hub::Delivery;
+use crate::connections::hub::Delivery;
 
 const FEW: usize = 1_000;
 const MANY: usize = 20_000;

@@ -6,8 +6,9 @@ use stillframe_resp::Protocol;
 
 use super::{InProcess, request_of};
 use crate::Config;
-use crate::client::Session;
-use crate::group::{MemberView, Reads, View, slot};
+use crate::connections::client::Session;
+use crate::node::config::Reads;
+use crate::peers::group::{MemberView, View, slot};
 
 const NO_CLUSTER: &str = "-ERR This instance has cluster support disabled\r\n";
 const NOT_HERE: &str =

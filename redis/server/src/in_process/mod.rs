@@ -28,9 +28,9 @@ use stillframe_resp::Out;
 use stillframe_storage::dump::DataDirectory;
 use stillframe_storage::wake;
 
-use crate::boot::{Boot, Opened};
-use crate::client::Session;
 use crate::commands::{self, Context, Lookup, Table};
+use crate::connections::client::Session;
+use crate::start::{Boot, Opened};
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 

@@ -13,7 +13,7 @@ use stillframe_peers::transcript::{Stage, Transcript};
 
 use super::{InProcess, run_alone};
 use crate::Config;
-use crate::client::Session;
+use crate::connections::client::Session;
 
 /// A client, and what it has not read.
 struct Connection {

@@ -3,9 +3,9 @@
 use stillframe_resp::parse_integer;
 
 use super::super::Context;
-use super::shown::Class;
-use crate::acl::Users;
-use crate::client::Session;
+use super::super::client_list::Class;
+use crate::connections::client::Session;
+use crate::node::acl::Users;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::SYNTAX;
 use stillframe_commands::text::c_string;

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use stillframe_commands::Refusal;
 
 use super::super::Context;
-use crate::group::{MemberView, Reads, View};
+use crate::node::config::Reads;
+use crate::peers::group::{MemberView, View};
 
 const INVALID: Refusal = Refusal::new(
     "ERR GROUP-VIEW takes <me> <leader | none> <term> <linearizable | local> and members as \

@@ -6,7 +6,7 @@ use stillframe_keyspace::Expire;
 use stillframe_resp::parse_integer;
 
 use super::super::Context;
-use crate::config::parse_size;
+use crate::node::config::parse_size;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{SYNTAX, TOO_LONG};
 

@@ -8,11 +8,11 @@ use super::rows::{COMMANDS, DATABASES, ERRORS, LATENCIES, REPLICAS};
 use super::{
     Figure, Labels, Seen, Spread, Value, always, figure, is_syncing, none, of_process, rows, spread,
 };
-use crate::clock::unix_millis;
-use crate::group::Member;
-use crate::hub::Kind;
-use crate::memory::{OWN_BYTES, arena_bytes};
-use crate::process;
+use crate::connections::client::Kind;
+use crate::node::clock::unix_millis;
+use crate::node::{machine, process};
+use crate::peers::group::Member;
+use crate::state::eviction::{OWN_BYTES, arena_bytes};
 
 /// A section of INFO.
 pub(in crate::commands) struct Section {
@@ -85,7 +85,7 @@ static SERVER: &[Figure] = &[
     none("redis_build_id"),
     always!("redis_mode", |s| s.server.mode()),
     always!("stillframe_version", |_| env!("CARGO_PKG_VERSION")),
-    always!("os", |_| process::system_name()),
+    always!("os", |_| machine::system_name()),
     always!("arch_bits", |_| usize::BITS),
     always!("monotonic_clock", |_| "POSIX clock_gettime"),
     always!("multiplexing_api", |_| "epoll"),
@@ -155,7 +155,7 @@ static MEMORY: &[Figure] = &[
     always!("used_memory_dataset", |s| s.dataset())
         .gauge("redis_memory_used_dataset_bytes", "Bytes of keys and values."),
     figure("used_memory_dataset_perc", |s| Some(Value::Percent(s.dataset(), s.used()))),
-    figure("total_system_memory", |_| Some(Value::Size(process::machine_memory_bytes()))),
+    figure("total_system_memory", |_| Some(Value::Size(machine::machine_memory_bytes()))),
     figure("maxmemory", |s| Some(Value::Size(s.server.config.maxmemory_bytes)))
         .gauge("redis_memory_max_bytes", "The limit of memory, or 0 (maxmemory)."),
     figure("used_memory_lua", |s| Some(Value::Size(s.scripts().interpreter as u64))),
@@ -477,8 +477,8 @@ static CPU: &[Figure] = &[
         .counter("redis_cpu_sys_children_seconds_total", "That in the kernel of ended children."),
     of_process("used_cpu_user_children", |it| it.cpu(2))
         .counter("redis_cpu_user_children_seconds_total", "Processor time of ended children."),
-    figure("used_cpu_sys_main_thread", |_| Some(Value::Real(process::thread_cpu_seconds()[1], 6))),
-    figure("used_cpu_user_main_thread", |_| Some(Value::Real(process::thread_cpu_seconds()[0], 6))),
+    figure("used_cpu_sys_main_thread", |_| Some(Value::Real(machine::thread_cpu_seconds()[1], 6))),
+    figure("used_cpu_user_main_thread", |_| Some(Value::Real(machine::thread_cpu_seconds()[0], 6))),
 ];
 
 static CLUSTER: &[Figure] = &[always!("cluster_enabled", |s| u8::from(s.server.group.is_member()))];

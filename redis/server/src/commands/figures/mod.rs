@@ -20,13 +20,13 @@ use super::Table;
 pub(super) use list::{SECTIONS, Section};
 use rows::Rows;
 
-use crate::archive::ArchiveFigures;
-use crate::group::{Member, MemberView};
-use crate::memory::{counted_bytes, used_bytes};
-use crate::process;
-use crate::replication::Following;
-use crate::scripts::Taken;
+use crate::data::scripts::Taken;
+use crate::node::archive::ArchiveFigures;
+use crate::node::machine;
+use crate::peers::group::{Member, MemberView};
+use crate::peers::replication::Following;
 use crate::state::ServerState;
+use crate::state::eviction::{counted_bytes, used_bytes};
 
 /// What figures are read from.
 pub(crate) struct Seen<'a> {
@@ -49,11 +49,11 @@ struct OfProcess {
 impl OfProcess {
     /// Memory of the process, and the most of it so far.
     fn resident(&self) -> (u64, u64) {
-        *self.resident.get_or_init(process::resident_bytes)
+        *self.resident.get_or_init(machine::resident_bytes)
     }
 
     fn cpu(&self, which: usize) -> Value {
-        Value::Real(self.cpu_seconds.get_or_init(process::cpu_seconds)[which], 6)
+        Value::Real(self.cpu_seconds.get_or_init(machine::cpu_seconds)[which], 6)
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use stillframe_storage::dump::whole_micros;
 
 use super::{Family, Labels, Line, Metric, Seen, Trend, Value};
-use crate::config::show_percentile;
-use crate::replication::Phase;
+use crate::connections::client::Phase;
+use crate::node::config::show_percentile;
 
 /// Things of one kind.
 pub(super) struct Rows {

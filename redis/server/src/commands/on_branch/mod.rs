@@ -20,7 +20,7 @@ use stillframe_commands::{Handler, Ledger, Refusal, parse_db, read_by_sort, tran
 use stillframe_keyspace::{Branch, Keyspace};
 
 use super::{Command, Context, flags, handle, permissions, show};
-use crate::views::{Bench, Lent, NO_BRANCH};
+use crate::data::views::{Bench, Lent, NO_BRANCH};
 use mutants::{Mutant, is_made};
 
 /// The flags of a request on a branch: those of `STILLFRAME BRANCH RUN`.

@@ -6,7 +6,7 @@ use stillframe_resp::Out;
 
 use super::mutants::{Mutant, is_made};
 use super::{Command, Context, not_on_a_branch};
-use crate::views::NO_BRANCH;
+use crate::data::views::NO_BRANCH;
 
 /// Runs the form of a command on all keys of the branch.
 pub(super) fn run(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> Result<(), Refusal> {

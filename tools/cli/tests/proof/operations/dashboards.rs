@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const FIGURES: &str = include_str!("../../figures.txt");
 const LIST: &str = include_str!("../../../../../redis/server/src/commands/figures/list.rs");
-const PAGE: &str = include_str!("../../../../../redis/server/src/metrics/page.html");
+const PAGE: &str = include_str!("../../../../../redis/server/src/turn/metrics/page.html");
 
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging")

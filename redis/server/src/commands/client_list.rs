@@ -1,0 +1,185 @@
+//! CLIENT INFO and LIST: a line for each client.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use stillframe_resp::{Protocol, parse_integer};
+
+use super::Context;
+use super::tracking::redirection;
+use crate::connections::client::{Client, Kind, Replica, Session};
+use crate::connections::io_threads::Remote;
+use stillframe_commands::Address;
+use stillframe_commands::Refusal;
+use stillframe_commands::errors::SYNTAX;
+use stillframe_commands::text::c_string;
+
+/// The line of the calling client.
+pub(super) fn describe_own(ctx: &Context<'_>) -> String {
+    describe(ctx, ctx.session, None).trim_end().to_owned()
+}
+
+/// `CLIENT INFO`
+pub(super) fn info(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    let line = describe(ctx, ctx.session, None);
+    ctx.out.verbatim(b"txt", line);
+    Ok(())
+}
+
+/// `CLIENT LIST [TYPE type] [ID id...]`
+pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let mut ids: Option<HashSet<i64>> = None;
+    let mut only = None;
+    match args.get(2..).unwrap_or_default() {
+        [] => {}
+        [option, kind] if option.eq_ignore_ascii_case(b"type") => match Class::parse(kind) {
+            Some(class) => only = Some(class),
+            None => {
+                return Err([b"ERR Unknown client type '", c_string(kind), b"'"].concat().into());
+            }
+        },
+        [option, given @ ..] if option.eq_ignore_ascii_case(b"id") && !given.is_empty() => {
+            ids = given.iter().map(|id| parse_integer(id)).collect();
+            if ids.is_none() {
+                return Err("ERR Invalid client ID".into());
+            }
+        }
+        _ => return Err(SYNTAX),
+    }
+    let wanted = |session: &Session| {
+        only.is_none_or(|class| class == Class::of(session))
+            && ids.as_ref().is_none_or(|ids| ids.contains(&(session.caller.id.cast_signed())))
+    };
+    let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
+    let primary = ctx.server.replication.following().and_then(|it| it.client());
+    let own = [Some(&*ctx.session), primary];
+    let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
+    let mut lines: Vec<(u64, String)> = clients
+        .filter(|(session, _)| wanted(session))
+        .map(|(session, client)| (session.caller.id, describe(ctx, session, client)))
+        .collect();
+    lines.sort_unstable_by_key(|(id, _)| *id);
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    ctx.out.verbatim(b"txt", text);
+    Ok(())
+}
+
+/// The type of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    Normal,
+    Primary,
+    Replica,
+    Subscriber,
+}
+
+impl Class {
+    pub(super) fn parse(kind: &[u8]) -> Option<Self> {
+        match kind.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(Self::Normal),
+            b"master" => Some(Self::Primary),
+            b"replica" | b"slave" => Some(Self::Replica),
+            b"pubsub" => Some(Self::Subscriber),
+            _ => None,
+        }
+    }
+
+    pub(super) fn of(session: &Session) -> Self {
+        if session.caller.internal {
+            Self::Primary
+        } else if session.replica.as_deref().is_some_and(Replica::is_real) {
+            Self::Replica
+        } else if session.subscriptions.is_some() {
+            Self::Subscriber
+        } else {
+            Self::Normal
+        }
+    }
+}
+
+/// The line of a client. `client` is `None` for the calling one, which is out of the registry, and
+/// for the primary.
+fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
+    let now = ctx.server.clock.turn();
+    let seconds = |since| now.saturating_duration_since(since).as_secs();
+    let open = session.caller.transaction.as_ref();
+    let queued = open.map(|open| (open.requests.len(), open.requests.memory()));
+    let is_own = session.caller.id == ctx.session.caller.id;
+    let (input_in_hand, served_bytes) = ctx.server.clients.served_bytes();
+    let input = match client {
+        Some(client) => {
+            let kept = client.wire.remote().map_or(0, Remote::kept);
+            (client.input.len() + kept, client.input.capacity() - client.input.len())
+        }
+        None if is_own => (input_in_hand, 0),
+        None => (0, 0),
+    };
+    let pending = client.map_or(0, |client| client.pending() + client.unsent);
+    let own_bytes = if is_own { served_bytes } else { size_of::<Client>() };
+    let memory = client.map_or(own_bytes, Client::memory_bytes);
+    let own_buffers = own_bytes.saturating_sub(size_of::<Client>()); // a replay has no client
+    let buffers = client.map_or(own_buffers, Client::buffer_bytes);
+    // As in Redis, a large argument under way is what the buffer holds; those before it are parsed.
+    let parsed = client.map_or(0, |client| client.parser.before_large().min(input.0));
+    let flags = flags(session);
+    let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
+    let command =
+        ctx.table.all().get(session.caller.last_command).map_or("NULL", |command| command.name);
+    let user = match session.caller.internal {
+        true => "(superuser)".into(),
+        false => String::from_utf8_lossy(ctx.server.users.name(session.user)),
+    };
+    let mut line = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
+         ssub={} multi={} qbuf={} qbuf-free={} argv-mem={parsed} multi-mem={} rbs={} rbp={} \
+         obl={pending} oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
+        session.caller.id,
+        session.caller.peer,
+        session.local,
+        session.fd,
+        String::from_utf8_lossy(&session.name),
+        seconds(session.connected),
+        seconds(session.active),
+        session.caller.db,
+        listens(Kind::Channel),
+        listens(Kind::Pattern),
+        listens(Kind::Shard),
+        queued.map_or(-1, |(count, _)| count as i64),
+        input.0 - parsed,
+        input.1,
+        queued.map_or(0, |(_, memory)| memory),
+        buffers,
+        pending,
+        memory,
+        user,
+        redirection(session.tracking.as_deref()),
+        if session.protocol == Protocol::Resp3 { 3 } else { 2 },
+    );
+    line
+}
+
+/// The state of a client in letters, in Redis's order.
+fn flags(session: &Session) -> String {
+    let tracking = session.tracking.as_deref();
+    let replica = session.replica.as_deref().is_some_and(Replica::is_real);
+    let letters = [
+        (session.monitors, 'O'),
+        (replica, 'S'),
+        (session.caller.internal, 'M'),
+        (session.subscriptions.is_some(), 'P'),
+        (session.caller.transaction.is_some(), 'x'),
+        (session.postponed.is_some() || session.caller.waits, 'b'),
+        (tracking.is_some(), 't'),
+        (tracking.is_some_and(|mode| mode.broken), 'R'),
+        (tracking.is_some_and(|mode| mode.broadcast), 'B'),
+        (session.reads_locally, 'r'),
+        (session.closing, 'c'),
+        (matches!(session.caller.peer, Address::Unix(_)), 'U'),
+        (session.spared, 'e'),
+    ];
+    let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();
+    if flags.is_empty() { "N".to_owned() } else { flags }
+}

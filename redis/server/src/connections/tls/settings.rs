@@ -1,0 +1,211 @@
+//! The material of TLS connections: certificates, keys, trusted authorities.
+//!
+//! - The server reads all files that the settings name, or uses none of them: when new files cannot
+//!   be read, the old material stays in use. Connections keep the one that they began with.
+//! - A peer is trusted if a configured authority has signed its certificate; its name is not
+//!   compared with its address, since replicas and primaries often lack both (as in Redis).
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{
+    ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, ServerConnection,
+    SupportedProtocolVersion,
+};
+use stillframe_tls::{SignedByAuthority, is_version_one};
+
+use super::{TlsError, TlsStream};
+use crate::node::config::Config;
+use crate::node::config::tls::{ClientAuth, TlsSettings};
+
+/// The material of TLS connections.
+#[derive(Default)]
+pub(crate) struct Tls {
+    /// For incoming connections, if there is a TLS port.
+    server: Option<Arc<ServerConfig>>,
+    /// For the connection to a primary, if replication uses TLS.
+    client: Option<Arc<ClientConfig>>,
+}
+
+impl Tls {
+    /// Reads the files that the settings name, if they are needed.
+    ///
+    /// # Errors
+    /// One sentence: which file, what is wrong.
+    pub(crate) fn new(config: &Config) -> Result<Self, TlsError> {
+        let settings = &config.tls;
+        let (serves, follows) = (settings.port > 0, settings.replication);
+        if !serves && !follows {
+            return Ok(Self::default());
+        }
+        let provider = Arc::new(ring::default_provider());
+        let versions = versions(settings);
+        let trusted = trusted(settings)?;
+        let server = serves.then(|| server(settings, &provider, &versions, trusted.clone()));
+        let client = follows.then(|| client(settings, &provider, &versions, trusted));
+        let (server, client) = (server.transpose()?, client.transpose()?);
+        Ok(Self { server: server.map(Arc::new), client: client.map(Arc::new) })
+    }
+
+    /// The server's side of a connection.
+    pub(crate) fn accept(&self, socket: TcpStream) -> Option<TlsStream> {
+        let connection = ServerConnection::new(Arc::clone(self.server.as_ref()?)).ok()?;
+        Some(TlsStream::new(socket, connection.into()))
+    }
+
+    /// The client's side of a connection to `host`.
+    pub(crate) fn connect(&self, socket: TcpStream, host: &str) -> io::Result<TlsStream> {
+        let config = self.client.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let connection = ClientConnection::new(Arc::clone(config), name);
+        Ok(TlsStream::new(socket, connection.map_err(io::Error::other)?.into()))
+    }
+}
+
+type Versions = Vec<&'static SupportedProtocolVersion>;
+
+fn versions(settings: &TlsSettings) -> Versions {
+    let all = [
+        (settings.protocols.tls12, &rustls::version::TLS12),
+        (settings.protocols.tls13, &rustls::version::TLS13),
+    ];
+    all.into_iter().filter(|(wanted, _)| *wanted).map(|(_, version)| version).collect()
+}
+
+fn server(
+    settings: &TlsSettings,
+    provider: &Arc<CryptoProvider>,
+    versions: &Versions,
+    trusted: Option<RootCertStore>,
+) -> Result<ServerConfig, TlsError> {
+    let (chain, key) =
+        identity(("tls-cert-file", &settings.cert_file), ("tls-key-file", &settings.key_file))?;
+    let verifier: Arc<dyn ClientCertVerifier> = match (settings.auth_clients, trusted) {
+        (ClientAuth::No, _) => WebPkiClientVerifier::no_client_auth(),
+        (_, None) => return Err(TlsError::NoAuthority),
+        (auth, Some(roots)) => {
+            let builder =
+                WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(provider));
+            let builder = match auth {
+                ClientAuth::Optional => builder.allow_unauthenticated(),
+                _ => builder,
+            };
+            builder.build()?
+        }
+    };
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider));
+    let builder = builder.with_protocol_versions(versions)?;
+    let config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key);
+    let mut config = config.map_err(no_pair(&settings.cert_file, &settings.key_file))?;
+    // Sessions resume by tickets, which clients keep: the command thread would search a cache of
+    // them from end to end.
+    config.ticketer = ring::Ticketer::new()?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(config)
+}
+
+fn client(
+    settings: &TlsSettings,
+    provider: &Arc<CryptoProvider>,
+    versions: &Versions,
+    trusted: Option<RootCertStore>,
+) -> Result<ClientConfig, TlsError> {
+    let roots = trusted.ok_or(TlsError::NoAuthority)?;
+    let authority = SignedByAuthority::new(roots, Arc::clone(provider));
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
+    let builder = builder.with_protocol_versions(versions)?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(authority));
+    let own = [&settings.client_cert_file, &settings.client_key_file];
+    let (names, files) = if own.iter().all(|file| file.is_empty()) {
+        (["tls-cert-file", "tls-key-file"], [&settings.cert_file, &settings.key_file])
+    } else {
+        (["tls-client-cert-file", "tls-client-key-file"], own)
+    };
+    if files.iter().all(|file| file.is_empty()) {
+        return Ok(builder.with_no_client_auth());
+    }
+    let (chain, key) = identity((names[0], files[0]), (names[1], files[1]))?;
+    builder.with_client_auth_cert(chain, key).map_err(no_pair(files[0], files[1]))
+}
+
+/// For `map_err`: the files do not belong together.
+fn no_pair(chain: &str, key: &str) -> impl FnOnce(Error) -> TlsError {
+    move |source| TlsError::NoPair { chain: chain.to_owned(), key: key.to_owned(), source }
+}
+
+type Chain = Vec<CertificateDer<'static>>;
+
+/// The certificates and the key in two files, given with the settings that name them.
+fn identity(
+    (cert_setting, cert_file): (&'static str, &str),
+    (key_setting, key_file): (&'static str, &str),
+) -> Result<(Chain, PrivateKeyDer<'static>), TlsError> {
+    for (setting, file) in [(cert_setting, cert_file), (key_setting, key_file)] {
+        if file.is_empty() {
+            return Err(TlsError::Missing { setting });
+        }
+    }
+    let chain = certificates(cert_setting, Path::new(cert_file))?;
+    if chain.iter().any(is_version_one) {
+        return Err(TlsError::VersionOne { setting: cert_setting, path: cert_file.into() });
+    }
+    let bytes = read(key_setting, Path::new(key_file))?;
+    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| TlsError::NoKey {
+        setting: key_setting,
+        path: key_file.into(),
+        source,
+    })?;
+    Ok((chain, key))
+}
+
+/// For `map_err`: what the setting names cannot be read.
+fn unreadable(setting: &'static str, path: &Path) -> impl Fn(io::Error) -> TlsError {
+    move |source| TlsError::Unreadable { setting, path: path.to_owned(), source }
+}
+
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(unreadable(setting, path))
+}
+
+fn certificates(setting: &'static str, path: &Path) -> Result<Chain, TlsError> {
+    let bytes = read(setting, path)?;
+    let found: Result<Chain, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(TlsError::NoCertificate { setting, path: path.to_owned() }),
+        Err(source) => Err(TlsError::NoPem { setting, path: path.to_owned(), source }),
+    }
+}
+
+/// The authorities in the configured file and directory, if there are any.
+fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    if !settings.ca_cert_file.is_empty() {
+        let path = Path::new(&settings.ca_cert_file);
+        for certificate in certificates("tls-ca-cert-file", path)? {
+            let added = roots.add(certificate);
+            added.map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
+        }
+    }
+    if !settings.ca_cert_dir.is_empty() {
+        let folder = &settings.ca_cert_dir;
+        let failed = unreadable("tls-ca-cert-dir", Path::new(folder));
+        for entry in fs::read_dir(folder).map_err(&failed)? {
+            let path = entry.map_err(&failed)?.path();
+            if path.is_file() {
+                // Such directories have lists of revoked certificates and readme files, too.
+                let found = certificates("tls-ca-cert-dir", &path).unwrap_or_default();
+                roots.add_parsable_certificates(found);
+            }
+        }
+    }
+    Ok(Some(roots).filter(|roots| !roots.is_empty()))
+}

@@ -1,0 +1,382 @@
+//! The first image of a replica: begun between two requests, sent while writes go on.
+//!
+//! - Waiting replicas share one image. It goes from the snapshotter straight into their sockets;
+//!   replicas that need its length beforehand get the dump file of a save instead.
+//! - There is one image for replicas at a time, beside that of a save: a replica that comes while
+//!   one is under way waits for the next.
+//! - Writes meanwhile stay in the stream, up to the replicas' output limit.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use stillframe::{CaptureError, Point, Shared};
+use stillframe_durability::disk::Input;
+use stillframe_keyspace::{HeldImage, Keyspace};
+use stillframe_rdb::{Encoder, Origin, Output, Value};
+use stillframe_storage::dump::{Counters, RdbSink, StreamPoint, whole_micros, with_header};
+
+use crate::connections::client::{Client, FAILED, Phase, Relay, Sent};
+use crate::connections::clients::Clients;
+use crate::node::clock::unix_millis;
+use crate::peers::replication::Replication;
+use crate::peers::replication::target::{Target, Targets};
+use crate::peers::replication::transfers::{Transfer, TransferError};
+use crate::state::ServerState;
+use crate::state::persistence;
+
+/// A replica's socket, and its first bytes.
+type Greeted = (Target, Vec<u8>);
+
+/// Bytes of a file sent at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Notes the end of a transfer, and begins the next. Called every turn.
+pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
+    if state.replication.transfers.running.is_some() {
+        finish(keyspace, state);
+    }
+    if state.replication.transfers.saving {
+        give_up_useless(keyspace, state);
+    }
+    if !state.replication.places.is_empty() {
+        send_saved(state);
+        begin_due(keyspace, state);
+    }
+}
+
+/// Ends the transfer under way: its replicas are lost.
+pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
+    let Some(running) = &state.replication.transfers.running else { return };
+    for &(place, id) in &running.replicas {
+        if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id) {
+            // Its sender no longer waits for it.
+            client.cut();
+            client.relay = None;
+        }
+    }
+    state.storage.saves.sending.cancel();
+    if let Some(image) = running.image {
+        state.storage.saves.give_up(keyspace, image, &state.storage.saves.sending);
+        keyspace.wait_for(image);
+    }
+}
+
+fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
+    let transfers = &mut state.replication.transfers;
+    let image = transfers.image();
+    let give_back = |workspace: Option<_>| {
+        workspace.into_iter().for_each(|it| state.storage.saves.give_back(it))
+    };
+    let held = transfers.handback.hear(|| image.is_some_and(|it| keyspace.holds(it)), give_back);
+    let own = transfers.running.iter().flat_map(|running| &running.replicas);
+    let mut clients = own.filter_map(|&(place, id)| {
+        state.clients.get(place).filter(|it| it.session.caller.id == id)
+    });
+    let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
+    if let Some(image) = image.filter(|_| held && !transfers.anybody_left(&state.clients)) {
+        state.storage.saves.give_up(keyspace, image, &state.storage.saves.sending);
+    }
+    if held || relaying || !(transfers.handback.has_ended() || image.is_some()) {
+        return;
+    }
+    let Some(running) = transfers.running.take() else { return };
+    let outcome = transfers.handback.take().unwrap_or(Err(TransferError::Silence));
+    let took = running.started.elapsed();
+    match &outcome {
+        Ok(()) => tracing::info!("replicas got their image in {:.3} s", took.as_secs_f64()),
+        Err(problem) => tracing::warn!("replicas did not get their image: {problem}"),
+    }
+    for (place, id) in running.replicas {
+        let now = state.clock.turn();
+        let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id)
+        else {
+            continue;
+        };
+        let Some(replica) = client.replica_mut() else { continue };
+        let failed = |sent: &Sent| sent.load(Ordering::Relaxed) == FAILED;
+        let over = replica.image_only || replica.sent.as_ref().is_some_and(failed);
+        if outcome.is_err() || over {
+            state.clients.doom(place);
+        } else {
+            replica.go_online(now, running.image.is_some());
+        }
+    }
+}
+
+/// Replicas that wait and satisfy `want`, and since when the first of them waits.
+fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
+    let diskless = state.config.replication.diskless;
+    let mut first: Option<Instant> = None;
+    let mut places = Vec::new();
+    for &place in &state.replication.places {
+        let Some(client) = state.clients.get(place).filter(|client| !client.dead) else {
+            continue;
+        };
+        let Some(replica) = client.replica() else { continue };
+        if let Phase::Waiting(since) = replica.phase
+            && !replica.no_data
+            && (replica.eof && diskless) == eof
+        {
+            first = Some(first.map_or(since, |first| first.min(since)));
+            places.push(place);
+        }
+    }
+    Some((places, first?))
+}
+
+fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
+    if state.ledger.in_exec
+        || state.replication.following.as_ref().is_some_and(|it| !it.is_connected())
+    {
+        return;
+    }
+    send_empty(keyspace, state);
+    let settings = &state.config.replication;
+    if state.replication.transfers.running.is_some() {
+        return;
+    }
+    if let Some((places, first)) = waiting(state, true) {
+        let delay = Duration::from_secs(settings.diskless_delay_s.into());
+        let most = settings.diskless_replicas_max as usize;
+        if first.elapsed() >= delay || most > 0 && places.len() >= most {
+            return begin_live(keyspace, state, &places);
+        }
+    }
+    // These get a file, which begins when the save under way is over.
+    if state.storage.saves.running().is_none()
+        && let Some((places, _)) = waiting(state, false)
+    {
+        if persistence::begin(keyspace, state).is_err() {
+            return places.into_iter().for_each(|place| state.clients.doom(place));
+        }
+        state.replication.transfers.saving = true;
+        announce(state, &places, Phase::Saving);
+    }
+}
+
+/// Stops a save that was begun for replicas when all of them have left, unless a schedule wants the
+/// file, too.
+fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
+    if state.storage.saves.running().is_none() {
+        state.replication.transfers.saving = false;
+        return;
+    }
+    let mut replicas = state.replication.replicas(&state.clients);
+    let waits = replicas.any(|(_, replica)| replica.phase == Phase::Saving);
+    drop(replicas);
+    if !waits && state.config.save.is_empty() && !state.config.appendonly {
+        tracing::info!("stopping the save under way: the replicas that wait for it have left");
+        state.replication.transfers.saving = false;
+        state.storage.abandon(keyspace);
+    }
+}
+
+/// Announces to replicas an image that holds the stream so far.
+fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
+    state.ledger.effects.select_anew();
+    let replication = &mut state.replication;
+    let offset = replication.stream.end();
+    for &place in places {
+        let Some(client) = state.clients.get_mut(place) else { continue };
+        let Some(replica) = client.replica_mut() else { continue };
+        let old = replica.old;
+        // It has acknowledged nothing before it says that it has loaded the image.
+        (replica.phase, replica.cursor, replica.acked) = (phase, offset, 0);
+        if !old {
+            let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
+            client.output.extend_from_slice(line.as_bytes());
+        }
+        state.meter.synchronised_fully();
+        state.clients.flush_later(place);
+    }
+}
+
+/// Sends an empty image, which needs no snapshot, to replicas that want no data.
+fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
+    let wanting = |&place: &usize| {
+        let replica = state.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
+        replica.is_some_and(|it| it.no_data && matches!(it.phase, Phase::Waiting(_)))
+    };
+    let places: Vec<usize> = state.replication.places.iter().copied().filter(wanting).collect();
+    if places.is_empty() {
+        return;
+    }
+    persistence::hand_on(keyspace, state);
+    announce(state, &places, Phase::Sending);
+    let mark = state.ledger.random.identifier();
+    let image = empty_image(keyspace, &state.replication).unwrap_or_default();
+    for place in places {
+        let Some(client) = state.clients.get_mut(place) else { continue };
+        client.output.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
+        client.output.extend_from_slice(&image);
+        client.output.extend_from_slice(mark.as_bytes());
+        let Some(replica) = client.replica_mut() else { continue };
+        replica.go_online(state.clock.turn(), true);
+        client.session.closing = replica.image_only;
+        state.clients.flush_later(place);
+    }
+}
+
+/// A file without keys.
+fn empty_image(keyspace: &Keyspace, replication: &Replication) -> std::io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(Vec::new());
+    let created_s = unix_millis() / 1000;
+    encoder.begin(&Origin { created_s, used_memory_bytes: 0, aof_base: false })?;
+    for (name, value) in replication.point().iter().flat_map(StreamPoint::fields) {
+        encoder.aux(name, Value::Bytes(value.as_bytes()))?;
+    }
+    for source in keyspace.libraries().sources() {
+        encoder.library(source)?;
+    }
+    encoder.finish()?;
+    Ok(encoder.into_output())
+}
+
+/// The sockets of replicas, each with its bytes before the image itself.
+fn targets(
+    clients: &mut Clients,
+    places: &[usize],
+    header: &str,
+    phase: Phase,
+) -> (Vec<Greeted>, Vec<(usize, u64)>) {
+    let (mut targets, mut replicas) = (Vec::new(), Vec::new());
+    for &place in places {
+        let Some(client) = clients.get_mut(place) else { continue };
+        match target(client, header, phase) {
+            Some(target) => {
+                targets.push(target);
+                replicas.push((place, client.session.caller.id));
+            }
+            None => clients.doom(place),
+        }
+    }
+    (targets, replicas)
+}
+
+fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
+    let stream = client.wire.local()?;
+    let socket = if stream.is_plain() {
+        let own = stream.as_fd().try_clone_to_owned().ok()?;
+        // The announcement does not wait for the image. The part that the socket does not take goes
+        // before the image's first bytes; if the socket has failed, they fail as well.
+        let _ = client.flush();
+        own
+    } else {
+        let (relay, socket) = Relay::new().ok()?;
+        client.relay = Some(Box::new(relay));
+        socket
+    };
+    let sent = Shared::new(AtomicU64::new(0)).ok()?;
+    let mut greeting = client.take_pending();
+    greeting.extend_from_slice(header.as_bytes());
+    let replica = client.replica_mut()?;
+    replica.phase = phase;
+    replica.sent = Some(sent.clone());
+    Some((Target::new(socket, sent), greeting))
+}
+
+/// Targets held to `snapshot-bandwidth` until the transfer is [aborted](abort).
+fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -> Targets {
+    // One transfer at a time.
+    let throttle = state.storage.saves.sending.renewed(state.config.snapshot_bandwidth_bytes);
+    Targets::new(targets, mark, throttle)
+}
+
+/// Begins an image that goes straight to replicas.
+fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]) {
+    persistence::hand_on(keyspace, state);
+    announce(state, places, Phase::Sending);
+    let mark = state.ledger.random.identifier();
+    let (targets, replicas) =
+        targets(&mut state.clients, places, &format!("$EOF:{mark}\r\n"), Phase::Sending);
+    let count = replicas.len();
+    let mut ending = [0; 40];
+    ending.iter_mut().zip(mark.bytes()).for_each(|(to, from)| *to = from);
+    let targets = paced(targets, ending, state);
+    let begun = start_live(keyspace, state, targets);
+    let transfers = &mut state.replication.transfers;
+    match begun {
+        Ok(image) => {
+            let begin = image.begin;
+            tracing::info!(
+                "sending an image to {count} replicas; the server was held up for {} us to begin it",
+                whole_micros(begin)
+            );
+            state.storage.saves.latest_begin = begin;
+            let started = Instant::now();
+            transfers.running = Some(Transfer { replicas, image: Some(image), started });
+        }
+        Err(problem) => {
+            tracing::error!("cannot begin an image for replicas: {problem}");
+            places.iter().for_each(|&place| state.clients.doom(place));
+        }
+    }
+}
+
+fn start_live(
+    keyspace: &mut Keyspace,
+    state: &mut ServerState,
+    targets: Targets,
+) -> Result<HeldImage, TransferError> {
+    let counters = Counters::new()?;
+    let encoder = Encoder::within(state.storage.saves.lend_workspace(), targets);
+    let encoder = encoder.compress(state.config.rdbcompression);
+    let fields = state.replication.point().into_iter().flat_map(|point| point.fields());
+    let encoder = with_header(encoder, keyspace, fields);
+    let sink = RdbSink::new(encoder?, counters);
+    let sink = sink.dragged(state.storage.saves.dragged(state.config.key_save_delay_us));
+    let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());
+    let taker = state.replication.transfers.handback.taker();
+    let publish = move |sink: &mut RdbSink<Targets>, captured: Result<(), CaptureError>| {
+        let outcome = captured.map_err(TransferError::Capture);
+        taker.report(outcome, Some(sink.encoder.take_workspace()));
+    };
+    let wake = state.storage.saves.wake();
+    Ok(keyspace.image(Point::declare(), sink, wake, publish)?)
+}
+
+/// Sends the dump file to the replicas whose image has just been saved in it.
+fn send_saved(state: &mut ServerState) {
+    if state.storage.saves.running().is_some() || state.replication.transfers.running.is_some() {
+        return;
+    }
+    let saving = |&place: &usize| {
+        let replica = state.clients.get(place).and_then(Client::replica);
+        replica.is_some_and(|replica| replica.phase == Phase::Saving)
+    };
+    let places: Vec<usize> = state.replication.places.iter().copied().filter(saving).collect();
+    if places.is_empty() {
+        return;
+    }
+    let opened = state.storage.saves.directory().open_dump();
+    let (file, length) = match opened {
+        Ok(opened) if state.storage.saves.ended_well => opened,
+        _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
+    };
+    let (targets, replicas) =
+        targets(&mut state.clients, &places, &format!("${length}\r\n"), Phase::SendingFile);
+    let targets = paced(targets, [0; 40], state);
+    let transfers = &mut state.replication.transfers;
+    let taker = transfers.handback.taker();
+    let send = move || taker.report(send_file(file, targets), None);
+    let spawned = std::thread::Builder::new().name("replicas".to_owned()).spawn(send);
+    if let Err(error) = spawned {
+        tracing::error!("cannot send the dump file to replicas: {error}");
+        return places.into_iter().for_each(|place| state.clients.doom(place));
+    }
+    transfers.running = Some(Transfer { replicas, image: None, started: Instant::now() });
+}
+
+fn send_file(mut file: Input, mut targets: Targets) -> Result<(), TransferError> {
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(count) => targets.write(&piece[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

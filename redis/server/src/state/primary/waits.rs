@@ -1,0 +1,80 @@
+//! What this server owes to its replicas each second, and to clients that wait for them.
+
+use std::time::Duration;
+
+use stillframe_commands::Consumer;
+use stillframe_keyspace::Keyspace;
+
+use crate::connections::client::Phase;
+use crate::peers::replication::replicas_at;
+use crate::state::ServerState;
+
+/// How often replicas are checked.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Replies to clients in WAIT for which enough replicas have reported.
+pub(crate) fn answer_waits(state: &mut ServerState) {
+    if !std::mem::take(&mut state.replication.acked) {
+        return;
+    }
+    for id in std::mem::take(&mut state.replication.waiters) {
+        let Some(acks) = state.ledger.waiters.acks(id) else { continue };
+        let count = replicas_at(&state.clients, acks.offset);
+        if count >= acks.wanted {
+            state.unblock(id, |out| {
+                out.integer(count as i64);
+                Ok(())
+            });
+        } else {
+            state.replication.waiters.push(id);
+        }
+    }
+}
+
+/// The work of each second: pings, and the end of silent replicas and of a stream without
+/// replicas.
+pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
+    let now = state.clock.turn();
+    let ServerState { replication, clients, config, ledger, .. } = state;
+    if now < replication.next_tick || !replication.active {
+        return;
+    }
+    replication.next_tick = now + TICK;
+    let settings = &config.replication;
+    let replica = replication.following.is_some();
+    let speaks = !replica && replication.failover.is_none();
+    let period = Duration::from_secs(settings.ping_period_s.into());
+    if now.saturating_duration_since(replication.last_ping) >= period {
+        replication.last_ping = now;
+        if speaks && !replication.places.is_empty() {
+            replication.propagate(None, &[b"PING"]);
+        }
+    }
+    let patience = Duration::from_secs(settings.timeout_s.into());
+    for place in replication.places.clone() {
+        let Some(client) = clients.get_mut(place) else { continue };
+        let (active, peer) = (client.session.active, client.session.caller.peer.clone());
+        let Some(replica) = client.replica_mut() else { continue };
+        if matches!(replica.phase, Phase::Waiting(_) | Phase::Saving) {
+            client.output.push(b'\n'); // shows that this server is alive
+            clients.flush_later(place);
+        } else if replica.old && replica.phase == Phase::Online {
+            // A replica that asked with SYNC cannot show that it is alive.
+        } else if now.saturating_duration_since(replica.silent_since(active, now)) > patience {
+            let how = if replica.phase == Phase::Online { "streaming" } else { "full" };
+            tracing::warn!("Disconnecting timedout replica ({how} sync): {peer} (repl-timeout)");
+            clients.doom(place);
+        }
+    }
+    let ttl = Duration::from_secs(settings.backlog_ttl_s);
+    let lonely = now.saturating_duration_since(replication.lonely_since);
+    if replication.places.is_empty() && !replica && !ttl.is_zero() && lonely > ttl {
+        tracing::info!("freeing the replication backlog: no replica for repl-backlog-ttl seconds");
+        replication.active = false;
+        replication.older = None;
+        replication.id = ledger.random.identifier();
+        let end = replication.stream.end();
+        replication.stream.restart(end);
+        ledger.effects.want(keyspace, Consumer::Replicas, false);
+    }
+}

@@ -1,0 +1,110 @@
+//! The stream of a primary, applied to the data.
+//!
+//! A transaction counts as applied when it is whole: after a connection that ends within one, the
+//! server resumes before it, and nobody ever sees half of it.
+
+use stillframe_keyspace::Keyspace;
+use stillframe_resp::ProtocolError;
+use stillframe_storage::replay::{ReplayError, named};
+
+use crate::commands::{self, Table};
+use crate::connections::client::Session;
+use crate::node::config::ReplicationSettings;
+use crate::peers::replication::link::Link;
+use crate::state::ServerState;
+
+/// Why the stream cannot be applied any further.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StreamError {
+    /// The stream is malformed.
+    #[error("its stream holds no request: {0}")]
+    Request(#[from] ProtocolError),
+    /// A command cannot run, or fails.
+    #[error("{named} of its stream {source}")]
+    Command {
+        /// The request.
+        named: String,
+        /// Why.
+        source: ReplayError,
+    },
+}
+
+/// Runs the whole requests received. The bytes of those that count are added to the stream.
+pub(super) fn apply(
+    keyspace: &mut Keyspace,
+    state: &mut ServerState,
+    table: &Table,
+    link: &mut Link,
+) -> Result<(), StreamError> {
+    let following = state.replication.following.as_mut();
+    let Some(mut session) = following.and_then(|it| it.session.take()) else { return Ok(()) };
+    let mut input = std::mem::take(&mut link.input);
+    let mut replies = Vec::new();
+    let (mut applied, mut asked) = (0, false);
+    let outcome = loop {
+        let used = match link.parser.parse(&mut input[link.parsed..]) {
+            Ok(None) => break Ok(()),
+            Ok(Some(used)) => used,
+            Err(error) => break Err(error.into()),
+        };
+        let request = &input[link.parsed..link.parsed + used];
+        let ranges = link.parser.args().iter();
+        let args: Vec<&[u8]> =
+            ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
+        let run = run(keyspace, state, table, (&mut session, &mut replies), &args);
+        match run {
+            Ok(asks) => asked |= asks,
+            Err(why) if passes_over_errors(&state.config.replication) => {
+                state.meter.met_unexpected_error();
+                let name = args[0].escape_ascii();
+                tracing::warn!(
+                    "== CRITICAL == This replica is sending an error to its master: '{why}' after \
+                     processing the command '{name}'"
+                );
+            }
+            Err(source) => break Err(StreamError::Command { named: named(&args), source }),
+        }
+        link.parsed += used;
+        if session.caller.transaction.is_none() {
+            applied = link.parsed;
+        }
+    };
+    state.replication.stream.append(&input[..applied]);
+    state.replication.db = session.caller.db;
+    state.meter.applied(applied);
+    input.drain(..applied);
+    link.parsed -= applied;
+    link.input = input;
+    if let Some(following) = &mut state.replication.following {
+        following.session = Some(session);
+    }
+    if asked {
+        link.acknowledge(state.replication.stream.end(), state.clock.turn());
+    }
+    outcome
+}
+
+/// Whether to skip a request of the primary that fails here: where clients write, too, the data
+/// differs anyway.
+fn passes_over_errors(settings: &ReplicationSettings) -> bool {
+    settings.ignore_errors || !settings.read_only
+}
+
+/// Runs one request; true if it asks for this server's offset.
+fn run(
+    keyspace: &mut Keyspace,
+    state: &mut ServerState,
+    table: &Table,
+    (session, replies): (&mut Session, &mut Vec<u8>),
+    args: &[&[u8]],
+) -> Result<bool, ReplayError> {
+    let Some(name) = args.first() else { return Ok(false) };
+    if name.eq_ignore_ascii_case(b"ping") {
+        return Ok(false);
+    }
+    if name.eq_ignore_ascii_case(b"replconf") {
+        return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
+    }
+    // The primary decides about time: see the head of `effects`.
+    commands::replay(keyspace, state, table, (session, replies), 0, args).map(|()| false)
+}
