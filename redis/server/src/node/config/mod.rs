@@ -499,7 +499,7 @@ impl Config {
         self.check_names = Some(check);
     }
 
-    /// Sets the label of the dump that [`import`](crate::start::import) or [`rewind`](crate::start::rewind)
+    /// Sets the label of the dump that [`import`](crate::import()) or [`rewind`](crate::rewind())
     /// makes: it is the first one of a group.
     pub fn label_dump(&mut self, label: Vec<u8>) {
         self.dump_label = Some(label);
