@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that the library, the durable layer and the codecs compile for other systems
-# (docs/platforms.md). A target whose standard library cannot be had is skipped, loudly, unless
+# (docs/run/install.md). A target whose standard library cannot be had is skipped, loudly, unless
 # RUST_LIBRARY names the folder "library" of the compiler's own sources of the same version (as in
 # Debian's package rust-src), to make it from.
 set -euo pipefail

@@ -100,7 +100,7 @@ mod tests {
         assert!(names.len() > 300, "{}", names.len());
         for target in crate::links::targets(&page) {
             let file = target.split('#').next().unwrap_or(target);
-            assert!(workspace().join("docs").join(file).exists(), "{target}");
+            assert!(workspace().join("docs/reference").join(file).exists(), "{target}");
         }
     }
 

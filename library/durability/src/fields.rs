@@ -31,10 +31,17 @@ pub(crate) fn unpadded(name: [u8; NAME_BYTES]) -> String {
     String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
-/// The offsets in the byte maps of a page of `docs/formats`, line by line: a line gives where the
-/// fields of one row start, and where the row ends.
+/// A section of the page of file formats, by the start of its title.
 #[cfg(test)]
-pub(crate) fn documented_offsets(page: &str) -> Vec<Vec<&str>> {
-    let lines = page.lines().filter_map(|line| line.strip_prefix("byte "));
+pub(crate) fn documented_section(title: &str) -> &'static str {
+    let page = include_str!("../../../docs/reference/formats.md");
+    page.split("\n## ").find(|section| section.starts_with(title)).expect("a section")
+}
+
+/// The offsets in the byte maps of such a section, line by line: a line gives where the fields of
+/// one row start, and where the row ends.
+#[cfg(test)]
+pub(crate) fn documented_offsets(section: &str) -> Vec<Vec<&str>> {
+    let lines = section.lines().filter_map(|line| line.strip_prefix("byte "));
     lines.map(|line| line.split_whitespace().collect()).collect()
 }

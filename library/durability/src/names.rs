@@ -1,4 +1,4 @@
-//! The names of checkpoint files; the table is in `docs/formats/checkpoint.md`.
+//! The names of checkpoint files; the table is in `docs/reference/formats.md`.
 
 use crate::disk::Directory;
 use crate::error::Error;

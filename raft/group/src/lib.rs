@@ -7,7 +7,7 @@
 //! - The log holds effects, batch by batch. An image is the server's dump file, with the label
 //!   behind its last entry: id and membership of the last log entry that is in it.
 //! - A member's directory has a file `raft-member`, which says whose it is, the log in `raft-log`,
-//!   and the dump. `docs/formats/raft.md` has the bytes of the log.
+//!   and the dump. `docs/reference/formats.md` has the bytes of the log.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "openraft's errors are as large as they are")]

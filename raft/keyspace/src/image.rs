@@ -3,7 +3,7 @@
 //! - `image-N` is one, N of 20 digits; the one with the highest number is the state. `image.tmp` is
 //!   being written.
 //! - The notes are a field of the file, `raft-notes`: a file cannot have those of another moment.
-//!   `docs/formats/raft.md` has the text.
+//!   `docs/reference/formats.md` has the text.
 //! - An image begins between two commands; a thread writes it while others are applied.
 
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 //! A snapshot on its way from one member to another: one stream of bytes, as openraft sends it.
 //!
 //! - The stream is a head, which names the image and lists its files, and then the files as they
-//!   are. `docs/formats/raft.md` has the bytes. The head has a checksum; so have the files, block
-//!   by block, and all are checked before a snapshot counts.
+//!   are. `docs/reference/formats.md` has the bytes. The head has a checksum; so have the
+//!   files, block by block, and all are checked before a snapshot counts.
 //! - It can be read and written at any place that is not behind a gap, so that a chunk that went
 //!   wrong is sent again.
 //! - Reads and writes of files run on threads for that, never on those of the runtime.

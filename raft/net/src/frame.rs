@@ -1,4 +1,4 @@
-//! Messages on a connection: a head of 24 bytes, then the body. `docs/formats/raft-net.md` has the
+//! Messages on a connection: a head of 24 bytes, then the body. `docs/reference/formats.md` has the
 //! bytes.
 //!
 //! - A head has a checksum of its own, so that a damaged length is found before it is believed.

@@ -1,4 +1,4 @@
-//! The handshake: who calls whom, in which group, by which version. `docs/formats/raft-net.md` has
+//! The handshake: who calls whom, in which group, by which version. `docs/reference/formats.md` has
 //! the bytes.
 //!
 //! - Magic, version and length stand at the same place in every version, so a node of another

@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`Archiver`] (what a server or an embedder starts), `spool` (what waits on the
 //! disk), `plan` (what is uploaded next), `worker` (how), `manifest` (what counts), `restore` (the
-//! way back). `docs/archive.md` is for operators; the head of `manifest` has the format.
+//! way back). `docs/run/archive.md` is for operators; the head of `manifest` has the format.
 //!
 //! - An object counts when a manifest names it, and a manifest is put under a new name, once, after
 //!   all that it names.

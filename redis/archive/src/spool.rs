@@ -547,7 +547,7 @@ fn dump_facts(input: &Input, bytes: u64) -> std::io::Result<Option<Facts>> {
     Ok(Some(Facts { generation, from, begun_ms, number: 0, base: 0, identity }))
 }
 
-/// The facts in the header of a checkpoint, as `docs/formats/checkpoint.md` describes it. A damaged
+/// The facts in the header of a checkpoint, as `docs/reference/formats.md` describes it. A damaged
 /// one is archived as it is: `check` names the damage.
 fn checkpoint_facts(input: &Input) -> std::io::Result<Option<Facts>> {
     let mut head = Vec::new();

@@ -1,5 +1,5 @@
-//! A segment of a log, record by record, as `docs/formats/log.md` describes it: where it ends, and
-//! up to where it proves itself. Checksums are left to the reader of the log.
+//! Walks through a segment of a log, record by record, as `docs/reference/formats.md` describes it:
+//! where it ends, and up to where it proves itself. Checksums are left to the reader of the log.
 
 use std::io::{self, BufReader, ErrorKind, Read};
 

@@ -226,7 +226,7 @@ fn float(random: &mut Random) -> String {
     format!("{}.{}", random.below(100) as i64 - 50, random.below(1000))
 }
 
-/// Scores, none of which is or becomes -0: see docs/redis-compatibility.md.
+/// Scores, none of which is or becomes -0: see docs/reference/compatibility.md.
 fn score(random: &mut Random) -> String {
     match random.below(10) {
         0 => random.pick(&["inf", "-inf", "+INF", "nan", "x", ""]).into(),

@@ -27,7 +27,7 @@ Examples:
   stillframe serve --dir plain
 
 init makes the directory of the one member that begins a group with that data; the others are
-started with raft-join yes in empty directories, and added (docs/replicated-groups.md). export
+started with raft-join yes in empty directories, and added (docs/run/groups.md). export
 takes the member whose log goes furthest. It only reads, but for the locks.";
 
 #[derive(Args)]

@@ -1,4 +1,4 @@
-//! The checkpoint file, version 4, little-endian. `docs/formats/checkpoint.md` has the byte maps
+//! The checkpoint file, version 4, little-endian. `docs/reference/formats.md` has the byte maps
 //! and each field; a test compares the maps with the constants below.
 //!
 //! A *full* checkpoint has every word. An *increment* has what changed since its base, the

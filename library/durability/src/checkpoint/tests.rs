@@ -6,10 +6,7 @@ mod threads;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::*;
-use crate::fields::documented_offsets;
-
-/// Where the byte maps stand.
-const PAGE: &str = include_str!("../../../../docs/formats/checkpoint.md");
+use crate::fields::{documented_offsets, documented_section};
 
 #[test]
 fn the_byte_maps_in_the_documentation_are_those_of_the_code() {
@@ -18,7 +15,8 @@ fn the_byte_maps_in_the_documentation_are_those_of_the_code() {
     header.log_from = 8;
     header.base = Some(Link { number: 6, identity: 2 });
     let bytes = header.encode();
-    let maps = documented_offsets(PAGE);
+    let section = documented_section("The checkpoint file");
+    let maps = documented_offsets(section);
     let at = |row: usize, field: usize| maps[row][field].parse::<usize>().expect("an offset");
     assert_eq!([1, 2, 3, 4].map(|row| at(row, maps[row].len() - 1)), HEADER_BYTES_BY_VERSION);
     assert_eq!([1, 2, 3, 4].map(|row| at(row, maps[row].len() - 2)), PARTS.map(|[_, end]| end - 4));
@@ -35,10 +33,10 @@ fn the_byte_maps_in_the_documentation_are_those_of_the_code() {
     assert_eq!(maps[5][3], format!("+{BLOCK_HEADER_BYTES}"));
     assert_eq!(*maps[6].last().expect("the footer's end"), format!("+{FOOTER_BYTES}"));
     for magic in [MAGIC, FOOTER_MAGIC] {
-        assert!(PAGE.contains(&format!("| {:?} ", String::from_utf8_lossy(&magic))));
+        assert!(section.contains(&format!("| {:?} ", String::from_utf8_lossy(&magic))));
     }
-    assert!(PAGE.starts_with(&format!("# The checkpoint file, version {VERSION}\n")));
-    assert!(PAGE.contains("| 1 to 131,072 (1 MiB) |") && WORDS_PER_BLOCK_MAX == 131_072);
+    assert!(section.starts_with(&format!("The checkpoint file, version {VERSION}\n")));
+    assert!(section.contains("| 1 to 131,072 (1 MiB) |") && WORDS_PER_BLOCK_MAX == 131_072);
 }
 
 fn header(words: usize, words_per_block: u32) -> Header {

@@ -2,7 +2,7 @@
 //! as two small traits.
 //!
 //! - [`RealDisk`] is the file system of the machine; [`SimulatedDisk`] is one in memory that loses
-//!   power and fails calls as a test asks. `docs/formats/disk.md` has
+//!   power and fails calls as a test asks. `docs/reference/formats.md` has
 //!   what both promise.
 //! - A disk is one directory, which one process locks; directories below it are disks of their own.
 //! - A name appears, changes or goes durably only through [`Disk::sync_names`]; bytes and length of

@@ -1,6 +1,6 @@
 //! The logical log: records in segments, each segment one file. Version 4, little-endian.
-//! `docs/formats/log.md` has the byte maps, each field, and how a torn tail differs from damage; a
-//! test compares the maps with the constants below.
+//! `docs/reference/formats.md` has the byte maps, each field, and how a torn tail differs from
+//! damage; a test compares the maps with the constants below.
 //!
 //! Invariants of the writer:
 //! - W1: A segment gets its name, `log-` and the number of its first record, after its header and

@@ -9,10 +9,7 @@ use super::reader::{Report, Segment, Torn, recover};
 use super::writer::Writer;
 use super::*;
 use crate::disk::SimulatedDisk;
-use crate::fields::{documented_offsets, padded};
-
-/// Where the byte maps stand.
-const PAGE: &str = include_str!("../../../../docs/formats/log.md");
+use crate::fields::{documented_offsets, documented_section, padded};
 
 const NONCE: u64 = 0x5EED_0123_4567_89AB;
 const TIME: u64 = 1_790_000_000_000;
@@ -23,7 +20,8 @@ fn owner() -> Owner {
 
 #[test]
 fn the_byte_maps_in_the_documentation_are_those_of_the_code() {
-    let maps = documented_offsets(PAGE);
+    let section = documented_section("The logical log");
+    let maps = documented_offsets(section);
     let at = |row: usize, field: usize| {
         let offset = maps[row][field].trim_start_matches('+');
         offset.parse::<usize>().expect("an offset")
@@ -40,9 +38,9 @@ fn the_byte_maps_in_the_documentation_are_those_of_the_code() {
     assert_eq!([at(2, 5), at(3, 5)], [RECORD_HEAD_BYTES; 2], "a record and a mark");
     assert_eq!([at(2, 1), at(2, 3)].map(|at| u32_at(&bytes, at)), [3, 2]);
     assert_eq!([at(2, 2), at(2, 4)].map(|at| u64_at(&bytes, at)), [7, TIME]);
-    assert!(PAGE.starts_with(&format!("# The logical log, version {VERSION}\n")));
-    assert!(PAGE.contains(&format!("| {:?} ", String::from_utf8_lossy(&MAGIC))));
-    assert!(PAGE.contains("less than 2^32 - 1, which is a mark") && MARK == u32::MAX);
+    assert!(section.starts_with(&format!("The logical log, version {VERSION}\n")));
+    assert!(section.contains(&format!("| {:?} ", String::from_utf8_lossy(&MAGIC))));
+    assert!(section.contains("less than 2^32 - 1, which is a mark") && MARK == u32::MAX);
 }
 
 /// A segment from record 5 on, and where its records and marks start, each with the number of the

@@ -1,5 +1,5 @@
 //! What only Linux has, where it is missing: each part says so, and nothing else changes.
-//! docs/platforms.md lists the parts.
+//! docs/run/install.md lists the parts.
 
 use std::fs::File;
 use std::io;

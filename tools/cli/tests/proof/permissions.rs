@@ -76,7 +76,7 @@ fn inline(words: &Words) -> Vec<u8> {
     [words.join(&b' '), b"\r\n".to_vec()].concat()
 }
 
-/// Redis looks at no key of a PFMERGE without sources: docs/redis-compatibility.md.
+/// Redis looks at no key of a PFMERGE without sources: docs/reference/compatibility.md.
 fn is_pfmerge_alone(request: &Words) -> bool {
     request[0] == b"pfmerge" && request.len() == 2
 }

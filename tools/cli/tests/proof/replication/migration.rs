@@ -1,4 +1,4 @@
-//! From redis-server to ours by the four commands of docs/replication.md, as they stand there.
+//! From redis-server to ours by the four commands of docs/run/replication.md, as they stand there.
 
 use super::{Who, fill, under_load};
 use crate::replayed::contents;
@@ -33,7 +33,7 @@ fn the_four_commands_move_the_data_while_clients_write() {
     if !are_here("the four commands", &[Peer::RedisServer, Peer::RedisCli]) {
         return;
     }
-    let page = include_str!("../../../../../docs/replication.md");
+    let page = include_str!("../../../../../docs/run/replication.md");
     let block = page.split("```").nth(1).expect("the four commands");
     let old = Who::Redis.start("");
     let folder = tempfile::tempdir().expect("a folder");

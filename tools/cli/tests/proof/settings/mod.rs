@@ -80,7 +80,7 @@ const MOVING: [&str; 12] = [
     "io-threads",
 ];
 
-/// Settings that can only be as they are here, or are compared by eye: docs/redis-compatibility.md.
+/// Settings that cannot change, or are compared by eye: docs/reference/compatibility.md.
 const OTHER: [&str; 13] = [
     "activedefrag",
     "aof-load-truncated",

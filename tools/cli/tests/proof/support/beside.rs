@@ -68,7 +68,7 @@ pub(crate) enum By {
     /// By their length: chance decides the content.
     Extent,
     /// How a string came about, and whether a sorted set has met SORT, decides about the encoding
-    /// in Redis alone: docs/redis-compatibility.md.
+    /// in Redis alone: docs/reference/compatibility.md.
     Encoding,
 }
 

@@ -27,9 +27,9 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Has a log of the directory `log` lose its newest record of this kind, the first byte of its
-/// payload, and what comes behind: as a disk that said that it had it. `docs/formats/log.md` has
-/// the bytes.
+/// Removes the newest record of this kind (the first byte of its payload) and all behind it from
+/// the log in the directory `log`, as a disk does that lied about a sync.
+/// `docs/reference/formats.md` has the bytes.
 pub(crate) fn lose_last_record(log: &Path, kind: u8) {
     let names = fs::read_dir(log).expect("a log").map(|entry| entry.expect("an entry").path());
     let is_segment = |path: &std::path::PathBuf| {
