@@ -14,6 +14,7 @@ Parts:
               hash; beside each round the same load on a null server: what this machine and the
               generator do to latency by themselves; memory, in saves of their own, at that rate
               and at full speed
+  plot        the README's picture: SETs over time while one save runs (--svg)
   sync        the same load while a real redis-server becomes a replica and gets everything
   threads     processor time of the command thread for a request, without and with I/O threads
   connections latency of 10,000 connections beside 50 at the same rate, the null server last
@@ -40,12 +41,13 @@ import pathlib
 import shutil
 import sys
 
-from benches import connections, group, load, store, threads
+from benches import connections, group, load, plot, store, threads
 from benches.servers import CONTENDERS, RIVALS, ROOT, machine, say
 
 PARTS = {
     "throughput": (load.measure_throughput, load.report_throughput),
     "saving": (load.measure_saving, load.report_saving),
+    "plot": (plot.measure, plot.report),
     "sync": (load.measure_syncs, load.report_syncs),
     "threads": (threads.measure, threads.report),
     "connections": (connections.measure, connections.report),
@@ -58,7 +60,9 @@ PARTS = {
 # What a flag stands for where it is not given: of every part, and of those that differ.
 USUAL = {"contenders": [*RIVALS, "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
          "throughput_ms": 4000, "value_size": 1024, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
-OWN = {"connections": {"keys": 100_000, "rate": 20_000, "idle_seconds": 5, "value_size": 100},
+OWN = {"plot": {"contenders": ["redis", "valkey", "imprint"], "keys": 600_000, "rate": 20_000,
+                "idle_seconds": 6},
+       "connections": {"keys": 100_000, "rate": 20_000, "idle_seconds": 5, "value_size": 100},
        "growth": {"keys": 10_000_000, "value_size": 16},
        "store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
        "join": {"dir": "/var/tmp", "megabytes": 2000, "idle_seconds": 50}}
@@ -100,6 +104,7 @@ def parse_arguments():
                         help="priority of the load, -20 to 19; root may give less than 0, so that "
                              "the generator is not what waits for a core")
     parser.add_argument("--pages", help="a folder for the page of each run of the load")
+    parser.add_argument("--svg", help="plot: a file for the picture")
     parser.add_argument("--dir", help="where servers and stores keep their files "
                                       "[a temporary folder; store, group, join: /var/tmp]")
     parser.add_argument("--failovers", type=int, default=50, help="group: leaders killed")
