@@ -30,10 +30,12 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: |_| Vec::new(),
         claims: &[
             Claim {
+                id: "linear",
                 text: "fork is linear in size",
                 judge: |data| within(data, 0, &BEGIN_MS, |it| it.grows(&["fork"], 0.75..=1.25)),
             },
             Claim {
+                id: "page-tables",
                 text: "more than 97 % of it is copying page tables (held here: 90 % or more is \
                        gone with 2 MiB pages)",
                 judge: |data| within(data, 0, &BEGIN_MS, tables),
@@ -56,6 +58,7 @@ pub(super) const FIGURES: &[Figure] = &[
         }),
         tables: |_| Vec::new(),
         claims: &[Claim {
+            id: "fewer-interruptions",
             text: "Async-fork interrupts the writer far less often: 446 against 7348 times (held: \
                    a fifth or less)",
             judge: fewer,

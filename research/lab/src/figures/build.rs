@@ -76,7 +76,7 @@ fn verdicts(figure: &Figure, data: &Data<'_>) -> Vec<Verdict> {
             0 => judgement.outcome,
             _ => Outcome::Untestable("images were wrong".to_owned()),
         };
-        let examined = |_: &Outcome| causes::of(figure, claim);
+        let examined = |_: &Outcome| causes::cause_of(figure, claim);
         Verdict {
             claim: claim.text.to_owned(),
             whose: figure.whose(claim),

@@ -163,6 +163,7 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "overhead of the Zigzag layouts",
         facets: |size| by_rate(size, ZIGZAGS),
         claims: &[Claim {
+            id: "bazz-best",
             text: "BAZZ is the best layout except at extreme rates",
             judge: |data| {
                 on(data, &OVERHEAD, |it| {
@@ -178,6 +179,7 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "overhead of the Ping-Pong layouts",
         facets: |size| by_rate(size, PING_PONGS),
         claims: &[Claim {
+            id: "ipp-sixth-of-npp",
             text: "IPP has about a sixth of NPP's overhead (held: a third or less at every rate)",
             judge: |data| {
                 on(data, &OVERHEAD, |it| it.above(&["npp-merge"], &["ipp-merge"], 3.0, At::Each))
@@ -192,10 +194,12 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| by_rate(size, BEST),
         claims: &[
             Claim {
+                id: "ns-flat",
                 text: "NS is flat",
                 judge: |data| on(data, &OVERHEAD, |it| it.flat(&["naive"], 1.5)),
             },
             Claim {
+                id: "ns-best-at-high-rates",
                 text: "NS is below BACOU and BAZZ at high rates",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| {
@@ -204,6 +208,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "ipp-near-best",
                 text: "IPP is the best or near the best (1.2x) except at the highest rate",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| {
@@ -222,6 +227,7 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "state [MB]",
         facets: |size| by_size(size, 40_000, 5),
         claims: &[Claim {
+            id: "ipp-tenth-of-ns",
             text: "IPP has about a tenth of NS's overhead at every size (held: a fifth or less)",
             judge: |data| {
                 on(data, &OVERHEAD, |it| it.above(&["naive"], &["ipp-merge"], 5.0, At::Each))
@@ -237,6 +243,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| by_size(size, 1_280_000, 12),
         claims: &[
             Claim {
+                id: "ns-best",
                 text: "NS is the best at every size",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| {
@@ -245,6 +252,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "ipp-below-bacou-bazz",
                 text: "IPP stays below BACOU and BAZZ",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| {
@@ -263,10 +271,12 @@ pub(super) const FIGURES: &[Figure] = &[
         columns: &[&MEAN, &WORST, &PEAK, &SPIKE, &OVERHEAD],
         claims: &[
             Claim {
+                id: "ipp-constant",
                 text: "IPP is nearly constant (worst step at most twice the median)",
                 judge: |data| on(data, &PEAK, |it| it.most(&["ipp-merge"], 2.0)),
             },
             Claim {
+                id: "peaks",
                 text: "peaks: NS far above BACOU and BAZZ (29, 6 and 4 ms there), IPP lowest",
                 judge: |data| {
                     let first = on(data, &WORST, |it| {
@@ -287,6 +297,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| trace(size, 1_280_000),
         columns: &[&MEAN, &WORST, &PEAK, &SPIKE, &OVERHEAD],
         claims: &[Claim {
+            id: "bazz-rises-most",
             text: "BAZZ's mean rises most (10 ms a step there), above IPP and BACOU",
             judge: |data| {
                 on(data, &MEAN, |it| it.above(&["bazz"], &["ipp-merge", "bacou"], 1.0, At::Last))
@@ -302,12 +313,14 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| game(size, &[Plot::Rows(&OVERHEAD)]),
         claims: &[
             Claim {
+                id: "ipp-seventh-of-ns",
                 text: "IPP has nearly a seventh of NS's overhead (held: a fifth or less)",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| it.above(&["naive"], &["ipp-merge"], 5.0, At::Last))
                 },
             },
             Claim {
+                id: "ipp-least",
                 text: "IPP has the least overhead of the four",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| {
@@ -316,6 +329,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "wait-free-below-bacou",
                 text: "both strategies that are free of waits have less than BACOU",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| {
@@ -324,6 +338,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "bazz-like-ns",
                 text: "BAZZ is comparable to NS (held: within 1.5x)",
                 judge: |data| {
                     on(data, &OVERHEAD, |it| {
@@ -344,6 +359,7 @@ pub(super) const FIGURES: &[Figure] = &[
         columns: &[&MEAN, &WORST, &PEAK, &SPIKE, &OVERHEAD],
         claims: &[
             Claim {
+                id: "ns-step-above-ipp",
                 text: "the worst step of NS is far above that of IPP (29 and 0.9 ms there; held: \
                        ten times)",
                 judge: |data| {
@@ -351,6 +367,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "ipp-uniform",
                 text: "IPP is almost uniform (worst step at most twice the median)",
                 judge: |data| on(data, &PEAK, |it| it.most(&["ipp-merge"], 2.0)),
             },
@@ -370,11 +387,13 @@ pub(super) const FIGURES: &[Figure] = &[
         direct: Some(Direct { seconds: |size| size.cut(25.0, 900.0), measure: profile::counts }),
         claims: &[
             Claim {
+                id: "ipp-few-misses",
                 text: "IPP adds few misses to those of the raw mutator (held: 1.43x at most, which \
                        is the time there)",
                 judge: |data| profile::misses_at_most(data, "ipp-merge", 1.43),
             },
             Claim {
+                id: "npp-more-misses",
                 text: "NPP misses far more often than IPP (held: twice at least)",
                 judge: |data| profile::misses_at_least(data, "npp-merge", "ipp-merge", 2.0),
             },
@@ -388,14 +407,17 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: by_page,
         claims: &[
             Claim {
+                id: "ipp-cut",
                 text: "large pages cut IPP's overhead by about 80 % (held: 60 to 100)",
                 judge: |data| cut(data, "ipp-merge", 0.6..=1.0),
             },
             Claim {
+                id: "bazz-cut",
                 text: "they cut BAZZ's by 40 to 60 % (held: 30 to 70)",
                 judge: |data| cut(data, "bazz", 0.3..=0.7),
             },
             Claim {
+                id: "ns-bacou-same",
                 text: "they do little for NS and BACOU (held: within 25 %)",
                 judge: |data| {
                     cut(data, "naive", -0.25..=0.25).and(cut(data, "bacou", -0.25..=0.25))

@@ -25,7 +25,11 @@ pub(super) const FIGURE: Figure = Figure {
     columns: &[],
     direct: Some(Direct { seconds: |size| size.cut(25.0, 700.0), measure }),
     tables: |_| Vec::new(),
-    claims: &[Claim { text: "no image of any server is wrong", judge: none_is_wrong }],
+    claims: &[Claim {
+        id: "none-wrong",
+        text: "no image of any server is wrong",
+        judge: none_is_wrong,
+    }],
 };
 
 fn measure(size: Size) -> Result<Vec<Panel>, String> {

@@ -174,12 +174,14 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| with_pages(size, |of| by_frequency(size, of, &[Plot::Lines(&MEAN)])),
         claims: &[
             Claim {
+                id: "ns-lowest",
                 text: "NS is the lowest at the highest frequency",
                 judge: |data| {
                     on(data, &MEAN, |it| it.above(&PAPERS[1..], &["naive"], 0.95, At::Last))
                 },
             },
             Claim {
+                id: "cou-pp-high",
                 text: "COU and Ping-Pong are clearly above NS, Fork, Hourglass and Piggyback",
                 judge: |data| {
                     let low = ["naive", "fork", "hourglass", "piggyback"];
@@ -187,6 +189,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "zigzag-low",
                 text: "Zigzag is low, slightly above Hourglass and Piggyback",
                 judge: |data| {
                     let low = ["hourglass", "piggyback"];
@@ -196,6 +199,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "uniform",
                 text: "the order is the same under uniform updates (not in the paper): Hourglass, \
                        Piggyback and Fork stay within 1.3x of NS",
                 judge: |data| {
@@ -216,10 +220,12 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| with_skews(size, |of| by_size(size, of, ALGORITHMS, &[Plot::Lines(&MEAN)])),
         claims: &[
             Claim {
+                id: "size-no-effect",
                 text: "size has almost no effect on the mean tick",
                 judge: |data| on(data, &MEAN, |it| it.flat(PAPERS, 1.25)),
             },
             Claim {
+                id: "uniform",
                 text: "nor has it under uniform updates (not in the paper)",
                 judge: |data| within(data, UNIFORM_FACET, &MEAN, |it| it.flat(PAPERS, 1.25)),
             },
@@ -234,14 +240,17 @@ pub(super) const FIGURES: &[Figure] = &[
         columns: &[&MEAN, &WORST, &SPIKE, &BEGIN],
         claims: &[
             Claim {
+                id: "spikes",
                 text: "NS, COU, Fork and Zigzag have a spike where an image begins",
                 judge: |data| on(data, &SPIKE, |it| it.least(SLOW_BEGIN, 2.0)),
             },
             Claim {
+                id: "no-spikes",
                 text: "Ping-Pong, Hourglass and Piggyback have none",
                 judge: |data| on(data, &SPIKE, |it| it.most(FAST_BEGIN, 2.0)),
             },
             Claim {
+                id: "uniform",
                 text: "nor have they under uniform updates (not in the paper)",
                 judge: |data| within(data, UNIFORM_FACET, &SPIKE, |it| it.most(FAST_BEGIN, 2.0)),
             },
@@ -258,6 +267,7 @@ pub(super) const FIGURES: &[Figure] = &[
         },
         columns: &[&MEAN, &WORST, &SPIKE, &BEGIN],
         claims: &[Claim {
+            id: "spikes",
             text: "the spikes of Fork and Zigzag stand clear of Hourglass and Piggyback",
             judge: |data| {
                 let low = ["hourglass", "piggyback"];
@@ -274,6 +284,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| with_skews(size, |of| by_size(size, of, ALGORITHMS, &[Plot::Lines(&WORST)])),
         claims: &[
             Claim {
+                id: "orders-below",
                 text: "Ping-Pong, Hourglass and Piggyback are orders of magnitude below NS, COU, \
                        Fork and Zigzag",
                 judge: |data| {
@@ -281,10 +292,12 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "flat",
                 text: "they are flat in size",
                 judge: |data| on(data, &WORST, |it| it.grows(FAST_BEGIN, FLAT)),
             },
             Claim {
+                id: "grow",
                 text: "NS, COU, Fork and Zigzag grow with size",
                 judge: |data| on(data, &WORST, |it| it.grows(SLOW_BEGIN, 0.5..=1.5)),
             },
@@ -297,6 +310,7 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "worst tick against update frequency",
         facets: |size| with_skews(size, |of| by_frequency(size, of, &[Plot::Lines(&WORST)])),
         claims: &[Claim {
+            id: "independent",
             text: "the worst tick of NS, COU, Fork and Zigzag does not depend on the frequency",
             judge: |data| on(data, &WORST, |it| it.flat(SLOW_BEGIN, 1.5)),
         }],
@@ -314,6 +328,7 @@ pub(super) const FIGURES: &[Figure] = &[
         columns: &[&THROUGHPUT, &MEAN, &WORST, &BEGIN, &MEMORY],
         claims: &[
             Claim {
+                id: "most",
                 text: "Hourglass, Piggyback and Fork reach the most",
                 judge: |data| {
                     let high = ["hourglass", "piggyback", "fork"];
@@ -322,6 +337,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "ns-pulled-below",
                 text: "NS is pulled below them by its spike",
                 judge: |data| {
                     let high = ["hourglass", "piggyback", "fork"];
@@ -329,6 +345,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "uniform",
                 text: "so it is under uniform updates (not in the paper)",
                 judge: |data| {
                     let high = ["hourglass", "piggyback", "fork"];
@@ -352,10 +369,12 @@ pub(super) const FIGURES: &[Figure] = &[
         },
         claims: &[
             Claim {
+                id: "linear",
                 text: "it is linear in size",
                 judge: |data| on(data, &IMAGE, |it| it.grows(PAPERS, 0.8..=1.2)),
             },
             Claim {
+                id: "equal",
                 text: "it is about equal among algorithms",
                 judge: |data| on(data, &IMAGE, |it| it.alike(PAPERS, 1.25)),
             },
@@ -373,6 +392,7 @@ pub(super) const FIGURES: &[Figure] = &[
         },
         workload: TRAVERSE,
         claims: &[Claim {
+            id: "independent",
             text: "it does not depend on the frequency",
             judge: |data| on(data, &IMAGE, |it| it.flat(PAPERS, 1.25)),
         }],
@@ -390,10 +410,12 @@ pub(super) const FIGURES: &[Figure] = &[
         },
         claims: &[
             Claim {
+                id: "fork-grows",
                 text: "Fork's begin grows with the page table, 8 bytes for each 4 KiB",
                 judge: |data| on(data, &BEGIN, |it| it.grows(&["fork"], 0.6..=1.4)),
             },
             Claim {
+                id: "flat",
                 text: "the worst ticks of Hourglass and Piggyback are flat",
                 judge: |data| on(data, &WORST, |it| it.grows(&["hourglass", "piggyback"], FLAT)),
             },
@@ -447,6 +469,7 @@ const TABLE_2: Figure = Figure {
     tables: |_| Vec::new(),
     claims: &[
         Claim {
+            id: "cou-pp-mean",
             text: "(*) the mean tick of COU and Ping-Pong is high",
             judge: |data| {
                 within(data, 0, &MEAN, |it| {
@@ -455,6 +478,7 @@ const TABLE_2: Figure = Figure {
             },
         },
         Claim {
+            id: "ns-spike",
             text: "(*) the spike of NS is high, above those of COU, Fork and Zigzag",
             judge: |data| {
                 let rest = ["bacou", "fork", "bazz"];
@@ -462,6 +486,7 @@ const TABLE_2: Figure = Figure {
             },
         },
         Claim {
+            id: "begin-proportional",
             text: "(*) begin takes time in proportion to the state: NS, COU, Fork, Zigzag",
             judge: |data| {
                 let slow = ["naive", "bacou", "fork", "bazz"];
@@ -469,6 +494,7 @@ const TABLE_2: Figure = Figure {
             },
         },
         Claim {
+            id: "begin-constant",
             text: "begin of Ping-Pong, Hourglass and Piggyback takes the same time at every size",
             judge: |data| {
                 let fast = ["npp-merge", "ipp-merge", "hourglass", "piggyback"];
@@ -476,6 +502,7 @@ const TABLE_2: Figure = Figure {
             },
         },
         Claim {
+            id: "throughput",
             text: "throughput of NS and Ping-Pong is low, of Fork, Hourglass and Piggyback high",
             judge: |data| {
                 within(data, 1, &THROUGHPUT, |it| {
@@ -485,6 +512,7 @@ const TABLE_2: Figure = Figure {
             },
         },
         Claim {
+            id: "memory",
             text: "(*) Ping-Pong needs three times the state, all others about twice",
             judge: |data| {
                 within(data, 0, &MEMORY, |it| {

@@ -91,6 +91,8 @@ const NOT_THEIRS: &str = "not in the paper";
 /// A claim of the paper and the rule that judges it.
 #[derive(Debug)]
 pub struct Claim {
+    /// Its name among the claims of its figure, by which `causes.txt` finds it.
+    pub id: &'static str,
     /// The claim, in our words.
     pub text: &'static str,
     /// The rule.
@@ -207,6 +209,9 @@ mod tests {
                     }
                 }
                 assert!(!figure.claims.is_empty(), "{}", figure.name);
+                let mut ids: Vec<_> = figure.claims.iter().map(|claim| claim.id).collect();
+                ids.sort_unstable();
+                assert!(ids.is_sorted_by(|a, b| a < b), "{}: {ids:?}", figure.name);
             }
         }
     }

@@ -44,47 +44,56 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: dominance,
         claims: &[
             Claim {
+                id: "not-dominated",
                 text: "no algorithm is as good as Imprint in every column, for any distribution",
                 judge: undominated,
             },
             Claim {
+                id: "mean",
                 text: "Imprint at 1000 MB: mean tick while an image is held at most 1.25x of none",
                 judge: |data| {
                     within(data, at_full_size(data), &HELD_RATIO, |it| it.most(&["imprint"], 1.25))
                 },
             },
             Claim {
+                id: "mean-batches",
                 text: "the same with updates in batches of 256, for none as well: at most 1.15x",
                 judge: |data| in_batches(data, UNIFORM_BATCHES, 1.15),
             },
             Claim {
+                id: "mean-batches-zipf",
                 text: "in batches of 256 under Zipf 0.99: at most 1.25x",
                 judge: |data| in_batches(data, ZIPF_BATCHES, 1.25),
             },
             Claim {
+                id: "worst",
                 text: "Imprint at 1000 MB: worst tick at most 2x the worst of none",
                 judge: |data| {
                     within(data, at_full_size(data), &WORST_RATIO, |it| it.most(&["imprint"], 2.0))
                 },
             },
             Claim {
+                id: "reads",
                 text: "Imprint at 1000 MB: reads at most 1.02x of none",
                 judge: |data| {
                     within(data, at_full_size(data), &READ_RATIO, |it| it.most(&["imprint"], 1.02))
                 },
             },
             Claim {
+                id: "memory",
                 text: "Imprint at 1000 MB: peak memory at most 1.10x of none",
                 judge: |data| {
                     within(data, at_full_size(data), &MEMORY_RATIO, |it| it.most(&["imprint"], 1.1))
                 },
             },
             Claim {
+                id: "none-better",
                 text: "no algorithm of the papers is better than Imprint by more than 5 % in any \
                        column, uniform updates",
                 judge: |data| unbeaten(data, Some(0)),
             },
             Claim {
+                id: "none-better-batches",
                 text: "nor in batches of 256, uniform updates",
                 judge: |data| unbeaten(data, place_of(data, UNIFORM_BATCHES)),
             },
@@ -102,10 +111,12 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: |_| Vec::new(),
         claims: &[
             Claim {
+                id: "at-most-10-us",
                 text: "begin of Imprint takes at most 10 us at every size",
                 judge: |data| within(data, 0, &BEGIN, |it| it.most(&["imprint"], 10.0)),
             },
             Claim {
+                id: "flat",
                 text: "it is flat",
                 judge: |data| within(data, 0, &BEGIN, |it| it.grows(&["imprint"], li::FLAT)),
             },
@@ -123,6 +134,7 @@ pub(super) const FIGURES: &[Figure] = &[
         direct: None,
         tables: |_| Vec::new(),
         claims: &[Claim {
+            id: "within-budget",
             text: "an image of Imprint takes its budget at most (held: 1.25x, with 8 bytes a page \
                    for heads and what the allocator adds)",
             judge: |data| within(data, 0, &BUDGET, |it| it.most(&["imprint"], 1.25)),
@@ -140,10 +152,12 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: |_| Vec::new(),
         claims: &[
             Claim {
+                id: "imprint-worst",
                 text: "the worst tick of Imprint is at most 2x the worst of none",
                 judge: |data| within(data, 0, &WORST_RATIO, |it| it.most(&["imprint"], 2.0)),
             },
             Claim {
+                id: "fork-ns-worst",
                 text: "those of Fork and Naive Snapshot are at least 2x that of Imprint",
                 judge: |data| {
                     let above =

@@ -57,6 +57,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
     tables: |_| Vec::new(),
     claims: &[
         Claim {
+            id: "same",
             text: "recovery takes the same with every algorithm (held: the slowest within 1.5x of \
                    the quickest)",
             judge: |data| {
@@ -73,6 +74,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
             },
         },
         Claim {
+            id: "two-periods",
             text: "reading and a period of updates take at most twice a period (8.1 s of 4.2 s \
                    there)",
             judge: |data| match seconds(data).into_iter().max_by(|a, b| a.0.total_cmp(&b.0)) {

@@ -484,7 +484,11 @@ mod tests {
         columns: &[],
         direct: Some(figures::Direct { seconds: |_| 0.1, measure: |_| panic!("no such clock") }),
         tables: |_| Vec::new(),
-        claims: &[figures::Claim { text: "it works", judge: |_| panic!("no such rule") }],
+        claims: &[figures::Claim {
+            id: "works",
+            text: "it works",
+            judge: |_| panic!("no such rule"),
+        }],
     };
 
     #[test]

@@ -143,15 +143,18 @@ pub(super) const LI: &[Figure] = &[
         columns: &[&THROUGHPUT, &LEAST],
         claims: &[
             Claim {
+                id: "independent",
                 text: "throughput does not depend on the record count (held: within 1.3x)",
                 judge: |data| within(data, 0, &THROUGHPUT, |it| it.flat(&[REDIS, HG, PB], 1.3)),
             },
             Claim {
+                id: "hg-pb-like-fork",
                 text: "Hourglass and Piggyback reach what fork does (held: within 1.25x, through \
                        one server)",
                 judge: |data| within(data, 0, &THROUGHPUT, |it| it.alike(&[FORK, HG, PB], 1.25)),
             },
             Claim {
+                id: "imprint",
                 text: "Imprint reaches what they do (not in the paper; held: within 1.25x)",
                 judge: |data| {
                     within(data, 0, &THROUGHPUT, |it| it.alike(&[IMPRINT, FORK, HG, PB], 1.25))
@@ -168,14 +171,17 @@ pub(super) const LI: &[Figure] = &[
         columns: &[&LONGEST, &NORMAL_MAX, &BUSY_MAX],
         claims: &[
             Claim {
+                id: "fork-grows",
                 text: "with fork it grows with the record count",
                 judge: |data| within(data, 0, &LONGEST, |it| it.grows(&[REDIS], GROWS)),
             },
             Claim {
+                id: "hg-pb-stay",
                 text: "with Hourglass and Piggyback it stays",
                 judge: |data| within(data, 0, &LONGEST, |it| it.grows(&[HG, PB], FLAT)),
             },
             Claim {
+                id: "imprint-stays",
                 text: "with Imprint it stays (not in the paper)",
                 judge: |data| within(data, 0, &LONGEST, |it| it.grows(&[IMPRINT], FLAT)),
             },
@@ -191,10 +197,12 @@ pub(super) const LI: &[Figure] = &[
         columns: &[&LONGEST, &NORMAL_MAX, &BUSY_MAX],
         claims: &[
             Claim {
+                id: "fork-grows",
                 text: "with fork it grows with the share",
                 judge: |data| within(data, 0, &LONGEST, |it| it.grows(&[REDIS], GROWS)),
             },
             Claim {
+                id: "hg-pb-stay",
                 text: "with Hourglass and Piggyback it stays",
                 judge: |data| within(data, 0, &LONGEST, |it| it.grows(&[HG, PB], FLAT)),
             },
@@ -209,10 +217,12 @@ pub(super) const LI: &[Figure] = &[
         columns: &[&PEAK, &PEAK_RATIO],
         claims: &[
             Claim {
+                id: "linear",
                 text: "memory is linear in the record count",
                 judge: |data| within(data, 0, &PEAK, |it| it.grows(&[REDIS, HG, PB], LINEAR)),
             },
             Claim {
+                id: "hg-pb-less",
                 text: "Hourglass and Piggyback need far less than fork (held: 1.25x less, through \
                        one server)",
                 judge: |data| {
@@ -220,6 +230,7 @@ pub(super) const LI: &[Figure] = &[
                 },
             },
             Claim {
+                id: "imprint",
                 text: "Imprint needs no more than fork (not in the paper)",
                 judge: |data| {
                     within(data, 0, &PEAK, |it| it.above(&[FORK], &[IMPRINT], 1.0, At::Last))
@@ -236,10 +247,12 @@ pub(super) const LI: &[Figure] = &[
         columns: &[&DUMP, &DUMP_SIZE],
         claims: &[
             Claim {
+                id: "linear",
                 text: "a dump is linear in the record count",
                 judge: |data| within(data, 0, &DUMP, |it| it.grows(&[REDIS, HG, PB], LINEAR)),
             },
             Claim {
+                id: "hg-pb-slower",
                 text: "Hourglass and Piggyback take slightly longer than fork (held: within 1.5x, \
                        through one server)",
                 judge: |data| within(data, 0, &DUMP, |it| it.alike(&[FORK, HG, PB], 1.5)),
@@ -258,15 +271,25 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         columns: &[&NORMAL_P99, &BUSY_P99, &BUSY_P99_RATIO],
         claims: &[
             Claim {
+                id: "fork-grows",
                 text: "with fork that of snapshot queries grows with size",
                 judge: |data| within(data, 0, &BUSY_P99, |it| it.grows(&[REDIS], GROWS)),
             },
             Claim {
+                id: "above-normal",
                 text: "with fork it is far above that of normal queries (held: 3x at each size)",
                 judge: |data| within(data, 0, &BUSY_P99_RATIO, |it| it.least(&[REDIS], 3.0)),
             },
-            Claim { text: "On-Demand-Fork lowers it", judge: |_| kernel(Some("4")) },
-            Claim { text: "Imprint's is below fork's (not in the paper)", judge: below_p99 },
+            Claim {
+                id: "odf-lower",
+                text: "On-Demand-Fork lowers it",
+                judge: |_| kernel(Some("4")),
+            },
+            Claim {
+                id: "imprint-lower",
+                text: "Imprint's is below fork's (not in the paper)",
+                judge: below_p99,
+            },
         ],
         ..ON_SETS
     },
@@ -278,11 +301,20 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         columns: &[&NORMAL_MAX, &BUSY_MAX],
         claims: &[
             Claim {
+                id: "fork-grows",
                 text: "with fork the longest snapshot query grows with size",
                 judge: |data| within(data, 0, &BUSY_MAX, |it| it.grows(&[REDIS], GROWS)),
             },
-            Claim { text: "On-Demand-Fork lowers it", judge: |_| kernel(Some("4")) },
-            Claim { text: "Imprint's is below fork's (not in the paper)", judge: below_max },
+            Claim {
+                id: "odf-lower",
+                text: "On-Demand-Fork lowers it",
+                judge: |_| kernel(Some("4")),
+            },
+            Claim {
+                id: "imprint-lower",
+                text: "Imprint's is below fork's (not in the paper)",
+                judge: below_max,
+            },
         ],
         ..ON_SETS
     },
@@ -295,10 +327,12 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         columns: &[&BUSY_P99, &BUSY_MAX],
         claims: &[
             Claim {
+                id: "async-fork-lower",
                 text: "Async-fork lowers both, more so with more writes",
                 judge: |_| kernel(Some("12")),
             },
             Claim {
+                id: "imprint-lower",
                 text: "Imprint's are below fork's (not in the paper)",
                 judge: |data| {
                     let max =
@@ -318,10 +352,12 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         columns: &[&BUSY_P99, &BUSY_MAX],
         claims: &[
             Claim {
+                id: "async-fork-lower",
                 text: "Async-fork lowers both, more so with more clients",
                 judge: |_| kernel(Some("13")),
             },
             Claim {
+                id: "imprint-lower",
                 text: "Imprint's are below fork's (not in the paper)",
                 judge: |data| within(data, 0, &BUSY_MAX, |it| under_redis(it, At::Each)),
             },
@@ -336,11 +372,17 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         columns: &[&THROUGHPUT, &LEAST, &LEAST_SHARE],
         claims: &[
             Claim {
+                id: "fork-drops",
                 text: "with fork it drops when the image begins (held: to half or less for 50 ms)",
                 judge: |data| within(data, 0, &LEAST_SHARE, |it| it.most(&[REDIS], 0.5)),
             },
-            Claim { text: "with Async-fork it drops less", judge: |_| kernel(None) },
             Claim {
+                id: "async-fork-less",
+                text: "with Async-fork it drops less",
+                judge: |_| kernel(None),
+            },
+            Claim {
+                id: "imprint-less",
                 text: "with Imprint it drops less (not in the paper)",
                 judge: |data| {
                     within(data, 0, &LEAST_SHARE, |it| {
@@ -359,13 +401,19 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         columns: &[&LEAST, &THROUGHPUT],
         claims: &[
             Claim {
+                id: "fork-falls",
                 text: "with fork it falls with size",
                 judge: |data| {
                     within(data, 0, &LEAST, |it| it.grows(&[REDIS], f64::NEG_INFINITY..=-0.1))
                 },
             },
-            Claim { text: "with Async-fork it is higher", judge: |_| kernel(None) },
             Claim {
+                id: "async-fork-higher",
+                text: "with Async-fork it is higher",
+                judge: |_| kernel(None),
+            },
+            Claim {
+                id: "imprint-higher",
                 text: "with Imprint it is higher (not in the paper)",
                 judge: |data| {
                     within(data, 0, &LEAST, |it| it.above(&[IMPRINT], &[REDIS], 1.0, At::Last))
@@ -382,11 +430,16 @@ pub(super) const ASYNC_FORK: &[Figure] = &[
         columns: &[&NORMAL_P99, &BUSY_P99, &BUSY_MAX],
         claims: &[
             Claim {
+                id: "fork-grows",
                 text: "with fork their 99th percentile grows with size",
                 judge: |data| within(data, 0, &BUSY_P99, |it| it.grows(&[REDIS], GROWS)),
             },
-            Claim { text: "Async-fork lowers it", judge: |_| kernel(None) },
-            Claim { text: "Imprint's is below fork's (not in the paper)", judge: below_p99 },
+            Claim { id: "async-fork-lower", text: "Async-fork lowers it", judge: |_| kernel(None) },
+            Claim {
+                id: "imprint-lower",
+                text: "Imprint's is below fork's (not in the paper)",
+                judge: below_p99,
+            },
         ],
         ..ON_SETS
     },

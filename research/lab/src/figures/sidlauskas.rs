@@ -30,6 +30,7 @@ pub(super) const FIGURES: &[Figure] = &[
         direct: Some(Direct { seconds: |_| 2.0, measure: direct::bandwidth }),
         tables: |_| Vec::new(),
         claims: &[Claim {
+            id: "bandwidth",
             text: "copying uses 76 to 88 % of the memory bandwidth (held: 76 % or more)",
             judge: share_of_bandwidth,
         }],
@@ -53,6 +54,7 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: |_| Vec::new(),
         claims: &[
             Claim {
+                id: "virtual-only-small",
                 text: "virtual snapshots on 4 KiB pages compete with physical ones only when small \
                        (held: at the largest size, fork's begin is no shorter than a parallel copy)",
                 judge: |data| {
@@ -62,6 +64,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                id: "huge-pages",
                 text: "huge pages improve them significantly (held: begin at most half as long)",
                 judge: |data| {
                     within(data, 0, &BEGIN_MS, |it| {
@@ -83,6 +86,7 @@ pub(super) const FIGURES: &[Figure] = &[
         direct: Some(Direct { seconds: |_| 3.0, measure: direct::first_writes }),
         tables: |_| Vec::new(),
         claims: &[Claim {
+            id: "huge-copy",
             text: "one copy-on-write of 2 MiB costs far more than one of 4 KiB (held: 10x)",
             judge: huge_fault,
         }],
@@ -100,10 +104,12 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: signs,
         claims: &[
             Claim {
+                id: "physical-little-skew",
                 text: "physical snapshots win with little skew",
                 judge: |data| within(data, 0, &THROUGHPUT, |it| first(it, "naive", "fork")),
             },
             Claim {
+                id: "virtual-high-skew",
                 text: "virtual snapshots win only under high skew",
                 judge: |data| {
                     within(data, 0, &THROUGHPUT, |it| {

@@ -79,14 +79,17 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: |_| Vec::new(),
         claims: &[
             Claim {
+                id: "ipp-below-ns",
                 text: "IPP loses less throughput than NS (10 and 28 % there, at 60 warehouses)",
                 judge: |data| above(data, SALES, &["ipp-copy", "ipp-merge"], "naive"),
             },
             Claim {
+                id: "ns-below-aries",
                 text: "NS loses less than ARIES (28 and 34 % there)",
                 judge: |data| above(data, SALES, &["naive"], ARIES),
             },
             Claim {
+                id: "imprint",
                 text: "Imprint loses no more than IPP-Copy (not in the paper)",
                 judge: |data| above(data, SALES, &["imprint"], "ipp-copy"),
             },
@@ -108,14 +111,17 @@ pub(super) const FIGURES: &[Figure] = &[
         tables: |_| Vec::new(),
         claims: &[
             Claim {
+                id: "ns-above-ipp",
                 text: "the largest peaks of NS, which copies at begin, are above those of IPP",
                 judge: |data| above(data, WORST, &["naive"], "ipp-copy"),
             },
             Claim {
+                id: "aries-above-ipp",
                 text: "those of ARIES are larger than those of IPP, since it logs more",
                 judge: |data| above(data, WORST, &[ARIES], "ipp-copy"),
             },
             Claim {
+                id: "imprint",
                 text: "those of Imprint are at most those of IPP-Copy (not in the paper)",
                 judge: |data| above(data, WORST, &["ipp-copy"], "imprint"),
             },

@@ -81,10 +81,12 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
     tables: |_| Vec::new(),
     claims: &[
         Claim {
+            id: "above-calc",
             text: "vHG and vPB reach more than CALC at every number of threads above one",
             judge: |data| least(data, PAGES, THROUGHPUT, &["vhg", "vpb"], "calc", &THREADS[1..]),
         },
         Claim {
+            id: "flat-beyond-8",
             text: "throughput stays the same beyond 8 threads (held: within 1.3x)",
             judge: |data| {
                 let at = |threads, name| value(data, PAGES, THROUGHPUT, name, threads);
@@ -96,16 +98,19 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
             },
         },
         Claim {
+            id: "hg-pb-commit",
             text: "a commit of vHG and vPB takes no more of the processor than one of CALC, \
                    records of a line (not in the paper)",
             judge: |data| most(data, LINES, CPU, &["vhg", "vpb"], "calc", 1.0),
         },
         Claim {
+            id: "imprint-commit",
             text: "a commit of Imprint takes at most 1.15x of the processor of one without \
                    images, at 1 and 2 threads (not in the paper)",
             judge: |data| most(data, LINES, CPU, &["imprint"], FLOOR, 1.15),
         },
         Claim {
+            id: "longest-commit",
             text: "no commit takes 2 ms of the processor more with Imprint than without images, \
                    at 1 and 2 threads (not in the paper)",
             judge: |data| {
@@ -123,6 +128,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
             },
         },
         Claim {
+            id: "imprint-memory",
             text: "memory of Imprint is at most 1.15x of that without images, at 1 and 2 threads \
                    (not in the paper)",
             judge: |data| most(data, LINES, MEMORY, &["imprint"], FLOOR, 1.15),

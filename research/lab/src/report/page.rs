@@ -206,6 +206,9 @@ pub(super) mod tests {
         );
         assert!(page.contains("the kernel: &lt;k&gt;. Decided by: lab figure x."));
         assert!(page.contains("Wrong images"));
+        // Every claim is a row, with its cause where it was not held.
+        assert_eq!(page.matches("<td>a &lt; b</td>").count(), 4, "{page}");
+        assert!(page.contains("not held") && page.contains("li-10.svg"), "{page}");
     }
 
     #[test]

@@ -1,11 +1,18 @@
-//! The verdicts as Markdown, which a forge shows beside the files of a run.
+//! The verdicts as one page of Markdown, which a forge shows beside the files of a run.
 
 use std::fmt::Write as _;
 
 use super::verdict::{Outcome, Whose};
-use super::{FigureReport, Report};
+use super::{FigureReport, Images, Report};
 
-/// Machine, command, claims with causes, and the names of all files.
+/// What the signs of a table mean, and what lies beside the page.
+const LEGEND: &str = "`index.html`, which the command leaves beside this page, has all plots, numbers and causes, \
+     without network or scripts; `results.jsonl` has every round and verdict. In the tables a sign \
+     stands for a claim: ✓ held, ✗ not held, ? undecided, – cannot be tested here. A claim is judged \
+     in each round by itself: two rounds at least, and four of five, must agree. A cause is where \
+     the reason lies that a claim was not held.\n";
+
+/// One page: machine, command, counts, a row of signs for each figure, and what cannot be tested.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let mut text = "# The figures, run again\n\n".to_owned();
@@ -16,37 +23,64 @@ pub fn markdown(report: &Report) -> String {
         let _ = writeln!(text, "- {}: {}", cell(name), cell(value));
     }
     let _ = writeln!(text, "\n```\n{}\n```\n\n{}\n", report.command, report.count());
-    text.push_str(
-        "[`index.html`](index.html) has all plots, numbers and parameters on one page, without \
-         network or scripts; [`results.jsonl`](results.jsonl) has every round and verdict. A claim \
-         is judged in each round by itself: two rounds at least, and four of five, must agree.\n\n",
-    );
-    report.figures.iter().for_each(|figure| section(&mut text, figure));
+    text.push_str(LEGEND);
+    for figures in report.figures.chunk_by(|one, next| paper(one) == paper(next)) {
+        let title = if paper(&figures[0]) == "ours" { "Ours" } else { paper(&figures[0]) };
+        let _ = writeln!(text, "\n## {title}\n\n| figure | shows | the paper's | ours | cause |");
+        text.push_str("|---|---|---|---|---|\n");
+        figures.iter().for_each(|figure| row(&mut text, figure));
+    }
+    untestable(&mut text, report);
+    let mut images = Images::default();
+    for figure in &report.figures {
+        images.taken += figure.images.taken;
+        images.verified += figure.images.verified;
+        images.mismatched += figure.images.mismatched;
+    }
+    let _ = writeln!(text, "\n{}", images.sentence());
     text
 }
 
-fn section(text: &mut String, figure: &FigureReport) {
-    let FigureReport { name, title, source, .. } = figure;
-    let _ = writeln!(text, "## {name}: {}\n\n{source}. [Picture]({name}.svg)\n", cell(title));
-    let _ = writeln!(text, "| claim | whose | here | measured |\n|---|---|---|---|");
-    for verdict in &figure.verdicts {
-        let whose = match verdict.whose {
-            Whose::Papers => "the paper's",
-            Whose::Ours => "ours",
-        };
-        let why = if let Outcome::Untestable(why) = &verdict.outcome { why } else { "" };
-        let cause = verdict.cause.as_ref().map_or(String::new(), |cause| cause.text());
-        let parts = [why, &*verdict.measured, &*cause];
-        let parts: Vec<String> =
-            parts.into_iter().filter(|part| !part.is_empty()).map(cell).collect();
-        let (claim, outcome) = (cell(&verdict.claim), &verdict.outcome);
-        let (sign, word) = (outcome.sign(), outcome.word());
-        let _ = writeln!(text, "| {claim} | {whose} | {sign} {word} | {} |", parts.join("; "));
+/// The paper of a figure, without the number.
+fn paper(figure: &FigureReport) -> &str {
+    figure.source.split(", ").next().unwrap_or_default()
+}
+
+fn row(text: &mut String, figure: &FigureReport) {
+    let signs = |whose| -> String {
+        let all = figure.verdicts.iter().filter(|verdict| verdict.whose == whose);
+        all.map(|verdict| verdict.outcome.sign()).collect()
+    };
+    let mut causes: Vec<&str> = Vec::new();
+    for cause in figure.verdicts.iter().filter_map(|verdict| verdict.cause.as_ref()) {
+        if !causes.contains(&cause.origin.word()) {
+            causes.push(cause.origin.word());
+        }
     }
-    for note in &figure.notes {
-        let _ = writeln!(text, "\n- {}", cell(note));
+    let (name, title, causes) = (&figure.name, cell(&figure.title), causes.join(", "));
+    let [theirs, ours] = [Whose::Papers, Whose::Ours].map(signs);
+    let _ = writeln!(text, "| {name} | {title} | {theirs} | {ours} | {causes} |");
+}
+
+/// Each reason why a claim cannot be tested here, with its figures.
+fn untestable(text: &mut String, report: &Report) {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for figure in &report.figures {
+        for verdict in &figure.verdicts {
+            let Outcome::Untestable(why) = &verdict.outcome else { continue };
+            match reasons.iter_mut().find(|(known, _)| known == why) {
+                Some((_, names)) if names.contains(&&*figure.name) => {}
+                Some((_, names)) => names.push(&figure.name),
+                None => reasons.push((why, vec![&figure.name])),
+            }
+        }
     }
-    let _ = writeln!(text, "\n{}\n", figure.images.sentence());
+    if !reasons.is_empty() {
+        text.push_str("\n## What cannot be tested here\n\n");
+    }
+    for (why, names) in reasons {
+        let _ = writeln!(text, "- {}: {}.", names.join(", "), cell(why));
+    }
 }
 
 /// Text that stands for itself within a line or a cell of a table.
@@ -68,12 +102,11 @@ mod tests {
     use crate::report::page;
 
     #[test]
-    fn every_claim_is_a_row_with_its_cause() {
+    fn every_claim_is_a_sign_and_every_figure_a_row_with_its_causes() {
         let text = markdown(&page::tests::report());
-        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| a \\< b")).collect();
-        assert_eq!(rows.len(), 4, "{text}");
-        assert!(rows[1].contains("not held") && rows[1].contains("the kernel"), "{text}");
-        assert!(rows.iter().all(|row| row.matches('|').count() == 5), "{text}");
-        assert!(text.contains("(li-10.svg)") && text.contains("debug & busy"), "{text}");
+        let row = "| li-10 | \"mean\" \\<latency\\> | ✓✗?– |  | the kernel |";
+        assert!(text.lines().any(|line| line == row), "{text}");
+        assert!(text.contains("- li-10: no \\<machine\\>."), "{text}");
+        assert!(text.contains("debug & busy") && text.contains("1 images taken"), "{text}");
     }
 }

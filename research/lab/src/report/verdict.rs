@@ -134,6 +134,17 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// The origin that a list of causes names by one word.
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "paper" => Self::Paper,
+            "substitution" => Self::Substitution,
+            "machine" => Self::Machine,
+            "kernel" => Self::Kernel,
+            "ours" => Self::Ours,
+            _ => return None,
+        })
+    }
     /// In words.
     #[must_use]
     pub fn word(self) -> &'static str {
