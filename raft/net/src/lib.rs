@@ -37,4 +37,5 @@ pub use listener::{Listener, Serving};
 pub use member::{Member, NoMember};
 pub use network::{Link, Network};
 pub use settings::{Limits, Settings};
+pub use stillframe_tls::FileError;
 pub use tls::{Tls, TlsError, TlsFiles};

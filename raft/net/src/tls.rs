@@ -8,18 +8,18 @@
 //! - TLS 1.3 alone: both ends are this crate.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use rustls::crypto::ring;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use stillframe_tls::{SignedByAuthority, VERSION_ONE, is_version_one};
+use stillframe_tls::{
+    FileError, Named, SignedByAuthority, read_certificates, read_chain, read_key,
+};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::error::Error;
@@ -78,34 +78,9 @@ impl Certified {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
-    },
-    /// A file holds no key.
-    #[error("{} holds no private key in PEM form: {source}", path.display())]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
-    /// A file holds no certificate.
-    #[error("{} holds no certificate in PEM form", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A certificate is of X.509 version 1.
-    #[error("{} {}", path.display(), VERSION_ONE)]
-    VersionOne {
-        /// The file.
-        path: PathBuf,
-    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A certificate is not one of an authority.
     #[error("{} holds no usable authority: {source}", path.display())]
     Authority {
@@ -219,7 +194,7 @@ impl Material {
     fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
-        for authority in certificates(&files.ca)? {
+        for authority in read_certificates(&Named::by_path(&files.ca))? {
             let added = roots.add(authority);
             added.map_err(|source| TlsError::Authority { path: files.ca.clone(), source })?;
         }
@@ -227,10 +202,8 @@ impl Material {
             let (cert, key) = (files.cert.clone(), files.key.clone());
             TlsError::NoPair { cert, key, source }
         };
-        let (chain, key) = (certificates(&files.cert)?, key(&files.key)?);
-        if chain.iter().any(is_version_one) {
-            return Err(TlsError::VersionOne { path: files.cert.clone() });
-        }
+        let chain = read_chain(&Named::by_path(&files.cert))?;
+        let key = read_key(&Named::by_path(&files.key))?;
         let verifier =
             WebPkiClientVerifier::builder_with_provider(roots.clone().into(), provider.clone());
         let verifier = verifier.build();
@@ -247,21 +220,4 @@ impl Material {
         let client = builder.with_client_auth_cert(chain, key).map_err(no_pair)?;
         Ok(Self { server: Arc::new(server), client: Arc::new(client) })
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let bytes = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    let found = found.ok().filter(|found| !found.is_empty());
-    found.ok_or_else(|| TlsError::NoCertificate { path: path.to_owned() })
-}
-
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let bytes = read(path)?;
-    let key = PrivateKeyDer::from_pem_slice(&bytes);
-    key.map_err(|source| TlsError::NoKey { path: path.to_owned(), source })
 }

@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+mod files;
+
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,6 +14,8 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+pub use files::{FileError, Named, read_certificates, read_chain, read_key};
 
 /// Trusts a peer if an authority has signed its certificate, whatever its name.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::certificates::Certificates;
 use super::*;
 use crate::frame::{self, Kind};
 use crate::hello::{Hello, Verdict};
-use crate::{Error, ForwardError, Lane, TlsError};
+use crate::{Error, FileError, ForwardError, Lane, TlsError};
 
 /// Node 1 alone, at its address.
 pub(super) struct Alone {
@@ -256,7 +256,7 @@ fn certificates_are_read_anew_or_kept() {
         let settings = || plan.settings(2).tls(tls.clone());
         alone.forward(settings()).await.expect("it is trusted");
         std::fs::write(files.path("own.key"), "nothing").expect("a file");
-        assert!(matches!(tls.reload(), Err(TlsError::NoKey { .. })));
+        assert!(matches!(tls.reload(), Err(TlsError::File(FileError::NoKey(..)))));
         alone.forward(settings()).await.expect("the key before stays in use");
         for (from, to) in [("stranger.crt", "own.crt"), ("stranger.key", "own.key")] {
             std::fs::copy(files.path(from), files.path(to)).expect("a file");
@@ -267,11 +267,11 @@ fn certificates_are_read_anew_or_kept() {
         std::fs::copy(files.path("node.key"), files.path("own.key")).expect("a file");
         assert!(matches!(tls.reload(), Err(TlsError::NoPair { .. })));
         std::fs::write(files.path("ca.crt"), "nothing").expect("a file");
-        assert!(matches!(tls.reload(), Err(TlsError::NoCertificate { .. })));
+        assert!(matches!(tls.reload(), Err(TlsError::File(FileError::NoCertificate(..)))));
         std::fs::remove_file(files.path("own.crt")).expect("it was there");
         assert!(matches!(
             Tls::load(files.files("own", "stranger-ca")),
-            Err(TlsError::Unreadable { .. })
+            Err(TlsError::File(FileError::Unreadable(..)))
         ));
         alone.group.end().await;
     });

@@ -1,16 +1,12 @@
 //! Why the settings of TLS are refused.
 
 #[cfg(feature = "tls")]
-use std::io;
-#[cfg(feature = "tls")]
 use std::path::PathBuf;
 
 #[cfg(feature = "tls")]
-use rustls::pki_types::pem;
-#[cfg(feature = "tls")]
 use rustls::server::VerifierBuilderError;
 #[cfg(feature = "tls")]
-use stillframe_tls::VERSION_ONE;
+use stillframe_tls::FileError;
 
 use crate::node::error::ServeError;
 
@@ -36,52 +32,9 @@ pub enum TlsError {
         /// The setting.
         setting: &'static str,
     },
-    /// A file or directory cannot be read.
-    #[error("cannot read {setting} {}: {source}", path.display())]
-    Unreadable {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
-    },
-    /// A file holds no key.
-    #[error("{setting} {} holds no private key in PEM form: {source}", path.display())]
-    NoKey {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
-    /// A file holds no certificate.
-    #[error("{setting} {} holds no certificate in PEM form", path.display())]
-    NoCertificate {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
-    /// A certificate is of X.509 version 1.
-    #[error("{setting} {} {}", path.display(), VERSION_ONE)]
-    VersionOne {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
-    /// A file is no PEM file.
-    #[error("{setting} {} is no PEM file: {source}", path.display())]
-    NoPem {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// A certificate is not one of an authority.
     #[error("tls-ca-cert-file {} holds no usable authority: {source}", path.display())]
     Authority {

@@ -6,13 +6,10 @@
 //!   compared with its address, since replicas and primaries often lack both (as in Redis).
 
 use std::fs;
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -20,7 +17,9 @@ use rustls::{
     ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, ServerConnection,
     SupportedProtocolVersion,
 };
-use stillframe_tls::{SignedByAuthority, is_version_one};
+use stillframe_tls::{
+    FileError, Named, SignedByAuthority, read_certificates, read_chain, read_key,
+};
 
 use super::{TlsError, TlsStream};
 use crate::node::config::Config;
@@ -153,56 +152,28 @@ fn identity(
             return Err(TlsError::Missing { setting });
         }
     }
-    let chain = certificates(cert_setting, Path::new(cert_file))?;
-    if chain.iter().any(is_version_one) {
-        return Err(TlsError::VersionOne { setting: cert_setting, path: cert_file.into() });
-    }
-    let bytes = read(key_setting, Path::new(key_file))?;
-    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| TlsError::NoKey {
-        setting: key_setting,
-        path: key_file.into(),
-        source,
-    })?;
-    Ok((chain, key))
-}
-
-/// For `map_err`: what the setting names cannot be read.
-fn unreadable(setting: &'static str, path: &Path) -> impl Fn(io::Error) -> TlsError {
-    move |source| TlsError::Unreadable { setting, path: path.to_owned(), source }
-}
-
-fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(unreadable(setting, path))
-}
-
-fn certificates(setting: &'static str, path: &Path) -> Result<Chain, TlsError> {
-    let bytes = read(setting, path)?;
-    let found: Result<Chain, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(TlsError::NoCertificate { setting, path: path.to_owned() }),
-        Err(source) => Err(TlsError::NoPem { setting, path: path.to_owned(), source }),
-    }
+    let chain = read_chain(&Named::by_setting(cert_setting, cert_file))?;
+    Ok((chain, read_key(&Named::by_setting(key_setting, key_file))?))
 }
 
 /// The authorities in the configured file and directory, if there are any.
 fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
     if !settings.ca_cert_file.is_empty() {
-        let path = Path::new(&settings.ca_cert_file);
-        for certificate in certificates("tls-ca-cert-file", path)? {
+        let file = Named::by_setting("tls-ca-cert-file", &settings.ca_cert_file);
+        for certificate in read_certificates(&file)? {
             let added = roots.add(certificate);
-            added.map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
+            added.map_err(|source| TlsError::Authority { path: file.path().into(), source })?;
         }
     }
     if !settings.ca_cert_dir.is_empty() {
-        let folder = &settings.ca_cert_dir;
-        let failed = unreadable("tls-ca-cert-dir", Path::new(folder));
-        for entry in fs::read_dir(folder).map_err(&failed)? {
-            let path = entry.map_err(&failed)?.path();
+        let folder = Named::by_setting("tls-ca-cert-dir", &settings.ca_cert_dir);
+        let failed = |error| FileError::Unreadable(folder.clone(), error);
+        for entry in fs::read_dir(folder.path()).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
             if path.is_file() {
                 // Such directories have lists of revoked certificates and readme files, too.
-                let found = certificates("tls-ca-cert-dir", &path).unwrap_or_default();
+                let found = read_certificates(&Named::by_path(path)).unwrap_or_default();
                 roots.add_parsable_certificates(found);
             }
         }
