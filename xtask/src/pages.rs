@@ -16,6 +16,8 @@ use crate::report::Report;
 
 const FOLDER: &str = "docs";
 const SUMMARY: &str = "docs/SUMMARY.md";
+/// The page that includes README.md, whose links start from the root.
+const START: &str = "docs/start.md";
 
 /// Checks that the summary names every page of the book once.
 pub(crate) fn check(pages: &[Page], report: &mut Report) {
@@ -65,13 +67,16 @@ fn complete(part: &mut Value, root: &Path, repository: &str) -> io::Result<()> {
 /// to what mdBook calls it.
 fn outward(page: &str, text: &str, repository: &str) -> String {
     let mut text = text.to_owned();
+    let origin = if page == START { "README.md" } else { page };
     let targets: Vec<_> = links::targets(&text).map(str::to_owned).collect();
     for target in targets.iter().filter(|it| !it.contains(':') && !it.starts_with('#')) {
         let (path, heading) = target.split_once('#').unwrap_or((target, ""));
-        let path = links::beside(page, path);
+        let path = links::beside(origin, path);
         if path.starts_with(FOLDER) {
-            let index = target.replace("README.md", "index.md");
+            let inside = if page == START { target.trim_start_matches("docs/") } else { target };
+            let index = inside.replace("README.md", "index.md");
             text = text.replace(&format!("]({target})"), &format!("]({index})"));
+            text = text.replace(&format!("src=\"{target}\""), &format!("src=\"{index}\""));
         } else {
             let heading =
                 &target[target.len() - heading.len() - usize::from(!heading.is_empty())..];
@@ -103,6 +108,13 @@ mod tests {
         check(&pages, &mut report);
         let found: Vec<_> = report.faults.iter().map(|it| it.rsplit(' ').next()).collect();
         assert_eq!(found, [Some("docs/b/c.md"), Some("docs/b/d.md")], "{:?}", report.faults);
+    }
+
+    #[test]
+    fn links_of_the_start_page_lead_from_the_root() {
+        let text = "[a](docs/run/a.md#x) [b](ARCHITECTURE.md) <img src=\"docs/b.svg\">";
+        let expected = "[a](run/a.md#x) [b](R/blob/main/ARCHITECTURE.md) <img src=\"b.svg\">";
+        assert_eq!(outward(START, text, "R"), expected);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! line `alone` is one that it does not, because of chance, the clock, or a command of ours.
 //!
 //! - No number is out of a double's range: after one, Redis refuses to sort by number.
-//! - No score is -0 or becomes it: see docs/redis-compatibility.md.
+//! - No score is -0 or becomes it: see docs/reference/compatibility.md.
 //! - No id of a stream comes from the clock, and no trim is approximate, which here and in Redis
 //!   removes other nodes.
 //! - No DBSIZE, which counts an expired key until a request meets it.
