@@ -5,8 +5,8 @@
 //! - A peer is trusted if a configured authority has signed its certificate; its name is not
 //!   compared with its address, since replicas and primaries often lack both (as in Redis).
 
-use std::fs;
 use std::sync::Arc;
+use std::{fs, io};
 
 use mio::net::TcpStream;
 use rustls::crypto::{CryptoProvider, ring};
