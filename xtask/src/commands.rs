@@ -79,10 +79,7 @@ fn table(list: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn workspace() -> &'static Path {
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace's root")
-    }
+    use crate::repository::workspace;
 
     #[test]
     fn the_table_has_every_command_once() {

@@ -113,7 +113,7 @@ mod tests {
         let page = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let pages = [page("docs/a.md", text), page("README.md", "# Two `words`, here\n")];
         let mut report = Report::default();
-        check(crate::workspace(), &pages, &mut report);
+        check(crate::repository::workspace(), &pages, &mut report);
         report.faults
     }
 

@@ -1,5 +1,6 @@
 //! Checks of the repository's own style, `cargo xtask tidy`; folders of a crate that import each
-//! other, `cargo xtask rooms`; and links of the pages, `cargo xtask pages`, which mdBook runs.
+//! other, `cargo xtask rooms`; tests with the mutants that they reject, `cargo xtask proofs`; and
+//! the pages as mdBook shows them, `cargo xtask pages`, which mdBook runs.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -8,11 +9,13 @@ mod links;
 mod pages;
 mod proofs;
 mod report;
+mod repository;
 mod seam;
 mod tidy;
 
-use std::path::Path;
 use std::process::ExitCode;
+
+use proofs::Proofs;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,8 +23,9 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["rooms"] => rooms(""),
         ["rooms", part] => rooms(part),
+        ["proofs"] => proofs(),
         ["pages", "supports", _] => ExitCode::SUCCESS,
-        ["pages"] => match pages::preprocess(workspace()) {
+        ["pages"] => match pages::preprocess(repository::workspace()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("pages: {error}");
@@ -29,14 +33,14 @@ fn main() -> ExitCode {
             }
         },
         _ => {
-            eprintln!("usage: cargo xtask tidy | rooms [FOLDER] | pages");
+            eprintln!("usage: cargo xtask tidy | rooms [FOLDER] | proofs | pages");
             ExitCode::from(2)
         }
     }
 }
 
 fn tidy() -> ExitCode {
-    let report = match tidy::check(workspace()) {
+    let report = match tidy::check(repository::workspace()) {
         Ok(report) => report,
         Err(error) => {
             eprintln!("tidy: {error}");
@@ -54,7 +58,7 @@ fn tidy() -> ExitCode {
 }
 
 fn rooms(part: &str) -> ExitCode {
-    match cycles::print_rooms(workspace(), part) {
+    match cycles::print_rooms(repository::workspace(), part) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("rooms: {error}");
@@ -63,7 +67,15 @@ fn rooms(part: &str) -> ExitCode {
     }
 }
 
-/// The root of the workspace this program was built from.
-fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace's root")
+fn proofs() -> ExitCode {
+    match Proofs::read(repository::workspace()) {
+        Ok(proofs) => {
+            print!("{}", proofs.tables());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("proofs: {error}");
+            ExitCode::from(1)
+        }
+    }
 }

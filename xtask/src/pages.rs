@@ -1,7 +1,7 @@
 //! The pages under `docs` for mdBook: which there are, and where links out of them lead.
 //!
 //! - `docs/SUMMARY.md` names every page, once.
-//! - A page may ask for the table of commands or settings, which no page repeats.
+//! - A page may ask for the table of commands, settings or proofs, which no page repeats.
 //! - mdBook knows these pages alone, and calls README.md index. `cargo xtask pages`, which it runs
 //!   for each build, makes links to other files of the repository links to where that is published.
 
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::commands::fill_tables;
 use crate::links::{self, Page};
+use crate::proofs;
 use crate::report::Report;
 
 const FOLDER: &str = "docs";
@@ -51,7 +52,7 @@ pub(crate) fn preprocess(root: &Path) -> io::Result<()> {
 fn complete(part: &mut Value, root: &Path, repository: &str) -> io::Result<()> {
     let path = part["path"].as_str().map(|path| format!("{FOLDER}/{path}"));
     if let (Some(path), Some(content)) = (path, part["content"].as_str()) {
-        let content = fill_tables(root, content)?;
+        let content = proofs::fill_table(root, &fill_tables(root, content)?)?;
         part["content"] = outward(&path, &content, repository).into();
     }
     match part {

@@ -1,6 +1,6 @@
 //! One seam to the disk: the crates that keep data reach files through
 //! `stillframe_durability::disk` alone, so that tests can fail every call and lose power anywhere
-//! (docs/decisions/0018).
+//! (docs/reference/formats.md).
 //!
 //! The rule looks for names of the standard library and of rustix in code outside of tests.
 
@@ -133,11 +133,9 @@ mod tests {
 
     #[test]
     fn what_is_allowed_is_needed() {
-        let root = crate::workspace();
+        let root = crate::repository::workspace();
         let mut needed = [false; BESIDE.len()];
-        for path in crate::tidy::files(root).expect("the repository can be read") {
-            let name = path.strip_prefix(root).expect("below it").display().to_string();
-            let text = std::fs::read_to_string(&path).expect("text");
+        for (name, text) in crate::repository::texts(root).expect("the repository can be read") {
             if let Some(index) = allowed(&name)
                 && (!reaches(&name, &text).is_empty() || BESIDE[index].1 == "tests")
             {

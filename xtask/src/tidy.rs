@@ -6,26 +6,19 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::proofs::{self, Names};
+use crate::proofs::Proofs;
 use crate::report::Report;
-use crate::{cycles, links, pages, seam};
+use crate::{cycles, links, pages, repository, seam};
 
 /// Characters in a line of code.
 const WIDTH: usize = 100;
 /// Lines of a function, from its signature to its closing brace.
 const FUNCTION_LINES: usize = 70;
-/// Folders, by name, that hold nothing of ours.
-const FOREIGN: [&str; 4] = ["target", ".git", "stillframe-data", "__pycache__"];
-/// Kinds of files that are read, by the end of their names; `.ci` holds scripts without one.
-const KINDS: [&str; 6] = ["rs", "toml", "md", "sh", "py", "txt"];
 /// Where each file is one algorithm; the names are files there that are not.
 const ALGORITHMS: &str = "library/stillframe/src/algorithms";
 const NOT_ALGORITHMS: [&str; 3] = ["mod.rs", "registry.rs", "mutants.rs"];
-
-/// The folder of notes, each with a number of its own.
-const DECISIONS: &str = "docs/decisions/";
 
 /// Reads every text file under `root` and applies every rule to it.
 ///
@@ -33,26 +26,17 @@ const DECISIONS: &str = "docs/decisions/";
 /// A folder or file that cannot be read.
 pub(crate) fn check(root: &Path) -> io::Result<Report> {
     let mut report = Report::default();
-    let (mut decisions, mut texts, mut names) = (Vec::new(), Vec::new(), Names::default());
-    for path in files(root)? {
-        let text = fs::read_to_string(&path).map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-        })?;
-        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+    let (mut pages, mut proofs) = (Vec::new(), Proofs::default());
+    for (name, text) in repository::texts(root)? {
         check_file(&name, &text, &mut report);
-        names.add(&name, &text);
-        decisions
-            .extend(name.strip_prefix(DECISIONS).and_then(|note| note.get(..4)).map(str::to_owned));
+        proofs.add(&name, &text);
         if name.ends_with(".md") {
-            texts.push((name, text));
+            pages.push((name, text));
         }
     }
-    links::check(root, &texts, &mut report);
-    pages::check(&texts, &mut report);
-    for (_, text) in texts.iter().filter(|(name, _)| name == proofs::PAGE) {
-        names.check(text, &mut report);
-    }
-    check_numbers(&decisions, &mut report);
+    links::check(root, &pages, &mut report);
+    pages::check(&pages, &mut report);
+    proofs.check(&mut report);
     check_toolchain(
         &fs::read_to_string(root.join("Cargo.toml"))?,
         &fs::read_to_string(root.join("rust-toolchain.toml"))?,
@@ -60,30 +44,6 @@ pub(crate) fn check(root: &Path) -> io::Result<Report> {
     );
     cycles::check(root, &mut report)?;
     Ok(report)
-}
-
-/// Every text file under `root`, sorted.
-pub(crate) fn files(root: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    collect(root, &mut paths)?;
-    paths.sort();
-    Ok(paths)
-}
-
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
-        if path.is_dir() {
-            if !FOREIGN.contains(&name) {
-                collect(&path, paths)?;
-            }
-        } else if KINDS.contains(&kind) || folder.file_name() == Some(".ci".as_ref()) {
-            paths.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Checks that the oldest Rust that the crates promise is the one that they are tested with.
@@ -98,13 +58,6 @@ fn check_toolchain(manifest: &str, toolchain: &str, report: &mut Report) {
         report.faults.push(format!(
             "Cargo.toml: rust-version is {promised}, and rust-toolchain.toml pins {tested}"
         ));
-    }
-}
-
-/// Checks that no number of the sorted decisions occurs twice.
-fn check_numbers(numbers: &[String], report: &mut Report) {
-    for pair in numbers.windows(2).filter(|pair| pair[0] == pair[1]) {
-        report.faults.push(format!("{DECISIONS}: two notes have the number {}", pair[0]));
     }
 }
 
@@ -220,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_repository_is_tidy() {
-        let report = check(crate::workspace()).expect("the repository can be read");
+        let report = check(repository::workspace()).expect("the repository can be read");
         assert!(report.files > 10, "the walk found next to nothing");
         assert!(report.faults.is_empty(), "{:#?}", report.faults);
     }
@@ -242,16 +195,6 @@ mod tests {
         for (name, text) in breaches {
             assert_eq!(faults(name, text).len(), 1, "{name}: {text}");
         }
-    }
-
-    #[test]
-    fn a_number_of_two_decisions_is_refused() {
-        let numbers = |words: &[&str]| {
-            let mut report = Report::default();
-            check_numbers(&words.iter().map(|&it| it.to_owned()).collect::<Vec<_>>(), &mut report);
-            report.faults.len()
-        };
-        assert_eq!((numbers(&["0001", "0002"]), numbers(&["0001", "0002", "0002"])), (0, 1));
     }
 
     #[test]

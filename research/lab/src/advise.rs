@@ -1,7 +1,7 @@
 //! Which algorithm a need calls for, by figures that were measured.
 //!
 //! - Figures are ratios to plain memory under the same load: of records of the lab, or of the table
-//!   in `docs/algorithms/README.md`, which the program carries.
+//!   in `docs/internals/algorithms.md`, which the program carries.
 //! - The advice never guesses what the figures do not cover: each difference between the need and
 //!   the measured load is a gap.
 
@@ -76,7 +76,7 @@ pub struct Advice {
     pub gaps: Vec<String>,
 }
 
-/// A link to docs/algorithms/README.md, so that a package of this crate has it.
+/// A link to docs/internals/algorithms.md, so that a package of this crate has it.
 const PAGE: &str = include_str!("algorithms-page.txt");
 const HEADING: &str = "## All of them under one load";
 
@@ -95,7 +95,7 @@ impl Figures {
         let warning = section.trim_start().strip_prefix("**").and_then(|it| it.split_once("**"));
         let warning = warning.map_or(String::new(), |(text, _)| format!(": {text}"));
         Self {
-            source: format!("docs/algorithms/README.md, 2 cores, 100 MiB{warning}"),
+            source: format!("docs/internals/algorithms.md, 2 cores, 100 MiB{warning}"),
             case: Case::default(),
             rows: rows.collect(),
         }

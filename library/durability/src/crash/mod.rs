@@ -71,9 +71,9 @@ fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
     }
 }
 
-/// A test here makes each mistake, and `docs/proofs.md` names it.
+/// A test here makes each mistake.
 #[test]
-fn every_mistake_is_made_and_named() {
+fn every_mistake_is_made() {
     let made = [
         include_str!("acts.rs"),
         include_str!("branches.rs"),
@@ -86,11 +86,9 @@ fn every_mistake_is_made_and_named() {
         include_str!("rewind.rs"),
         include_str!("store.rs"),
     ];
-    let page = include_str!("../../../../docs/proofs.md");
     for mutant in Mutant::ALL {
         let name = format!("Mutant::{mutant:?}");
         assert!(made.iter().any(|test| test.contains(&name)), "no test makes {name}");
-        assert!(page.contains(&format!("`{mutant:?}`")), "docs/proofs.md lacks {name}");
     }
 }
 

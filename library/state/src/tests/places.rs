@@ -78,10 +78,8 @@ fn no_place_writes_what_a_stale_handle_takes_for_a_string() {
 #[test]
 fn each_mistake_with_places_is_found() {
     let _watchdog = Watchdog::start();
-    let page = include_str!("../../../../docs/proofs.md");
     let mut random = Random::new("mistakes with places");
     for &mutant in Mutant::ALL {
-        assert!(page.contains(&format!("`{mutant:?}`")), "docs/proofs.md lacks {mutant:?}");
         if !mutant.is_chosen() {
             continue;
         }

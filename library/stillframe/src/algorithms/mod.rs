@@ -178,7 +178,7 @@ macro_rules! for_each_algorithm {
                 units: &[Page], in_process: false, random_access: false,
             }
             imprint::Imprint {
-                name: "imprint", title: "Imprint", citation: "ours; docs/imprint.md",
+                name: "imprint", title: "Imprint", citation: "ours; docs/internals/imprint.md",
                 memory: "1 + undo", begin: "O(1)",
                 write: "a 16-byte record, a block copy every 128", several: true,
             }

@@ -13,7 +13,7 @@
 //! - L3: a capture asks for leave when a spell begins: where a processor is idle, leave is there
 //!   when the spell ends.
 //!
-//! `docs/decisions/0019-leave.md` has the figures.
+//! `cargo run --release -p stillframe --example stalls` has the figures.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

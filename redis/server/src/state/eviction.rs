@@ -3,7 +3,7 @@
 //! - The count has the live data (entries and their place in the index), clients with their buffers
 //!   but no replicas, sources of scripts and functions, and the server's own memory: INFO's
 //!   `used_memory` less images, views, the stream to replicas and the log of a group.
-//!   docs/decisions/0022-maxmemory.md argues why images do not count.
+//!   docs/internals/decisions.md argues why images do not count.
 //! - A request makes room before it runs, for a bounded time; later requests and turns do the rest.
 //!   A request that needs memory is refused only when no key may go.
 //! - An eviction is a DEL for log and replicas, an `evicted` event, and a change for clients that

@@ -3,7 +3,7 @@
 //!
 //! What a batch gains is that all its loads come before all its stores, and that each word is asked
 //! for long before it is loaded. The processor then waits for many words at once, as it does for
-//! stores alone; a load and a store in turns wait for each other (`docs/imprint.md`).
+//! stores alone; a load and a store in turns wait for each other (`docs/internals/imprint.md`).
 //!
 //! A word that comes twice in a batch gets two records of the same value, or none: the oldest is
 //! the image's, as ever (I3). A frame among them holds its block before any store of the batch.
@@ -31,7 +31,7 @@ impl Imprint {
     /// Saves the words that a group is about to replace, where images need them.
     ///
     /// All marks and words are asked for before any is looked at: the processor then waits for as
-    /// many at once as it can (`docs/imprint.md` has what other orders cost).
+    /// many at once as it can (`docs/internals/imprint.md` has what other orders cost).
     fn save_many(&mut self, group: &[(usize, u64)]) {
         for (index, _) in group {
             self.volume.marks.prefetch(index / BLOCK_WORDS);

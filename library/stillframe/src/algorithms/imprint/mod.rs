@@ -1,5 +1,5 @@
-//! Imprint: before-images in place of a second copy. Source: ours; argued in `docs/imprint.md`,
-//! modelled under loom in `library/stillframe/models/loom`.
+//! Imprint: before-images in place of a second copy. Source: ours; `docs/internals/imprint.md`
+//! argues why it is right, and loom explores it in `library/stillframe/models/loom`.
 //!
 //! Idea: one array `A`, written in place. While an image is captured, the writer appends the old
 //! value of a word of an uncaptured block to a log before it replaces it. It keeps no index of the
