@@ -160,7 +160,7 @@ impl Consensus for Node {
         self.events.try_recv().ok()
     }
 
-    fn look_closely(&mut self, closely: bool) {
+    fn report_progress(&mut self, closely: bool) {
         self.closely.send_if_modified(|was| std::mem::replace(was, closely) != closely);
     }
 

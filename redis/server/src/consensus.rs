@@ -36,7 +36,7 @@ pub trait Consensus: Send {
     fn publish(&mut self, message: Message);
 
     /// Tells at once, or now and then, how far the other members are.
-    fn look_closely(&mut self, closely: bool);
+    fn report_progress(&mut self, closely: bool);
 
     /// Asks for an image soon; [`Event::Image`] follows unless one is under way.
     fn take_image(&mut self);

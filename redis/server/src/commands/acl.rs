@@ -106,7 +106,7 @@ fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// Ends the connections of some users.
 fn end_connections(ctx: &mut Context<'_>, numbers: &HashSet<usize>) {
-    ctx.server.clients.doom_all(|client| numbers.contains(&client.session.user));
+    ctx.server.clients.close_all_later(|client| numbers.contains(&client.session.user));
     ctx.session.closing |= numbers.contains(&ctx.session.user);
 }
 
@@ -120,7 +120,7 @@ fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
                 own.all().any(|(name, pattern)| !user.allows_channel(name, pattern))
             })
     };
-    ctx.server.clients.doom_all(|client| forbidden(&client.session));
+    ctx.server.clients.close_all_later(|client| forbidden(&client.session));
     ctx.session.closing |= forbidden(ctx.session);
 }
 

@@ -13,7 +13,7 @@ use stillframe_commands::{Refusal, payload};
 use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
-use crate::connections::net::{Failure, Peer, Said};
+use crate::connections::net::{Failure, Peer, PeerReply};
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -190,7 +190,7 @@ fn exchange<'a>(
     peer.write(&bytes)?;
     let mut refused = None;
     for _ in before {
-        if let Said::Error(error) = peer.read()? {
+        if let PeerReply::Error(error) = peer.read()? {
             refused.get_or_insert(error);
         }
     }
@@ -198,9 +198,9 @@ fn exchange<'a>(
     let is_there = refused.is_none();
     for (key, _) in found {
         match peer.read()? {
-            Said::Ok if is_there => moved.push(key),
-            Said::Ok => {}
-            Said::Error(error) => _ = refused.get_or_insert(error),
+            PeerReply::Ok if is_there => moved.push(key),
+            PeerReply::Ok => {}
+            PeerReply::Error(error) => _ = refused.get_or_insert(error),
         }
     }
     peer.db = is_there.then_some(request.db);

@@ -179,7 +179,7 @@ pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
 pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
     let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
     ctx.server.hub.limit_tracking(to);
-    ctx.server.hub.tell_late(to, ctx.session, &mut ctx.out);
+    ctx.server.hub.send_late(to, ctx.session, &mut ctx.out);
     let own = ctx.table.all().get(ctx.session.caller.last_command);
     if ctx.session.caller.transaction.is_none()
         && let Some(mode) = &mut ctx.session.tracking
@@ -324,11 +324,11 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     ctx.server.send_events();
     if let Some(member) = ctx.server.group.member_mut()
         && !ctx.session.caller.waits
-        && tells(command, member.serves())
+        && shows_data(command, member.serves())
     {
-        ctx.session.tells = true;
+        ctx.session.shows_data = true;
         if ctx.branch.is_none() {
-            member.look();
+            member.note_access();
         }
     }
     if ctx.server.ledger.effects.wanted() {
@@ -363,14 +363,14 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
             mail.clear();
         }
         ctx.out.buffer.splice(start..start, mail.drain(..));
-        ctx.session.tells = true; // it may be of keys
+        ctx.session.shows_data = true; // it may be of keys
     }
 }
 
-/// Whether the reply to a command tells of the data. So do some that are neither read nor write,
+/// Whether the reply to a command shows data. So do some that are neither read nor write,
 /// where this member `serves`; EXEC says whether a watched key has changed. What shows this server
 /// to people (INFO, DEBUG) does not count: it answers whoever leads.
-fn tells(command: &Command, serves: bool) -> bool {
+fn shows_data(command: &Command, serves: bool) -> bool {
     if command.has(flags::READONLY | flags::WRITE) {
         return command.name != "lolwut"; // a read of nothing
     }

@@ -110,7 +110,7 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         if args.len() != 2 {
             return Err(SYNTAX);
         }
-        if !shutdown::call_off(ctx.server) {
+        if !shutdown::abort(ctx.server) {
             return Err("ERR No shutdown in progress.".into());
         }
         tracing::warn!("Shutdown manually aborted by client {}", ctx.session.caller.peer);

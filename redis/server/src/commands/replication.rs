@@ -71,7 +71,7 @@ fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, word] = args
         && word.eq_ignore_ascii_case(b"abort")
     {
-        if !roles::call_failover_off(ctx.keyspace, ctx.server, "as a client wishes") {
+        if !roles::abort_failover(ctx.keyspace, ctx.server, "as a client wishes") {
             return Err("ERR No failover in progress.".into());
         }
         ctx.out.ok();

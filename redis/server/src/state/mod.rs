@@ -117,8 +117,8 @@ impl ServerState {
         if let (Some(member), Some(client)) = (self.group.member_mut(), self.clients.get_mut(place))
             && !member.answers_late_unasked()
         {
-            client.session.tells = true;
-            member.look();
+            client.session.shows_data = true;
+            member.note_access();
         }
         true
     }
@@ -197,6 +197,12 @@ impl ServerState {
     pub(crate) fn send_events(&mut self) {
         let to = &mut Delivery::new(&mut self.clients, &self.config, &self.clock);
         self.hub.send_events(to, &mut self.ledger.events);
+    }
+
+    /// Sends the invalidations gathered for prefixes, at the end of a turn.
+    pub(crate) fn broadcast_changes(&mut self) {
+        let to = &mut Delivery::new(&mut self.clients, &self.config, &self.clock);
+        self.hub.broadcast_changes(to);
     }
 
     /// Propagates the keys that expired since the last call to log and replicas, and notifies

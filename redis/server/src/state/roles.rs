@@ -21,7 +21,7 @@ pub(crate) fn break_off(keyspace: &mut Keyspace, state: &mut ServerState) {
         (following.lost, following.kill) = (true, true);
     } else {
         let (id, end) = (state.ledger.random.identifier(), state.replication.stream.end());
-        (state.replication.id, state.replication.older) = (id, None);
+        (state.replication.name.id, state.replication.name.older) = (id, None);
         state.replication.stream.restart(end);
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
     state.replication.rename(id);
     if lost {
         // The stream did not make this data: no replica may resume from it.
-        state.replication.older = None;
+        state.replication.name.older = None;
     }
     state.replication.drop_replicas(&mut state.clients);
     state.replication.active = false;
@@ -93,11 +93,7 @@ fn caught_up(
 }
 
 /// Aborts a failover; false if there is none.
-pub(crate) fn call_failover_off(
-    keyspace: &mut Keyspace,
-    state: &mut ServerState,
-    why: &str,
-) -> bool {
+pub(crate) fn abort_failover(keyspace: &mut Keyspace, state: &mut ServerState, why: &str) -> bool {
     let Some(failover) = state.replication.failover.take() else { return false };
     tracing::warn!("the failover is aborted: {why}");
     if failover.handed_over {
@@ -120,7 +116,7 @@ pub(crate) fn attend_failover(keyspace: &mut Keyspace, state: &mut ServerState) 
     let late = late && caught_up.is_none();
     let Some((host, port)) = caught_up.or_else(forced) else {
         if late {
-            call_failover_off(keyspace, state, "no replica caught up in time");
+            abort_failover(keyspace, state, "no replica caught up in time");
         }
         return;
     };
@@ -140,12 +136,12 @@ pub(crate) fn attend_failover(keyspace: &mut Keyspace, state: &mut ServerState) 
 /// more before it ended than the file holds; a replica continues its primary's.
 pub(crate) fn resume_stream(keyspace: &mut Keyspace, state: &mut ServerState) {
     let replication = &mut state.replication;
-    let Some(StreamPoint { id, offset, db }) = replication.loaded.take() else { return };
+    let Some(StreamPoint { id, offset, db }) = replication.loaded.point.take() else { return };
     tracing::info!("the stream of replication goes on from offset {offset}");
     if state.config.replication.primary.is_some() {
-        (replication.id, replication.db) = (id, db);
+        (replication.name.id, replication.db) = (id, db);
     } else {
-        replication.older = Some((id, offset));
+        replication.name.older = Some((id, offset));
     }
     replication.activate(keyspace, &mut state.ledger.effects);
 }

@@ -49,7 +49,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
             return Answer::Waits;
         }
     }
-    tell_of_replicas(&state.clients, offset);
+    log_replicas(&state.clients, offset);
     let ends = stop(keyspace, state, wish.last_save, wish.force);
     if ends { Answer::Ends } else { Answer::Refused }
 }
@@ -109,7 +109,7 @@ fn replicas_behind(clients: &Clients, offset: u64) -> usize {
 }
 
 /// Logs which replicas have not applied the stream up to `offset`, and how many have.
-fn tell_of_replicas(clients: &Clients, offset: u64) {
+fn log_replicas(clients: &Clients, offset: u64) {
     let (mut all, mut synced) = (0, 0);
     for (_, client) in clients.others() {
         let Some(replica) = client.replica() else { continue };
@@ -148,15 +148,15 @@ pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
 }
 
 /// Aborts a shutdown, even one that a signal has only asked for; false if there is none.
-pub(crate) fn call_off(state: &mut ServerState) -> bool {
+pub(crate) fn abort(state: &mut ServerState) -> bool {
     let ending = state.process.ending.take();
     let is_due = ending.is_some() || state.process.is_asked_to_stop();
     state.process.forget_signals();
-    disappoint(state, &ending.map_or(Vec::new(), |ending| ending.waiters));
+    refuse_waiters(state, &ending.map_or(Vec::new(), |ending| ending.waiters));
     is_due
 }
 
-fn disappoint(state: &mut ServerState, waiters: &[u64]) {
+fn refuse_waiters(state: &mut ServerState, waiters: &[u64]) {
     for &id in waiters {
         state.unblock(id, |_| Err(FAILED));
     }
@@ -176,10 +176,10 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
         tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
     }
     let Some(Ending { wish, offset, waiters, .. }) = state.process.ending.take() else { return };
-    tell_of_replicas(&state.clients, offset);
+    log_replicas(&state.clients, offset);
     if !stop(keyspace, state, wish.last_save, wish.force) {
         tracing::error!("Errors trying to shut down: the server goes on");
         state.process.forget_signals();
-        disappoint(state, &waiters);
+        refuse_waiters(state, &waiters);
     }
 }

@@ -21,13 +21,19 @@ use crate::connections::net::{Poller, Ready};
 use crate::state::ServerState;
 use crate::turn::metrics::Metrics;
 
+/// Replies of a client that wait for a record of the log, or a stamp of the group.
+pub(super) struct Withheld {
+    pub(super) record: u64,
+    pub(super) place: usize,
+}
+
 /// The sockets, and what waits for their clients.
 pub(crate) struct Sockets {
     pub(super) poller: Poller,
     pub(super) io_threads: IoThreads,
     pub(super) queue: Queue,
-    /// Records that replies wait for, with the clients: rising.
-    pub(super) withheld: VecDeque<(u64, usize)>,
+    /// Replies that wait for records, which rise.
+    pub(super) withheld: VecDeque<Withheld>,
     /// The shared buffer for reading from clients without an unfinished request; empty while
     /// requests in it run.
     pub(super) shared: Box<[u8]>,
@@ -108,7 +114,7 @@ impl Meanwhile for Sockets {
     }
 
     fn hang_up(&mut self, server: &ServerState) {
-        let ended = server.clients.doomed().filter_map(|client| client.wire.remote());
+        let ended = server.clients.closed().filter_map(|client| client.wire.remote());
         ended.for_each(|remote| self.io_threads.hang_up(remote));
         self.io_threads.hand();
     }
@@ -135,7 +141,7 @@ impl Turn<'_> {
         self.note_news();
         self.serve_queue();
         self.flush();
-        self.bury();
+        self.remove_closed();
         self.state.clock.resume(clock);
         self.state.clients.resume();
     }
@@ -158,7 +164,7 @@ impl Turn<'_> {
                 News::Ended => client.ended = true,
                 News::Drained => client.drained(),
                 News::Failed => {
-                    self.state.clients.doom(place);
+                    self.state.clients.close_later(place);
                     continue;
                 }
             }
@@ -218,17 +224,17 @@ impl Turn<'_> {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             if let Some(held) = &mut self.sockets.held
                 && in_group
-                && client.session.tells
+                && client.session.shows_data
             {
                 held.push(place); // the group is asked at the end of the turn
                 continue;
             }
             client.flushing = false;
             // In a group, what tells nothing of the data waits for no more than its turn.
-            let tells = std::mem::take(&mut client.session.tells) || !in_group;
-            let awaited = awaited.filter(|_| tells);
+            let waits = std::mem::take(&mut client.session.shows_data) || !in_group;
+            let awaited = awaited.filter(|_| waits);
             if client.judge(awaited) {
-                self.sockets.withheld.extend(awaited.map(|record| (record, place)));
+                self.sockets.withheld.extend(awaited.map(|record| Withheld { record, place }));
             }
             if !client.can_flush() {
                 continue;
@@ -251,7 +257,7 @@ impl Turn<'_> {
             self.state.clients.weigh(place);
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             if lost {
-                self.state.clients.doom(place);
+                self.state.clients.close_later(place);
             } else if client.servable() && (client.backlog || client.has_news()) {
                 self.sockets.queue.add(client);
             }
@@ -269,8 +275,8 @@ impl Turn<'_> {
     }
 
     /// Removes the clients that are gone.
-    pub(crate) fn bury(&mut self) {
-        while let Some(place) = self.state.clients.next_doomed() {
+    pub(crate) fn remove_closed(&mut self) {
+        while let Some(place) = self.state.clients.next_closed() {
             let Some(mut client) = self.state.clients.take(place) else { continue };
             tracing::debug!(
                 "client {} at {} left",

@@ -131,5 +131,5 @@ fn check_clients(clients: &mut Clients, config: &Config, now: Instant) {
             gone.push(place);
         }
     }
-    gone.into_iter().for_each(|place| clients.doom(place));
+    gone.into_iter().for_each(|place| clients.close_later(place));
 }

@@ -22,7 +22,7 @@ impl Turn<'_> {
         }
         requests.append(&mut client.input);
         client.backlog = false;
-        let greeting = Greeting::of(&client.session);
+        let greeting = Greeting::for_session(&client.session);
         match Upstream::begin(leader.id, (&leader.host, leader.port), greeting, requests) {
             Ok(upstream) => {
                 client.upstream = Some(Box::new(upstream));

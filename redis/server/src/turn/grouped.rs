@@ -148,7 +148,7 @@ impl Server {
         let mut records = Records::<Replay>::default();
         let mut entries = entries.into_iter();
         while let Some(entry) = entries.next() {
-            if self.state.group.member_mut().is_some_and(|it| it.hear_of(entry.reign)) {
+            if self.state.group.member_mut().is_some_and(|it| it.note_reign(entry.reign)) {
                 self.show_group();
             }
             let Some(member) = self.state.group.member_mut() else { break };
@@ -221,11 +221,12 @@ impl Server {
             return;
         }
         member.give_up_waiting();
+        let mut places = self.take_withheld();
         let clients = &self.state.clients;
-        let tells = |place: &usize| clients.get(*place).is_some_and(|it| it.session.tells);
-        let telling = clients.flushing().iter().copied().filter(tells);
-        self.sockets.withheld.extend(telling.map(|place| (u64::MAX, place)));
-        self.refuse_withheld(TOO_LARGE);
+        let shows_data =
+            |place: &usize| clients.get(*place).is_some_and(|it| it.session.shows_data);
+        places.extend(clients.flushing().iter().copied().filter(shows_data));
+        self.refuse_replies(places, |_| TOO_LARGE);
         self.show_group();
     }
 
@@ -233,7 +234,8 @@ impl Server {
     fn give_up_waiting(&mut self) {
         if self.state.group.member_mut().is_some_and(Member::give_up_waiting) {
             let down = DOWN;
-            self.refuse_withheld_by(|client| match client.session.in_doubt {
+            let places = self.take_withheld();
+            self.refuse_replies(places, |client| match client.session.in_doubt {
                 true => LEAD_LOST,
                 false => down.text(),
             });
@@ -321,7 +323,8 @@ impl Server {
         while self.state.group.member().is_some_and(|member| member.awaited().is_some())
             && Instant::now() < end
         {
-            let waited = self.hear(Duration::from_millis(10)).and_then(|()| self.attend_group());
+            let waited =
+                self.poll_events(Duration::from_millis(10)).and_then(|()| self.attend_group());
             if waited.is_err() {
                 break;
             }

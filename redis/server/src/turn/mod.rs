@@ -31,10 +31,9 @@ use stillframe_storage::dump::StreamPoint;
 use stillframe_storage::replay::{ReplayError, Replays};
 use stillframe_storage::{Host, Parts};
 
-use self::clients::{Sockets, Turn};
+use self::clients::{Sockets, Turn, Withheld};
 use crate::commands::{Alone, Replay, Table};
 use crate::connections::client::Client;
-use crate::connections::hub::Delivery;
 use crate::connections::io_threads::IoThreads;
 use crate::connections::net::{Poller, Ready};
 use metrics::Metrics;
@@ -105,7 +104,7 @@ impl Server {
     /// Serves until a signal or SHUTDOWN stops the server.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         while !self.state.process.stops() {
-            self.hear(self.timeout())?;
+            self.poll_events(self.timeout())?;
             self.attend_group()?;
             self.finish_turn();
             self.state.meter.turned(self.state.clock.turn().elapsed());
@@ -123,6 +122,17 @@ impl Server {
 
     /// The rest of a turn, after the events of the sockets are noted.
     pub(crate) fn finish_turn(&mut self) {
+        self.run_requests();
+        self.answer_waiting();
+        self.hand_on_and_reply();
+        self.tend_data();
+        self.close_clients();
+    }
+
+    /// Runs requests. First, as all that follows depends on what they change; keys are evicted
+    /// before, so that requests find room, and blocked clients are served behind, since requests
+    /// of clients and of the primary bring what these wait for.
+    fn run_requests(&mut self) {
         if self.state.memory.evicts() {
             eviction::make_room(&mut self.keyspace, &mut self.state);
         }
@@ -140,18 +150,32 @@ impl Server {
             // A replica that takes writes has clients that wait, too.
             self.at_turn().serve_blocked();
         }
+    }
+
+    /// Answers clients that wait for replicas or for the end, and sends the invalidations of the
+    /// turn. Behind the requests that cause these replies, and before replies are written, so that
+    /// they leave in this turn.
+    fn answer_waiting(&mut self) {
         primary::answer_waits(&mut self.state);
         shutdown::attend(&mut self.keyspace, &mut self.state);
         self.at_turn().attend_woken();
-        self.state.hub.broadcast_changes(&mut Delivery::new(
-            &mut self.state.clients,
-            &self.state.config,
-            &self.state.clock,
-        ));
+        self.state.broadcast_changes();
+    }
+
+    /// Hands the effects of the turn to the log and the group, then writes the replies that need
+    /// not wait for these, then feeds replicas: no reply may show what no log has, and no client
+    /// waits for a replica. A failover compares offsets, so it comes once the stream is complete.
+    fn hand_on_and_reply(&mut self) {
         self.hand_on();
         self.at_turn().flush();
         primary::feed(&mut self.state);
         roles::attend_failover(&mut self.keyspace, &mut self.state);
+    }
+
+    /// Begins and ends images, views and the work of the clock. Between the effects of two turns,
+    /// since an image for replicas begins at an exact offset of the stream, and behind the replies,
+    /// which do not wait for it.
+    fn tend_data(&mut self) {
         let ServerState { views, config, clients, clock, .. } = &mut self.state;
         views.attend(&mut self.keyspace, config, clients, clock.turn());
         self.tending = self.keyspace.tend();
@@ -161,25 +185,30 @@ impl Server {
         if !self.state.process.stops() && self.state.clock.turn() >= self.next_cron {
             self.next_cron = cron::run(self);
         }
-        self.at_turn().bury();
+    }
+
+    /// Removes clients. Last, as any phase may end a connection, and places of clients stay valid
+    /// until then. Those that left free memory, which decides whether others must go.
+    fn close_clients(&mut self) {
+        self.at_turn().remove_closed();
         let closed = self.state.clients.close_largest(&self.state.config);
         self.state.meter.evicted_clients(closed);
-        self.at_turn().bury();
+        self.at_turn().remove_closed();
     }
 
     /// Begins a turn: waits for sockets, for so long at most, and notes their events.
-    pub(crate) fn hear(&mut self, timeout: Duration) -> Result<(), ServeError> {
+    pub(crate) fn poll_events(&mut self, timeout: Duration) -> Result<(), ServeError> {
         let mut ready = std::mem::take(&mut self.sockets.ready);
         let is_served = !self.stalled;
         self.sockets.wait(timeout, is_served, &mut ready).map_err(ServeError::Events)?;
         self.state.clock.begin_turn();
-        self.heard(&mut ready);
+        self.handle_events(&mut ready);
         self.sockets.ready = ready;
         Ok(())
     }
 
     /// Notes the events of the sockets at the beginning of a turn, after the clocks were read.
-    pub(crate) fn heard(&mut self, ready: &mut Vec<Ready>) {
+    pub(crate) fn handle_events(&mut self, ready: &mut Vec<Ready>) {
         self.end_pause();
         let now = self.state.clock.turn();
         self.at_turn().time_out_blocked(now);
@@ -208,26 +237,24 @@ impl Server {
     /// Ends the connections whose replies wait for a failed log: their writes will never be on the
     /// disk.
     fn fail_withheld(&mut self) {
-        if self.state.config.appendfsync == Policy::Always {
-            // The replies of this turn.
-            let flushing = self.state.clients.flushing().to_vec();
-            self.sockets.withheld.extend(flushing.into_iter().map(|place| (u64::MAX, place)));
-        }
         let error = self.state.storage.writes_refused().unwrap_or(LOG_ENDED.into());
-        self.refuse_withheld(error.as_bytes());
+        let mut places = self.take_withheld();
+        if self.state.config.appendfsync == Policy::Always {
+            places.extend_from_slice(self.state.clients.flushing()); // the replies of this turn
+        }
+        self.refuse_replies(places, |_| error.as_bytes());
     }
 
-    /// Ends the connections whose replies wait, with this error.
-    fn refuse_withheld(&mut self, error: &[u8]) {
-        self.refuse_withheld_by(|_| error);
+    /// The clients whose replies wait, which get them no more.
+    fn take_withheld(&mut self) -> Vec<usize> {
+        self.sockets.withheld.drain(..).map(|waiting| waiting.place).collect()
     }
 
-    /// Ends the connections whose replies wait, each with its error.
-    fn refuse_withheld_by<'e>(&mut self, error: impl Fn(&Client) -> &'e [u8]) {
-        let doubted: Vec<usize> = self.sockets.withheld.drain(..).map(|(_, place)| place).collect();
-        for place in doubted {
+    /// Ends the connections of these clients, with an error instead of the replies that wait.
+    fn refuse_replies<'e>(&mut self, places: Vec<usize>, error: impl Fn(&Client) -> &'e [u8]) {
+        for place in places {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
-            client.judge(Some(u64::MAX));
+            client.withhold_rest();
             let error = error(client);
             client.fail_withheld(error);
             self.state.clients.flush_later(place);
@@ -236,7 +263,7 @@ impl Server {
 
     /// Schedules the replies that waited for records up to `durable`.
     fn release(&mut self, durable: u64) {
-        while let Some(&(record, place)) = self.sockets.withheld.front()
+        while let Some(&Withheld { record, place }) = self.sockets.withheld.front()
             && record <= durable
         {
             self.sockets.withheld.pop_front();
@@ -331,16 +358,12 @@ impl Host for Server {
     }
 
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {
-        self.hear(patience)?;
+        self.poll_events(patience)?;
         self.at_turn().serve_share();
-        self.state.hub.broadcast_changes(&mut Delivery::new(
-            &mut self.state.clients,
-            &self.state.config,
-            &self.state.clock,
-        ));
+        self.state.broadcast_changes();
         self.at_turn().flush();
         cron::attend_clients(self);
-        self.at_turn().bury();
+        self.at_turn().remove_closed();
         Ok(!self.state.process.stops() && !self.state.process.is_asked_to_stop())
     }
 }

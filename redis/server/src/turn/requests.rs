@@ -63,7 +63,7 @@ impl Turn<'_> {
         let Some(mut client) = self.state.clients.take(place) else { return };
         client.queued &= arrived.is_some();
         if let Some(arrived) = arrived {
-            client.hear(arrived);
+            client.note_arrival(arrived);
         }
         let waits = client.session.postponed.is_some() && self.state.postpones();
         if client.upstream.is_some() {
@@ -98,7 +98,7 @@ impl Turn<'_> {
         self.state.clients.put_back(place, client);
         self.state.clients.flush_later(place);
         if finished || over || left {
-            self.state.clients.doom(place);
+            self.state.clients.close_later(place);
         }
         if self.has_ready_waiters() {
             self.serve_blocked();

@@ -60,7 +60,7 @@ impl Consensus for Scripted {
 
     fn publish(&mut self, _: Message) {}
 
-    fn look_closely(&mut self, _: bool) {}
+    fn report_progress(&mut self, _: bool) {}
 
     fn take_image(&mut self) {}
 
@@ -141,7 +141,7 @@ impl Stage {
         (stage, writer)
     }
 
-    fn tell(&self, event: Event) {
+    fn send(&self, event: Event) {
         self.consensus.plot().events.push_back(event);
     }
 
@@ -154,7 +154,7 @@ impl Stage {
         };
         let members = (1..=3).map(member).collect();
         let view = View { id: 1, term: TERM, leader, has_quorum, role, members, ..View::default() };
-        self.tell(Event::View(view));
+        self.send(Event::View(view));
         self.turn();
     }
 
@@ -164,7 +164,7 @@ impl Stage {
             Entry { reign, index: self.index, content }
         };
         let entries = entries.into_iter().map(entry).collect();
-        self.tell(Event::Apply(entries, Box::new(|_| ())));
+        self.send(Event::Apply(entries, Box::new(|_| ())));
         self.turn();
     }
 
@@ -190,7 +190,7 @@ impl Stage {
         let stamps = std::mem::take(&mut self.consensus.plot().confirms);
         let reign = leads.then_some(Reign { term: TERM, leader: 1 });
         if let Some(&stamp) = stamps.last() {
-            self.tell(Event::Confirmed { stamp, reign });
+            self.send(Event::Confirmed { stamp, reign });
         }
         self.turn();
     }
@@ -211,17 +211,17 @@ impl Stage {
     }
 
     /// The first part of a turn: what has come is known, and nothing ran yet.
-    fn hear(&mut self) {
+    fn poll(&mut self) {
         let state = &mut self.server.state;
         state.clock.set(Instant::now() + AHEAD, 1_700_000_000_000);
         let places: Vec<usize> = state.clients.others().map(|(place, _)| place).collect();
         let event = |place| Ready::Client { place, readable: true, writable: true, ended: false };
         let mut events: Vec<Ready> = places.into_iter().map(event).collect();
-        self.server.heard(&mut events);
+        self.server.handle_events(&mut events);
     }
 
     fn turn(&mut self) {
-        self.hear();
+        self.poll();
         self.server.attend_group().expect("it goes on");
         self.server.finish_turn();
     }
@@ -443,7 +443,7 @@ fn late(request: &str, leads: bool) -> [String; 2] {
     stage.confirm(true);
     guest.ask(request);
     // Some ask the group when they come, others when they wait no more.
-    stage.hear();
+    stage.poll();
     stage.server.finish_turn();
     stage.confirm(true);
     let id = {
@@ -488,11 +488,11 @@ fn nothing_of_the_data_is_told_in_the_middle_of_a_script() {
     let mut stage = Stage::leader();
     let [guest, idle] = [(); 2].map(|()| stage.connect());
     guest.ask("BLPOP none 1");
-    stage.hear();
+    stage.poll();
     stage.server.finish_turn();
     stage.confirm(true);
     idle.ask("PING");
-    stage.hear(); // the client's time is over
+    stage.poll(); // the client's time is over
     let Server { keyspace, state, table, sockets, .. } = &mut stage.server;
     state.clients.flush_later(guest.place);
     sockets.serve_others(keyspace, state, table);

@@ -37,7 +37,7 @@ impl<E, T> Handback<E, T> {
 
     /// Receives the outcome, if any, and gives the tools to `keep`; returns whether the image is
     /// held.
-    pub fn hear(&mut self, held: impl FnOnce() -> bool, keep: impl FnOnce(T)) -> bool {
+    pub fn poll(&mut self, held: impl FnOnce() -> bool, keep: impl FnOnce(T)) -> bool {
         let held = held();
         if let Ok((end, tools)) = self.receiver.try_recv() {
             self.end = Some(end);

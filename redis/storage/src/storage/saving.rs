@@ -161,7 +161,7 @@ impl Storage {
         let saves = &mut self.saves;
         let Some(Save { image, .. }) = saves.running else { return };
         let held =
-            saves.handback.hear(|| keyspace.holds(image), |tools| saves.workspace = Some(tools));
+            saves.handback.poll(|| keyspace.holds(image), |tools| saves.workspace = Some(tools));
         if held {
             return;
         }

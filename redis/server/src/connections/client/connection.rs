@@ -32,6 +32,9 @@ const BUFFER_KEPT_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a buffer that were used and are free, and take memory that nothing counts.
 const BUFFER_SLACK_BYTES_MAX: usize = 1 << 20;
 
+/// A record that no log ever has.
+const NEVER: u64 = u64::MAX;
+
 /// Least room for a read, in bytes, unless a whole argument fits in less.
 const READ_BYTES_MIN: usize = 4 << 10;
 /// Room that a buffer grows by, in bytes: more than an argument of some KiB needs, so that one read
@@ -188,6 +191,11 @@ impl Client {
         is_new
     }
 
+    /// Holds back the replies that are not judged yet: what they acknowledge is lost.
+    pub(crate) fn withhold_rest(&mut self) {
+        self.judge(Some(NEVER));
+    }
+
     /// Releases the replies that waited for records up to `durable`.
     pub(crate) fn release(&mut self, durable: u64) {
         while self.withheld.front().is_some_and(|&(record, _)| record <= durable) {
@@ -342,8 +350,8 @@ impl Client {
         Ok(count)
     }
 
-    /// Ends that replies contain texts by reference: writes what the socket takes, if `may_write`,
-    /// and copies the rest. Returns the bytes written.
+    /// Writes borrowed replies now if `may_write`, as much as the socket takes, and copies the rest.
+    /// Returns the bytes written.
     pub(crate) fn settle_insets(&mut self, may_write: bool) -> usize {
         let is_written = may_write && !self.full && self.withheld.is_empty();
         let stream = self.wire.local().filter(|_| is_written);
@@ -388,15 +396,15 @@ impl Client {
         self.full = remote.is_full();
         remote.hand_credit(to);
         if self.session.closing || remote.unsent_most() >= LARGE_BYTES {
-            remote.tell_when_drained(to);
+            remote.report_when_drained(to);
         }
         count
     }
 
     /// Notes what comes with input from its I/O thread.
-    pub(crate) fn hear(&mut self, arrived: &Arrived) {
+    pub(crate) fn note_arrival(&mut self, arrived: &Arrived) {
         if let Some(remote) = self.wire.remote_mut() {
-            arrived.tell(remote);
+            arrived.update(remote);
         }
         self.ended |= arrived.is_ended();
         self.is_last |= arrived.is_last();

@@ -48,8 +48,8 @@ pub(crate) struct Session {
     pub(crate) replica: Option<Box<Replica>>,
     /// The offset in the stream of replication up to which its own writes reach.
     pub(crate) wrote_up_to: u64,
-    /// In a group: replies since the last flush tell of the data, so that they wait for the group.
-    pub(crate) tells: bool,
+    /// In a group: replies since the last flush show data, so that they wait for the group.
+    pub(crate) shows_data: bool,
     /// In a group: it has changed something, and nobody knows yet whether that counts.
     pub(crate) in_doubt: bool,
     /// Close the connection once the replies are sent.
@@ -127,7 +127,7 @@ impl Session {
             postponed: None,
             replica: None,
             wrote_up_to: 0,
-            tells: false,
+            shows_data: false,
             in_doubt: false,
             closing: false,
             local,

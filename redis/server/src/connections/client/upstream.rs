@@ -71,7 +71,7 @@ pub(crate) enum Lost {
 }
 
 impl Greeting {
-    pub(crate) fn of(session: &Session) -> Self {
+    pub(crate) fn for_session(session: &Session) -> Self {
         let mut greeting = Self { bytes: Vec::new(), count: 0 };
         greeting.add(&[b"STILLFRAME", b"FORWARDED"]);
         let is_three = session.protocol == Protocol::Resp3;
@@ -250,7 +250,7 @@ impl Upstream {
             Err(error) => return Err(error.into()),
         }
         if self.due > 0 {
-            self.hear_greeting(into)?;
+            self.read_greeting(into)?;
         } else {
             self.replies.pass(&into[start..]);
         }
@@ -258,7 +258,7 @@ impl Upstream {
     }
 
     /// Takes replies to the greeting; what follows is the client's.
-    fn hear_greeting(&mut self, into: &mut Vec<u8>) -> Result<(), Lost> {
+    fn read_greeting(&mut self, into: &mut Vec<u8>) -> Result<(), Lost> {
         while self.due > 0 {
             let refused = |what: String| Err(Lost::Refused(what));
             let used = match decode_reply(&self.input) {

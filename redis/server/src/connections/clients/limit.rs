@@ -42,7 +42,7 @@ impl Clients {
                 );
             }
             closed += 1;
-            self.doom(place);
+            self.close_later(place);
             self.drop_replies(place);
         }
         self.spared_bytes = bytes;

@@ -22,7 +22,7 @@ pub(crate) struct Clients {
     /// The one whose script runs while others are served.
     aside: Served,
     /// Places of clients to be removed at the end of the turn.
-    doomed: Vec<usize>,
+    closed: Vec<usize>,
     /// Places of clients with replies to write at the end of the turn.
     flushing: Vec<usize>,
     /// Places of clients that got replies while another was served.
@@ -111,8 +111,8 @@ impl Clients {
     }
 
     /// Schedules those clients for removal that `is_one` chooses.
-    pub(crate) fn doom_all(&mut self, is_one: impl Fn(&Client) -> bool) {
-        self.places_of(is_one).into_iter().for_each(|place| self.doom(place));
+    pub(crate) fn close_all_later(&mut self, is_one: impl Fn(&Client) -> bool) {
+        self.places_of(is_one).into_iter().for_each(|place| self.close_later(place));
     }
 
     /// Ends the connections at once of those clients that `is_one` chooses. Returns how many.
@@ -147,16 +147,16 @@ impl Clients {
         if let Some(client) = self.get_mut(place) {
             client.cut();
         }
-        self.doom(place);
+        self.close_later(place);
     }
 
     /// Schedules a client for removal at the end of the turn.
-    pub(crate) fn doom(&mut self, place: usize) {
+    pub(crate) fn close_later(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place)
             && !client.dead
         {
             client.dead = true;
-            self.doomed.push(place);
+            self.closed.push(place);
         }
     }
 
@@ -205,13 +205,13 @@ impl Clients {
     }
 
     /// Those that are to be removed.
-    pub(crate) fn doomed(&self) -> impl Iterator<Item = &Client> {
-        self.doomed.iter().filter_map(|&place| self.get(place))
+    pub(crate) fn closed(&self) -> impl Iterator<Item = &Client> {
+        self.closed.iter().filter_map(|&place| self.get(place))
     }
 
     /// The place of a client that is to be removed now.
-    pub(crate) fn next_doomed(&mut self) -> Option<usize> {
-        self.doomed.pop()
+    pub(crate) fn next_closed(&mut self) -> Option<usize> {
+        self.closed.pop()
     }
 
     /// A client got a reply out of turn.

@@ -50,15 +50,15 @@ pub(crate) struct Delivery<'a> {
     pub(super) clients: &'a mut Clients,
     pub(super) config: &'a Config,
     now: Instant,
-    /// The messages tell of the data: in a group they wait as replies do.
-    tells: bool,
+    /// The messages show data: in a group they wait as replies do.
+    shows_data: bool,
 }
 
 impl<'a> Delivery<'a> {
     /// In the turn under way.
     #[inline]
     pub(crate) fn new(clients: &'a mut Clients, config: &'a Config, clock: &Clock) -> Self {
-        Self { clients, config, now: clock.turn(), tells: false }
+        Self { clients, config, now: clock.turn(), shows_data: false }
     }
 
     /// Adds a message to a client's output. The client whose request runs is out of the registry:
@@ -70,11 +70,11 @@ impl<'a> Delivery<'a> {
         if client.dead || client.session.closing {
             return;
         }
-        client.session.tells |= self.tells;
+        client.session.shows_data |= self.shows_data;
         client.output.extend_from_slice(message.bytes(client.session.protocol));
         let limit = client.output_limit(&self.config.output_limits);
         if client.over_output_limit(limit, self.now) {
-            self.clients.doom(place);
+            self.clients.close_later(place);
         } else {
             self.clients.flush_later(place);
         }
@@ -115,12 +115,12 @@ impl Hub {
     #[inline]
     pub(crate) fn send_events(&mut self, to: &mut Delivery<'_>, events: &mut Events) {
         if !events.is_empty() {
-            self.tell_collected(to, events);
+            self.send_collected(to, events);
         }
     }
 
     #[cold]
-    fn tell_collected(&mut self, to: &mut Delivery<'_>, events: &mut Events) {
+    fn send_collected(&mut self, to: &mut Delivery<'_>, events: &mut Events) {
         let collected = events.take();
         for event in collected.iter() {
             match event {
@@ -137,7 +137,7 @@ impl Hub {
         if self.pubsub.is_empty() {
             return;
         }
-        to.tells = true;
+        to.shows_data = true;
         if classes.has('K') {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
             self.publish(to, Kind::Channel, &channel, event.as_bytes());
@@ -146,6 +146,6 @@ impl Hub {
             let channel = format!("__keyevent@{db}__:{event}");
             self.publish(to, Kind::Channel, channel.as_bytes(), key);
         }
-        to.tells = false;
+        to.shows_data = false;
     }
 }

@@ -66,7 +66,7 @@ impl Hub {
                 Some(false) => {}
                 // The client whose request is running is out of the registry.
                 None if who.place == to.clients.served().0.place => {
-                    self.tracking.tell_later(Some(key), by);
+                    self.tracking.invalidate_later(Some(key), by);
                 }
                 None => {}
             }
@@ -82,7 +82,7 @@ impl Hub {
         let others: Vec<Who> = others.map(|(_, client)| client.session.who()).collect();
         self.tracking.forget_names();
         others.into_iter().for_each(|who| self.send_names(to, who, None));
-        self.tracking.tell_later(None, 0);
+        self.tracking.invalidate_later(None, 0);
     }
 
     /// Forgets names above the limit, at the end of a request.
@@ -97,7 +97,7 @@ impl Hub {
     }
 
     /// Sends the client whose request has just run the invalidations of its own changes.
-    pub(crate) fn tell_late(
+    pub(crate) fn send_late(
         &mut self,
         to: &mut Delivery<'_>,
         session: &mut Session,

@@ -145,7 +145,7 @@ impl Tracking {
 
     /// Notes that a name, or all names, have changed, for the client whose request is running,
     /// after its reply.
-    pub(crate) fn tell_later(&mut self, name: Option<&[u8]>, by: u64) {
+    pub(crate) fn invalidate_later(&mut self, name: Option<&[u8]>, by: u64) {
         self.late.push((name.map(Into::into), by));
     }
 

@@ -100,7 +100,7 @@ impl Connection {
         if ended && !self.ended {
             self.ended = true;
             if self.credit.is_none() {
-                self.tell(News::Ended, to);
+                self.report(News::Ended, to);
             }
         }
         if writable {
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    fn tell(&self, news: News, to: &mut Inputs) {
+    fn report(&self, news: News, to: &mut Inputs) {
         to.notes.push(Note { id: self.id, place: self.place, news });
     }
 
@@ -296,7 +296,7 @@ impl Connection {
     pub(super) fn fail(&mut self, to: &mut Inputs) {
         (self.unsent, self.written) = (Vec::new(), 0);
         self.failed = true;
-        self.tell(News::Failed, to);
+        self.report(News::Failed, to);
     }
 
     /// Shows what the socket has taken.
@@ -307,12 +307,12 @@ impl Connection {
         self.gauge.sent.store(self.accepted, Ordering::Relaxed);
         if self.tells && self.unsent.is_empty() {
             self.tells = false;
-            self.tell(News::Drained, to);
+            self.report(News::Drained, to);
         }
     }
 
     /// Says when all is written.
-    pub(super) fn tell_when_drained(&mut self, to: &mut Inputs) {
+    pub(super) fn report_when_drained(&mut self, to: &mut Inputs) {
         self.tells = true;
         self.measure(to);
     }

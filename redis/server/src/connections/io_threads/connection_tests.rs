@@ -103,7 +103,7 @@ fn replies_leave_in_order_through_a_socket_that_fills() {
     scene.connection.write(small, &mut scene.to);
     scene.connection.write_all(large.to_vec(), &mut scene.to);
     scene.connection.write(last, &mut scene.to);
-    scene.connection.tell_when_drained(&mut scene.to);
+    scene.connection.report_when_drained(&mut scene.to);
     assert!(scene.to.notes.is_empty(), "the socket takes less");
     let sent = scene.gauge.sent.load(Ordering::Relaxed) as usize;
     assert_eq!(scene.connection.unsent(), &bytes[sent..]);

@@ -35,7 +35,7 @@ pub(super) enum Order {
     /// Read on: what was handed over before has run.
     Read(Credit),
     /// Say when all is written.
-    Tell,
+    ReportDrained,
     /// Read and write nothing any more.
     HangUp,
     /// Close it.

@@ -109,8 +109,8 @@ impl Arrived {
     }
 
     /// Notes in the client's end of the connection what came with the input.
-    pub(crate) fn tell(&self, remote: &mut Remote) {
-        remote.hear(&self.input);
+    pub(crate) fn update(&self, remote: &mut Remote) {
+        remote.note_input(&self.input);
     }
 }
 

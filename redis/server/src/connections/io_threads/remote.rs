@@ -20,39 +20,39 @@ pub(crate) struct Remote {
     /// Bytes of replies handed over, and how many of them the socket is known to have taken.
     handed: u64,
     known_sent: u64,
-    /// Bytes of a request that is not whole, when last heard of.
+    /// Bytes of a request that is not whole, as last reported.
     kept: usize,
     /// The credit to read on that goes out with the next replies.
     credit: Option<Credit>,
     /// The I/O thread is to say when all is written, or was asked to.
-    tells: bool,
+    reports_drained: bool,
 }
 
 impl Remote {
     pub(super) fn new(thread: usize, slot: u32, gauge: Arc<Gauge>) -> Self {
         let (handed, known_sent, kept) = (0, 0, 0);
-        Self { thread, slot, gauge, handed, known_sent, kept, credit: None, tells: false }
+        Self { thread, slot, gauge, handed, known_sent, kept, credit: None, reports_drained: false }
     }
 
     /// Notes what comes with input.
-    pub(super) fn hear(&mut self, input: &Input) {
+    pub(super) fn note_input(&mut self, input: &Input) {
         self.known_sent = input.sent;
         self.kept = input.kept;
     }
 
     /// Looks at what others may see at any time.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         self.known_sent = self.gauge.sent.load(Ordering::Relaxed);
         self.kept = self.gauge.kept.load(Ordering::Relaxed);
     }
 
     /// All that was handed over is written.
     pub(crate) fn drained(&mut self) {
-        self.tells = false;
-        self.look();
+        self.reports_drained = false;
+        self.refresh();
     }
 
-    /// Bytes of a request that is not whole, when last heard of.
+    /// Bytes of a request that is not whole, as last reported.
     pub(crate) fn kept(&self) -> usize {
         self.kept
     }
@@ -112,9 +112,9 @@ impl Remote {
     }
 
     /// Has the I/O thread say when all is written.
-    pub(crate) fn tell_when_drained(&mut self, to: &mut Orders) {
-        if !std::mem::replace(&mut self.tells, true) {
-            to.push(self.slot, Order::Tell);
+    pub(crate) fn report_when_drained(&mut self, to: &mut Orders) {
+        if !std::mem::replace(&mut self.reports_drained, true) {
+            to.push(self.slot, Order::ReportDrained);
         }
     }
 

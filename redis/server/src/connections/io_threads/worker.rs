@@ -116,7 +116,7 @@ impl Worker {
                 connection.allow(credit);
                 enqueue(&mut self.readable, slot, connection);
             }
-            Order::Tell => connection.tell_when_drained(inputs),
+            Order::ReportDrained => connection.report_when_drained(inputs),
             Order::HangUp => connection.hang_up(),
             Order::Open(_) | Order::Close | Order::Return => {
                 let Some(mut connection) = place.take() else { return };

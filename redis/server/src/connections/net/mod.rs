@@ -11,6 +11,6 @@ pub(crate) use listen::Listeners;
 pub(crate) use lookup::Lookup;
 pub(crate) use network::Network;
 use peers::Peers;
-pub(crate) use peers::{Failure, Peer, Said};
+pub(crate) use peers::{Failure, Peer, PeerReply};
 pub(crate) use poll::{Door, Poller, Ready, Waker};
 pub(crate) use stream::Stream;

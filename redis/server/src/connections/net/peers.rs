@@ -52,7 +52,7 @@ pub(crate) struct Peer {
 }
 
 /// A reply of the other server.
-pub(crate) enum Said {
+pub(crate) enum PeerReply {
     Ok,
     /// An error, without the mark before it.
     Error(String),
@@ -88,31 +88,31 @@ impl Peer {
         let stream = self.stream.get_ref();
         let set = stream.set_read_timeout(Some(timeout));
         let set = set.and_then(|()| stream.set_write_timeout(Some(timeout)));
-        set.map_err(|error| Failure::of("writing", &error))
+        set.map_err(|error| Failure::new("writing", &error))
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.stream.get_mut().write_all(bytes);
-        written.map_err(|error| Failure::of("writing", &error))
+        written.map_err(|error| Failure::new("writing", &error))
     }
 
     /// The next reply, which is a line.
-    pub(crate) fn read(&mut self) -> Result<Said, Failure> {
+    pub(crate) fn read(&mut self) -> Result<PeerReply, Failure> {
         let mut line = Vec::new();
         let read = self.stream.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        read.map_err(|error| Failure::of("reading", &error))?;
+        read.map_err(|error| Failure::new("reading", &error))?;
         let Some(line) = line.strip_suffix(b"\r\n") else {
-            return Err(Failure::of("reading", &ErrorKind::UnexpectedEof.into()));
+            return Err(Failure::new("reading", &ErrorKind::UnexpectedEof.into()));
         };
         Ok(match line {
-            [b'-', error @ ..] => Said::Error(String::from_utf8_lossy(error).into_owned()),
-            _ => Said::Ok,
+            [b'-', error @ ..] => PeerReply::Error(String::from_utf8_lossy(error).into_owned()),
+            _ => PeerReply::Ok,
         })
     }
 }
 
 impl Failure {
-    fn of(doing: &'static str, error: &io::Error) -> Self {
+    fn new(doing: &'static str, error: &io::Error) -> Self {
         tracing::warn!("MIGRATE: {doing} failed: {error}");
         let timed_out = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
         Self { doing, timed_out }

@@ -68,7 +68,7 @@ pub(crate) struct Member {
     /// Clients that wait for more members than most.
     waits: Vec<u64>,
     /// A request has seen or changed data since the last batch.
-    looked: bool,
+    accessed: bool,
     /// Who waits for the image under way.
     image: Option<Reply<Result<(), String>>>,
     /// Bytes of batches since the last image began.
@@ -160,7 +160,7 @@ impl Member {
             committed: VecDeque::new(),
             applied: 0,
             waits: Vec::new(),
-            looked: false,
+            accessed: false,
             image: None,
             log_bytes: 0,
             counts: Counts::default(),
@@ -223,7 +223,7 @@ impl Member {
     /// A client waits for other members to have its writes.
     pub(crate) fn await_others(&mut self, client: u64) {
         self.waits.push(client);
-        self.consensus.look_closely(true);
+        self.consensus.report_progress(true);
     }
 
     /// The clients that do, to be put back if they wait on.
@@ -234,7 +234,7 @@ impl Member {
     /// Those of them that wait on.
     pub(crate) fn put_waits(&mut self, waits: Vec<u64>) {
         if waits.is_empty() {
-            self.consensus.look_closely(false);
+            self.consensus.report_progress(false);
         }
         self.waits = waits;
     }
@@ -274,7 +274,7 @@ impl Member {
     /// Notes what is known of the group.
     pub(crate) fn see(&mut self, view: View) {
         self.view = view;
-        self.look_who_leads();
+        self.decide_who_leads();
     }
 
     /// The first entry of a reign was applied.
@@ -282,10 +282,10 @@ impl Member {
         if reign.leader == self.id {
             self.opened = Some(reign);
         }
-        self.look_who_leads();
+        self.decide_who_leads();
     }
 
-    fn look_who_leads(&mut self) {
+    fn decide_who_leads(&mut self) {
         let View { role, term, .. } = self.view;
         let goes_on = |reign: &Reign| {
             role == "leader" && term == reign.term && self.latest.is_none_or(|it| it <= *reign)
@@ -298,19 +298,19 @@ impl Member {
     }
 
     /// An entry of this reign is committed. Returns whether that ends the reign of this member.
-    pub(crate) fn hear_of(&mut self, reign: Reign) -> bool {
+    pub(crate) fn note_reign(&mut self, reign: Reign) -> bool {
         let led = self.leads.is_some();
         let keeps = self.mutation.is(Mutant::KeepsParts);
         self.parts.take_if(|parts| parts.reign != reign && !keeps);
         self.latest = self.latest.max(Some(reign));
-        self.look_who_leads();
+        self.decide_who_leads();
         led && self.leads.is_none()
     }
 
     /// A request has seen or changed data: its reply waits for the group.
     #[inline]
-    pub(crate) fn look(&mut self) {
-        self.looked = true;
+    pub(crate) fn note_access(&mut self) {
+        self.accessed = true;
     }
 
     /// Proposes the units of `effects`, up to one that is too large.
@@ -384,7 +384,7 @@ impl Member {
         let done = self.mutation.is(Mutant::AcknowledgesEarly);
         self.awaited.push_back(Awaited { stamp, is_batch: true, done });
         self.settle();
-        self.looked = false;
+        self.accessed = false;
         self.consensus.propose(Batch { reign, stamp, splits_unit, units });
     }
 
@@ -394,7 +394,7 @@ impl Member {
         if self.mutation.is(Mutant::ReadsUnasked) {
             return;
         }
-        if std::mem::take(&mut self.looked) && self.leads.is_some() {
+        if std::mem::take(&mut self.accessed) && self.leads.is_some() {
             self.stamp += 1;
             self.awaited.push_back(Awaited { stamp: self.stamp, is_batch: false, done: false });
             self.counts.confirmed += 1;
@@ -404,7 +404,7 @@ impl Member {
 
     /// Reads wait for nothing but the batches before them.
     pub(crate) fn leave_reads(&mut self) {
-        self.looked = false;
+        self.accessed = false;
     }
 
     /// The stamp for which new replies wait.
@@ -610,7 +610,7 @@ mod tests {
             None
         }
         fn publish(&mut self, _: Message) {}
-        fn look_closely(&mut self, _: bool) {}
+        fn report_progress(&mut self, _: bool) {}
         fn take_image(&mut self) {}
         fn log_memory(&self) -> u64 {
             0
@@ -634,7 +634,7 @@ mod tests {
     fn a_read_is_confirmed_by_the_reign_in_which_it_was() {
         let reign = |term| Some(Reign { term, leader: 1 });
         let mut member = leader(3);
-        member.look();
+        member.note_access();
         member.cover_reads();
         let stamp = member.awaited().expect("a read waits");
         for other in [None, reign(2), reign(5), Some(Reign { term: 3, leader: 2 })] {
@@ -648,7 +648,7 @@ mod tests {
     /// Whether a read of a leader waits until the group is asked.
     fn a_read_waits_for_the_group() -> bool {
         let mut member = leader(3);
-        member.look();
+        member.note_access();
         member.cover_reads();
         member.awaited().is_some()
     }
@@ -674,7 +674,7 @@ mod tests {
         let written = member.stamp;
         assert!(!member.confirmed(written, None));
         assert!(member.give_up_waiting());
-        member.look();
+        member.note_access();
         member.cover_reads();
         let read = member.awaited().expect("a read waits");
         assert!(member.confirmed(read, Some(reign)));
@@ -704,7 +704,7 @@ mod tests {
             Batch { reign, stamp, splits_unit, units: units.to_vec() }
         };
         let mut complete = |batch: Batch| {
-            member.hear_of(batch.reign);
+            member.note_reign(batch.reign);
             member.complete(batch)
         };
         assert_eq!(complete(part(4, 1, false, b"whole")), Ok(b"whole".to_vec()));
@@ -733,17 +733,17 @@ mod tests {
     fn an_entry_of_a_later_reign_ends_the_lead_whatever_the_view_says() {
         let reign = |term, leader| Reign { term, leader };
         let mut member = leader(3);
-        assert!(!member.hear_of(reign(3, 1)), "its own");
-        assert!(member.hear_of(reign(3, 2)), "the view is older than this entry");
-        assert!(!member.leads() && !member.hear_of(reign(3, 2)));
+        assert!(!member.note_reign(reign(3, 1)), "its own");
+        assert!(member.note_reign(reign(3, 2)), "the view is older than this entry");
+        assert!(!member.leads() && !member.note_reign(reign(3, 2)));
         // Loaded anew, it gets the entries of its reign once more.
         member.forget();
-        assert!(!member.hear_of(reign(3, 1)));
+        assert!(!member.note_reign(reign(3, 1)));
         member.open(reign(3, 1));
         assert!(!member.leads());
         let view = View { id: 1, term: 4, role: "leader", has_quorum: true, ..View::default() };
         member.see(view);
-        member.hear_of(reign(4, 1));
+        member.note_reign(reign(4, 1));
         member.open(reign(4, 1));
         assert!(member.serves());
     }

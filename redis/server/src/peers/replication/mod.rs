@@ -41,10 +41,7 @@ pub(crate) use transfers::Transfers;
 
 /// The state that both sides share.
 pub(crate) struct Replication {
-    /// Forty digits that name the stream.
-    pub(crate) id: String,
-    /// The name it had before, up to an offset.
-    pub(crate) older: Option<(String, u64)>,
+    pub(crate) name: StreamName,
     /// The stream.
     pub(crate) stream: Stream,
     /// The database selected at the end of the stream. It belongs to the offset, not to a
@@ -52,22 +49,11 @@ pub(crate) struct Replication {
     pub(crate) db: usize,
     /// Whether there is a stream, to which effects or the primary's bytes are added.
     pub(crate) active: bool,
-    /// Its point in the file that is loaded at start, and the database that later bytes have
-    /// selected.
-    pub(crate) loaded: Option<StreamPoint>,
-    pub(crate) loaded_db: Option<usize>,
-    /// The places of the replicas in the registry of clients.
-    pub(crate) places: Vec<usize>,
-    /// Since when there has been no replica.
-    pub(crate) lonely_since: Instant,
+    pub(crate) loaded: LoadedPoint,
     /// Messages for the stream, which are no effects.
     messages: Vec<Message>,
-    /// Whether to ask replicas for their offsets.
-    pub(crate) ask: bool,
-    /// A replica has reported its offset.
-    pub(crate) acked: bool,
-    /// Clients in WAIT.
-    pub(crate) waiters: Vec<u64>,
+    pub(crate) followers: Followers,
+    hold: WriteHold,
     /// Images for replicas.
     pub(crate) transfers: Transfers,
     /// The primary, if this server is a replica.
@@ -78,15 +64,49 @@ pub(crate) struct Replication {
     pub(crate) own: OwnKeys,
     /// The name and offset of the image that the primary sends.
     pub(crate) announced: Option<(String, u64)>,
+}
+
+/// The names of the stream.
+pub(crate) struct StreamName {
+    /// Forty digits that name the stream.
+    pub(crate) id: String,
+    /// The name it had before, up to an offset.
+    pub(crate) older: Option<(String, u64)>,
+}
+
+/// The point of the stream in the file that is loaded at start.
+#[derive(Default)]
+pub(crate) struct LoadedPoint {
+    pub(crate) point: Option<StreamPoint>,
+    /// The database that later bytes have selected.
+    pub(crate) db: Option<usize>,
+}
+
+/// The replicas of this server, and the clients that wait for them.
+pub(crate) struct Followers {
+    /// The places of the replicas in the registry of clients.
+    pub(crate) places: Vec<usize>,
+    /// Since when there has been no replica.
+    pub(crate) lonely_since: Instant,
+    /// Whether to ask replicas for their offsets.
+    ask: bool,
+    /// A replica has reported its offset.
+    pub(crate) acked: bool,
+    /// Clients in WAIT.
+    pub(crate) waiters: Vec<u64>,
     /// Whether some replica could take more at once.
     pub(crate) more: bool,
-    /// Since when writes have waited for a replica that is being synchronised.
-    pub(crate) writes_wait_since: Option<Instant>,
-    /// How long they waited before.
-    pub(crate) writes_waited: Duration,
     pub(crate) next_tick: Instant,
     /// When the stream last had a ping, or would have had one with a replica.
     pub(crate) last_ping: Instant,
+}
+
+/// Writes that wait for a replica which is being synchronised.
+#[derive(Default)]
+struct WriteHold {
+    since: Option<Instant>,
+    /// How long they waited before.
+    waited: Duration,
 }
 
 /// Requests for the stream that change no data.
@@ -99,30 +119,30 @@ struct Message {
 impl Replication {
     /// A server that is alone.
     pub(crate) fn new(random: &mut Random, transfers: Transfers, now: Instant) -> Self {
-        Self {
-            id: random.identifier(),
-            older: None,
-            stream: Stream::default(),
-            db: 0,
-            active: false,
-            loaded: None,
-            loaded_db: None,
+        let followers = Followers {
             places: Vec::new(),
             lonely_since: now,
-            messages: Vec::new(),
             ask: false,
             acked: false,
             waiters: Vec::new(),
+            more: false,
+            next_tick: now,
+            last_ping: now,
+        };
+        Self {
+            name: StreamName { id: random.identifier(), older: None },
+            stream: Stream::default(),
+            db: 0,
+            active: false,
+            loaded: LoadedPoint::default(),
+            messages: Vec::new(),
+            followers,
+            hold: WriteHold::default(),
             transfers,
             following: None,
             failover: None,
             own: OwnKeys::default(),
             announced: None,
-            more: false,
-            writes_wait_since: None,
-            writes_waited: Duration::ZERO,
-            next_tick: now,
-            last_ping: now,
         }
     }
 
@@ -134,17 +154,17 @@ impl Replication {
 
     /// Forty digits that name the stream.
     pub(crate) fn id(&self) -> &str {
-        &self.id
+        &self.name.id
     }
 
     /// The name it had before, up to an offset.
     pub(crate) fn older(&self) -> Option<&(String, u64)> {
-        self.older.as_ref()
+        self.name.older.as_ref()
     }
 
     /// Gives the stream another name: no replica may resume from its offset.
     pub(crate) fn change_id(&mut self, id: String) {
-        (self.id, self.older) = (id, None);
+        (self.name.id, self.name.older) = (id, None);
     }
 
     /// The primary that is followed.
@@ -182,17 +202,17 @@ impl Replication {
 
     /// How many replicas there are.
     pub(crate) fn replica_count(&self) -> usize {
-        self.places.len()
+        self.followers.places.len()
     }
 
     /// A client has become a replica.
     pub(crate) fn add_replica(&mut self, place: usize) {
-        self.places.push(place);
+        self.followers.places.push(place);
     }
 
     /// A replica has reported its offset.
     pub(crate) fn note_ack(&mut self) {
-        self.acked = true;
+        self.followers.acked = true;
     }
 
     /// Whether there is a stream.
@@ -212,7 +232,7 @@ impl Replication {
 
     /// Whether there is something to do at once.
     pub(crate) fn is_busy(&self) -> bool {
-        self.more || self.following.as_ref().is_some_and(|following| following.more)
+        self.followers.more || self.following.as_ref().is_some_and(|following| following.more)
     }
 
     /// Adds the effects of a turn.
@@ -226,7 +246,7 @@ impl Replication {
     /// Propagates a request that changes no data to replicas: a published message. `db`: the
     /// database of the sender, which the stream selects as for a write.
     pub(crate) fn propagate(&mut self, db: Option<usize>, request: &[&[u8]]) {
-        if !self.active || self.following.is_some() || self.places.is_empty() {
+        if !self.active || self.following.is_some() || self.followers.places.is_empty() {
             return;
         }
         if self.messages.last().is_none_or(|last| last.db != db) {
@@ -240,14 +260,14 @@ impl Replication {
     /// Asks the replicas for their offsets; not during a failover, since the question is part of
     /// the stream, which stands still then.
     pub(crate) fn ask(&mut self) {
-        self.ask |= self.failover.is_none();
+        self.followers.ask |= self.failover.is_none();
     }
 
     /// Adds messages. A server that has become a replica meanwhile drops them: the stream is its
     /// primary's, and an offset beyond the primary's would cost an image.
     pub(crate) fn end_turn(&mut self, effects: &mut Effects) {
         let messages = std::mem::take(&mut self.messages);
-        let ask = std::mem::take(&mut self.ask);
+        let ask = std::mem::take(&mut self.followers.ask);
         if self.following.is_some() {
             return;
         }
@@ -261,7 +281,7 @@ impl Replication {
             }
             self.stream.append(&bytes);
         }
-        if ask && !self.places.is_empty() {
+        if ask && !self.followers.places.is_empty() {
             let mut question = Vec::new();
             stillframe_commands::write_request(&mut question, &[b"REPLCONF", b"GETACK", b"*"]);
             self.stream.append(&question);
@@ -271,27 +291,27 @@ impl Replication {
     /// Whether writes wait for a replica that is being synchronised.
     #[inline]
     pub(crate) fn writes_wait(&self) -> bool {
-        self.writes_wait_since.is_some()
+        self.hold.since.is_some()
     }
 
     /// How long writes have waited in total.
     pub(crate) fn writes_waited(&self) -> Duration {
-        self.writes_waited + self.writes_wait_since.map_or(Duration::ZERO, |since| since.elapsed())
+        self.hold.waited + self.hold.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Has writes wait for a replica that is being synchronised, or no longer.
     pub(crate) fn hold(&mut self, hold: bool, now: Instant) {
-        match self.writes_wait_since {
+        match self.hold.since {
             None if hold => {
                 tracing::warn!(
                     "writes wait for a replica that is being synchronised, and would be dropped \
                      otherwise (client-output-buffer-limit replica, repl-sync-backpressure)"
                 );
-                self.writes_wait_since = Some(now);
+                self.hold.since = Some(now);
             }
             Some(since) if !hold => {
-                self.writes_waited += since.elapsed();
-                self.writes_wait_since = None;
+                self.hold.waited += since.elapsed();
+                self.hold.since = None;
             }
             _ => {}
         }
@@ -299,10 +319,10 @@ impl Replication {
 
     /// Notes that a replica has left.
     pub(crate) fn forget(&mut self, place: usize) {
-        let before = self.places.len();
-        self.places.retain(|&other| other != place);
-        if self.places.len() < before && self.places.is_empty() {
-            self.lonely_since = Instant::now();
+        let before = self.followers.places.len();
+        self.followers.places.retain(|&other| other != place);
+        if self.followers.places.len() < before && self.followers.places.is_empty() {
+            self.followers.lonely_since = Instant::now();
         }
     }
 
@@ -316,7 +336,7 @@ impl Replication {
         knows_branches: bool,
     ) -> bool {
         let older = |(name, end): &(String, u64)| name.as_bytes() == id && offset <= *end;
-        let named = self.id.as_bytes() == id || self.older.as_ref().is_some_and(older);
+        let named = self.name.id.as_bytes() == id || self.name.older.as_ref().is_some_and(older);
         let near = self.stream.end().saturating_sub(offset) <= behind_max;
         let suits = self.stream.suits(offset, knows_branches);
         self.active && named && near && self.stream.reaches(offset) && suits
@@ -324,7 +344,7 @@ impl Replication {
 
     /// Gives the stream a new name here; the old one stays valid up to here.
     pub(crate) fn rename(&mut self, id: String) {
-        let old = std::mem::replace(&mut self.id, id);
-        self.older = Some((old, self.stream.end()));
+        let old = std::mem::replace(&mut self.name.id, id);
+        self.name.older = Some((old, self.stream.end()));
     }
 }

@@ -15,7 +15,7 @@ impl Replication {
         &self,
         clients: &'c Clients,
     ) -> impl Iterator<Item = (&'c Client, &'c Replica)> {
-        let clients = self.places.iter().filter_map(|&place| clients.get(place));
+        let clients = self.followers.places.iter().filter_map(|&place| clients.get(place));
         clients.filter_map(|client| Some((client, client.replica()?)))
     }
 
@@ -44,12 +44,12 @@ impl Replication {
 impl Replication {
     /// Begins the stream, if there is none.
     pub(crate) fn activate(&mut self, keyspace: &mut Keyspace, effects: &mut Effects) {
-        self.lonely_since = Instant::now();
+        self.followers.lonely_since = Instant::now();
         if self.active {
             return;
         }
         self.active = true;
-        self.last_ping = self.lonely_since;
+        self.followers.last_ping = self.followers.lonely_since;
         if self.following.is_none() {
             effects.select_anew();
             effects.want(keyspace, Consumer::Replicas, true);
@@ -58,12 +58,14 @@ impl Replication {
 
     /// Closes all replicas, which connect again.
     pub(crate) fn drop_replicas(&mut self, clients: &mut Clients) {
-        std::mem::take(&mut self.places).into_iter().for_each(|place| clients.doom(place));
+        std::mem::take(&mut self.followers.places)
+            .into_iter()
+            .for_each(|place| clients.close_later(place));
     }
 
     /// Blocks a client until replicas have its writes.
     pub(crate) fn await_replicas(&mut self, id: u64) {
-        self.waiters.push(id);
+        self.followers.waiters.push(id);
         self.ask();
     }
 }

@@ -8,13 +8,13 @@ impl Replication {
     /// The point of the stream, if the data is exactly what it makes.
     pub(crate) fn point(&self) -> Option<StreamPoint> {
         let lost = self.following.as_ref().is_some_and(|following| following.lost);
-        let (id, offset, db) = (self.id.clone(), self.stream.end(), self.db);
+        let (id, offset, db) = (self.name.id.clone(), self.stream.end(), self.db);
         (self.active && !lost).then_some(StreamPoint { id, offset, db })
     }
 
     /// Notes that the data is not that of the loaded file: the stream does not resume there.
     pub(crate) fn forget_loaded(&mut self) {
-        if self.loaded.take().is_some() {
+        if self.loaded.point.take().is_some() {
             self.stream.restart(0);
         }
     }
@@ -28,15 +28,15 @@ impl Replication {
         gone: Vec<(usize, Vec<u8>)>,
         backlog_bytes: u64,
     ) {
-        if self.loaded.is_none() {
+        if self.loaded.point.is_none() {
             let Some(point) = point else { return };
             self.stream.restart(point.offset);
-            self.loaded = Some(point);
+            self.loaded.point = Some(point);
         }
         let mut requests = Vec::new();
         for (db, key) in gone {
-            if self.loaded_db != Some(db) {
-                self.loaded_db = Some(db);
+            if self.loaded.db != Some(db) {
+                self.loaded.db = Some(db);
                 write_request(&mut requests, &[b"SELECT", db.to_string().as_bytes()]);
             }
             write_request(&mut requests, &[b"DEL", &key[..]]);

@@ -54,7 +54,7 @@ pub(crate) fn feed(state: &mut ServerState) {
     let stream = &replication.stream;
     let (mut needed, mut more, mut hold) = (u64::MAX, false, false);
     let backpressure = config.replication.backpressure;
-    for &place in &replication.places {
+    for &place in &replication.followers.places {
         let Some(client) = clients.get_mut(place) else { continue };
         let Some(replica) = client.replica().filter(|replica| replica.holds_stream()) else {
             continue;
@@ -65,7 +65,7 @@ pub(crate) fn feed(state: &mut ServerState) {
                 "the replica at {} knows no branches, and one was made: it needs an image",
                 client.session.caller.peer
             );
-            clients.doom(place);
+            clients.close_later(place);
             continue;
         }
         let alive = client.feed(stream);
@@ -84,12 +84,12 @@ pub(crate) fn feed(state: &mut ServerState) {
             hold |= client.unsent as u64 > near && moving < STANDSTILL_MAX;
         }
         if !alive || client.over_output_limit(limit, now) {
-            clients.doom(place);
+            clients.close_later(place);
         } else {
             needed = needed.min(cursor);
         }
     }
-    replication.more = more;
+    replication.followers.more = more;
     replication.hold(hold, now);
     replication.stream.trim(config.replication.backlog_bytes, needed);
 }

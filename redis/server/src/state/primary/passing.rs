@@ -40,8 +40,8 @@ impl Client {
 
 /// Passes images on to the replicas behind TLS. Called every turn.
 pub(crate) fn relay(state: &mut ServerState, poller: &Poller) {
-    for at in 0..state.replication.places.len() {
-        let place = state.replication.places[at];
+    for at in 0..state.replication.followers.places.len() {
+        let place = state.replication.followers.places[at];
         let Some(client) = state.clients.get_mut(place) else { continue };
         let Some(mut relay) = client.relay.take() else { continue };
         let passed = if relay.watched {
@@ -55,12 +55,12 @@ pub(crate) fn relay(state: &mut ServerState, poller: &Poller) {
             Ok(Passed::Waits) => client.relay = Some(relay),
             Ok(Passed::More) => {
                 client.relay = Some(relay);
-                state.replication.more = true;
+                state.replication.followers.more = true;
             }
             Ok(Passed::All) => poller.remove_relay(&mut relay.from),
             Err(error) => {
                 tracing::info!("a replica does not take its image: {error}");
-                state.clients.doom(place);
+                state.clients.close_later(place);
             }
         }
     }

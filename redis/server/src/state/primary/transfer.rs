@@ -40,7 +40,7 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     if state.replication.transfers.saving {
         give_up_useless(keyspace, state);
     }
-    if !state.replication.places.is_empty() {
+    if !state.replication.followers.places.is_empty() {
         send_saved(state);
         begin_due(keyspace, state);
     }
@@ -69,7 +69,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     let give_back = |workspace: Option<_>| {
         workspace.into_iter().for_each(|it| state.storage.saves.give_back(it))
     };
-    let held = transfers.handback.hear(|| image.is_some_and(|it| keyspace.holds(it)), give_back);
+    let held = transfers.handback.poll(|| image.is_some_and(|it| keyspace.holds(it)), give_back);
     let own = transfers.running.iter().flat_map(|running| &running.replicas);
     let mut clients = own.filter_map(|&(place, id)| {
         state.clients.get(place).filter(|it| it.session.caller.id == id)
@@ -98,7 +98,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
         let failed = |sent: &Sent| sent.load(Ordering::Relaxed) == FAILED;
         let over = replica.image_only || replica.sent.as_ref().is_some_and(failed);
         if outcome.is_err() || over {
-            state.clients.doom(place);
+            state.clients.close_later(place);
         } else {
             replica.go_online(now, running.image.is_some());
         }
@@ -110,7 +110,7 @@ fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
     let diskless = state.config.replication.diskless;
     let mut first: Option<Instant> = None;
     let mut places = Vec::new();
-    for &place in &state.replication.places {
+    for &place in &state.replication.followers.places {
         let Some(client) = state.clients.get(place).filter(|client| !client.dead) else {
             continue;
         };
@@ -149,7 +149,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
         && let Some((places, _)) = waiting(state, false)
     {
         if persistence::begin(keyspace, state).is_err() {
-            return places.into_iter().for_each(|place| state.clients.doom(place));
+            return places.into_iter().for_each(|place| state.clients.close_later(place));
         }
         state.replication.transfers.saving = true;
         announce(state, &places, Phase::Saving);
@@ -185,7 +185,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
         // It has acknowledged nothing before it says that it has loaded the image.
         (replica.phase, replica.cursor, replica.acked) = (phase, offset, 0);
         if !old {
-            let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
+            let line = format!("+FULLRESYNC {} {offset}\r\n", replication.name.id);
             client.output.extend_from_slice(line.as_bytes());
         }
         state.meter.synchronised_fully();
@@ -199,7 +199,8 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
         let replica = state.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
         replica.is_some_and(|it| it.no_data && matches!(it.phase, Phase::Waiting(_)))
     };
-    let places: Vec<usize> = state.replication.places.iter().copied().filter(wanting).collect();
+    let places: Vec<usize> =
+        state.replication.followers.places.iter().copied().filter(wanting).collect();
     if places.is_empty() {
         return;
     }
@@ -249,7 +250,7 @@ fn targets(
                 targets.push(target);
                 replicas.push((place, client.session.caller.id));
             }
-            None => clients.doom(place),
+            None => clients.close_later(place),
         }
     }
     (targets, replicas)
@@ -310,7 +311,7 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
         }
         Err(problem) => {
             tracing::error!("cannot begin an image for replicas: {problem}");
-            places.iter().for_each(|&place| state.clients.doom(place));
+            places.iter().for_each(|&place| state.clients.close_later(place));
         }
     }
 }
@@ -346,14 +347,15 @@ fn send_saved(state: &mut ServerState) {
         let replica = state.clients.get(place).and_then(Client::replica);
         replica.is_some_and(|replica| replica.phase == Phase::Saving)
     };
-    let places: Vec<usize> = state.replication.places.iter().copied().filter(saving).collect();
+    let places: Vec<usize> =
+        state.replication.followers.places.iter().copied().filter(saving).collect();
     if places.is_empty() {
         return;
     }
     let opened = state.storage.saves.directory().open_dump();
     let (file, length) = match opened {
         Ok(opened) if state.storage.saves.ended_well => opened,
-        _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
+        _ => return places.into_iter().for_each(|place| state.clients.close_later(place)),
     };
     let (targets, replicas) =
         targets(&mut state.clients, &places, &format!("${length}\r\n"), Phase::SendingFile);
@@ -364,7 +366,7 @@ fn send_saved(state: &mut ServerState) {
     let spawned = std::thread::Builder::new().name("replicas".to_owned()).spawn(send);
     if let Err(error) = spawned {
         tracing::error!("cannot send the dump file to replicas: {error}");
-        return places.into_iter().for_each(|place| state.clients.doom(place));
+        return places.into_iter().for_each(|place| state.clients.close_later(place));
     }
     transfers.running = Some(Transfer { replicas, image: None, started: Instant::now() });
 }

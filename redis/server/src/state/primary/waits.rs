@@ -14,10 +14,10 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// Replies to clients in WAIT for which enough replicas have reported.
 pub(crate) fn answer_waits(state: &mut ServerState) {
-    if !std::mem::take(&mut state.replication.acked) {
+    if !std::mem::take(&mut state.replication.followers.acked) {
         return;
     }
-    for id in std::mem::take(&mut state.replication.waiters) {
+    for id in std::mem::take(&mut state.replication.followers.waiters) {
         let Some(acks) = state.ledger.waiters.acks(id) else { continue };
         let count = replicas_at(&state.clients, acks.offset);
         if count >= acks.wanted {
@@ -26,7 +26,7 @@ pub(crate) fn answer_waits(state: &mut ServerState) {
                 Ok(())
             });
         } else {
-            state.replication.waiters.push(id);
+            state.replication.followers.waiters.push(id);
         }
     }
 }
@@ -36,22 +36,22 @@ pub(crate) fn answer_waits(state: &mut ServerState) {
 pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
     let now = state.clock.turn();
     let ServerState { replication, clients, config, ledger, .. } = state;
-    if now < replication.next_tick || !replication.active {
+    if now < replication.followers.next_tick || !replication.active {
         return;
     }
-    replication.next_tick = now + TICK;
+    replication.followers.next_tick = now + TICK;
     let settings = &config.replication;
     let replica = replication.following.is_some();
     let speaks = !replica && replication.failover.is_none();
     let period = Duration::from_secs(settings.ping_period_s.into());
-    if now.saturating_duration_since(replication.last_ping) >= period {
-        replication.last_ping = now;
-        if speaks && !replication.places.is_empty() {
+    if now.saturating_duration_since(replication.followers.last_ping) >= period {
+        replication.followers.last_ping = now;
+        if speaks && !replication.followers.places.is_empty() {
             replication.propagate(None, &[b"PING"]);
         }
     }
     let patience = Duration::from_secs(settings.timeout_s.into());
-    for place in replication.places.clone() {
+    for place in replication.followers.places.clone() {
         let Some(client) = clients.get_mut(place) else { continue };
         let (active, peer) = (client.session.active, client.session.caller.peer.clone());
         let Some(replica) = client.replica_mut() else { continue };
@@ -63,16 +63,16 @@ pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
         } else if now.saturating_duration_since(replica.silent_since(active, now)) > patience {
             let how = if replica.phase == Phase::Online { "streaming" } else { "full" };
             tracing::warn!("Disconnecting timedout replica ({how} sync): {peer} (repl-timeout)");
-            clients.doom(place);
+            clients.close_later(place);
         }
     }
     let ttl = Duration::from_secs(settings.backlog_ttl_s);
-    let lonely = now.saturating_duration_since(replication.lonely_since);
-    if replication.places.is_empty() && !replica && !ttl.is_zero() && lonely > ttl {
+    let lonely = now.saturating_duration_since(replication.followers.lonely_since);
+    if replication.followers.places.is_empty() && !replica && !ttl.is_zero() && lonely > ttl {
         tracing::info!("freeing the replication backlog: no replica for repl-backlog-ttl seconds");
         replication.active = false;
-        replication.older = None;
-        replication.id = ledger.random.identifier();
+        replication.name.older = None;
+        replication.name.id = ledger.random.identifier();
         let end = replication.stream.end();
         replication.stream.restart(end);
         ledger.effects.want(keyspace, Consumer::Replicas, false);

@@ -5,7 +5,7 @@ use crate::Config;
 use crate::peers::replication::failure::Failure;
 use crate::peers::replication::link::{Link, Question, Step};
 use crate::state::ServerState;
-use crate::state::roles::call_failover_off;
+use crate::state::roles::abort_failover;
 
 /// Longest line of a reply, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -34,7 +34,7 @@ pub(super) fn ask(question: Question, link: &mut Link, state: &ServerState) {
             if lost || !state.replication.is_active() {
                 vec![b"PSYNC", b"?", b"-1"]
             } else {
-                id = state.replication.id.clone();
+                id = state.replication.name.id.clone();
                 next = (state.replication.stream.end() + 1).to_string();
                 let mut words: Vec<&[u8]> = vec![b"PSYNC", id.as_bytes(), next.as_bytes()];
                 if state.replication.failover.is_some() {
@@ -121,7 +121,7 @@ impl Follower<'_> {
                 replication.failover = None;
                 let offset = replication.stream.end();
                 tracing::info!("the primary goes on from offset {offset}");
-                let new = id.first().filter(|id| id.len() == 40 && **id != replication.id);
+                let new = id.first().filter(|id| id.len() == 40 && **id != replication.name.id);
                 if let Some(id) = new {
                     replication.rename((*id).to_owned());
                     self.state.replication.drop_replicas(&mut self.state.clients);
@@ -134,7 +134,7 @@ impl Follower<'_> {
             }
             _ => {
                 let why = format!("Failover target rejected psync request: {answer}");
-                call_failover_off(self.keyspace, self.state, &why);
+                abort_failover(self.keyspace, self.state, &why);
                 return Err(Failure::NotNow { answer: answer.to_owned() });
             }
         }

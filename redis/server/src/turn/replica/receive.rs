@@ -145,8 +145,8 @@ impl Follower<'_> {
         self.state.ledger.dirty += load.keys;
         let replication = &mut self.state.replication;
         if let Some((id, offset)) = replication.announced.take() {
-            replication.id = id;
-            replication.older = None;
+            replication.name.id = id;
+            replication.name.older = None;
             replication.stream.restart(offset);
             replication.db = load.db;
         }

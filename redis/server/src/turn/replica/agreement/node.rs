@@ -122,7 +122,7 @@ impl Node {
         let places: Vec<usize> = state.clients.others().map(|(place, _)| place).collect();
         let event = |place| Ready::Client { place, readable: true, writable: true, ended: false };
         let mut events: Vec<Ready> = places.into_iter().map(event).collect();
-        self.server.heard(&mut events);
+        self.server.handle_events(&mut events);
         self.server.finish_turn();
         let mut first = Vec::new();
         for (number, guest) in self.guests.iter().enumerate() {
