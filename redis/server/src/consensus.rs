@@ -267,3 +267,56 @@ pub struct MemberView {
     /// Index of the last entry that it has, as its leader knows.
     pub matched: Option<u64>,
 }
+
+impl View {
+    /// Whether this server leads.
+    #[inline]
+    pub(crate) fn leads(&self) -> bool {
+        self.leader == Some(self.id)
+    }
+
+    /// The member with this number.
+    pub(crate) fn member(&self, id: u64) -> Option<&MemberView> {
+        self.members.iter().find(|member| member.peer.id == id)
+    }
+
+    /// Whether a member answers, as far as is known here.
+    pub(crate) fn answers(&self, member: &MemberView) -> bool {
+        member.peer.id == self.id || member.reachable
+    }
+}
+
+impl MemberView {
+    /// Its number.
+    pub(crate) fn id(&self) -> u64 {
+        self.peer.id
+    }
+
+    /// The host at which clients reach it.
+    pub(crate) fn host(&self) -> &str {
+        address(&self.peer.client).map_or("", |(host, _)| host)
+    }
+
+    /// The port at which clients reach it.
+    pub(crate) fn port(&self) -> u16 {
+        address(&self.peer.client).map_or(0, |(_, port)| port)
+    }
+
+    /// The port at which members reach it.
+    pub(crate) fn raft_port(&self) -> u16 {
+        address(&self.peer.raft).map_or(0, |(_, port)| port)
+    }
+
+    /// The last entry that it is known to have, which it applies.
+    pub(crate) fn applied(&self) -> u64 {
+        self.matched.unwrap_or(0)
+    }
+}
+
+/// Reads `HOST:PORT`; an IPv6 host loses its brackets.
+pub(crate) fn address(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|&port| port > 0)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (!host.is_empty()).then_some((host, port))
+}

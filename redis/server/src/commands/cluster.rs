@@ -10,7 +10,8 @@ use stillframe_commands::text::c_string;
 use stillframe_resp::{Out, parse_integer};
 
 use super::{Context, Table};
-use crate::peers::group::{Group, MemberView, SLOTS, View, slot};
+use crate::consensus::{MemberView, View};
+use crate::peers::group::{Group, SLOTS, slot};
 
 /// Redis's error outside of a cluster: clients learn from it that there is none.
 pub(super) const NO_CLUSTER: Refusal =
@@ -105,7 +106,7 @@ fn slots(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         out.array(0);
         return Ok(());
     };
-    let others = view.members.iter().filter(|it| it.id != holder.id && view.answers(it));
+    let others = view.members.iter().filter(|it| it.id() != holder.id() && view.answers(it));
     let endpoints: Vec<_> = [holder].into_iter().chain(others).collect();
     out.array(1);
     out.array(2 + endpoints.len());
@@ -113,9 +114,9 @@ fn slots(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     out.integer(i64::from(SLOTS) - 1);
     for member in endpoints {
         out.array(4);
-        out.bulk(&member.host);
-        out.integer(member.port.into());
-        out.bulk(view.node(member.id));
+        out.bulk(member.host());
+        out.integer(member.port().into());
+        out.bulk(server.group.node(member.id()));
         out.map(0); // no other names of the host
     }
     Ok(())
@@ -125,9 +126,9 @@ fn slots(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn shards(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let Context { server, out, .. } = ctx;
     let view = known(&server.group)?;
-    let holder = server.group.holder().map(|member| member.id);
-    let first = view.members.iter().filter(|it| Some(it.id) == holder);
-    let others = view.members.iter().filter(|it| Some(it.id) != holder);
+    let holder = server.group.holder().map(MemberView::id);
+    let first = view.members.iter().filter(|it| Some(it.id()) == holder);
+    let others = view.members.iter().filter(|it| Some(it.id()) != holder);
     out.array(1);
     out.map(2);
     out.bulk("slots");
@@ -139,26 +140,27 @@ fn shards(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     out.bulk("nodes");
     out.array(view.members.len());
     for member in first.chain(others) {
-        describe(out, view, member, Some(member.id) == holder);
+        describe(out, &server.group, view, member);
     }
     Ok(())
 }
 
 /// A member as CLUSTER SHARDS shows it.
-fn describe(out: &mut Out<'_>, view: &View, member: &MemberView, holds: bool) {
+fn describe(out: &mut Out<'_>, group: &Group, view: &View, member: &MemberView) {
+    let holds = group.holder().is_some_and(|holder| holder.id() == member.id());
     out.map(7);
     out.bulk("id");
-    out.bulk(view.node(member.id));
+    out.bulk(group.node(member.id()));
     out.bulk("port");
-    out.integer(member.port.into());
+    out.integer(member.port().into());
     out.bulk("ip");
-    out.bulk(&member.host);
+    out.bulk(member.host());
     out.bulk("endpoint");
-    out.bulk(&member.host);
+    out.bulk(member.host());
     out.bulk("role");
     out.bulk(if holds { "master" } else { "replica" });
     out.bulk("replication-offset");
-    out.integer(i64::try_from(member.applied).unwrap_or(i64::MAX));
+    out.integer(i64::try_from(member.applied()).unwrap_or(i64::MAX));
     out.bulk("health");
     out.bulk(if view.answers(member) { "online" } else { "fail" });
 }
@@ -174,24 +176,25 @@ fn nodes(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// The line of a member in CLUSTER NODES. Times of pings are not told: there are none.
 fn line(group: &Group, view: &View, member: &MemberView) -> String {
-    let MemberView { id, host, port, raft_port, voter, .. } = member;
-    let holder = group.holder().map(|holder| holder.id);
-    let holds = holder == Some(*id);
+    let (id, host, port) = (member.id(), member.host(), member.port());
+    let holder = group.holder().map(MemberView::id);
+    let holds = holder == Some(id);
     let answers = view.answers(member);
     let flags = [
-        (*id == view.me, "myself"),
+        (id == view.id, "myself"),
         (holds, "master"),
         (!holds, "slave"),
         (!answers, "fail"),
-        (!voter, "nofailover"),
+        (!member.votes, "nofailover"),
     ];
     let flags: Vec<&str> = flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).collect();
     let primary = match holder {
-        Some(holder) if !holds => view.node(holder),
+        Some(holder) if !holds => group.node(holder),
         _ => "-".to_owned(),
     };
     let link = if answers { "connected" } else { "disconnected" };
-    let (node, flags, term) = (view.node(*id), flags.join(","), view.term);
+    let (node, flags, term) = (group.node(id), flags.join(","), view.term);
+    let raft_port = member.raft_port();
     let mut line = format!("{node} {host}:{port}@{raft_port} {flags} {primary} 0 0 {term} {link}");
     if holds {
         let _ = write!(line, " 0-{}", SLOTS - 1);
@@ -200,8 +203,9 @@ fn line(group: &Group, view: &View, member: &MemberView) -> String {
 }
 
 /// The member that a client names.
-fn named<'a>(view: &'a View, name: &[u8]) -> Result<&'a MemberView, Refusal> {
-    let found = view.members.iter().find(|member| view.node(member.id).as_bytes() == name);
+fn named<'a>(group: &'a Group, name: &[u8]) -> Result<&'a MemberView, Refusal> {
+    let mut members = known(group)?.members.iter();
+    let found = members.find(|member| group.node(member.id()).as_bytes() == name);
     found.ok_or_else(|| [b"ERR Unknown node ", c_string(name)].concat().into())
 }
 
@@ -209,11 +213,11 @@ fn named<'a>(view: &'a View, name: &[u8]) -> Result<&'a MemberView, Refusal> {
 fn replicas(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let group = &ctx.server.group;
     let view = known(group)?;
-    let primary = named(view, args[2])?.id;
-    if group.holder().is_none_or(|holder| holder.id != primary) {
+    let primary = named(group, args[2])?.id();
+    if group.holder().is_none_or(|holder| holder.id() != primary) {
         return Err("ERR The specified node is not a master".into());
     }
-    let others = view.members.iter().filter(|member| member.id != primary);
+    let others = view.members.iter().filter(|member| member.id() != primary);
     let lines: Vec<String> = others.map(|member| line(group, view, member)).collect();
     ctx.out.array(lines.len());
     lines.iter().for_each(|line| ctx.out.bulk(line));
@@ -223,7 +227,7 @@ fn replicas(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `CLUSTER COUNT-FAILURE-REPORTS node`: there are no reports but what this server sees.
 fn count_failure_reports(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let view = known(&ctx.server.group)?;
-    let member = named(view, args[2])?;
+    let member = named(&ctx.server.group, args[2])?;
     let reports = i64::from(!view.answers(member));
     ctx.out.integer(reports);
     Ok(())
@@ -259,7 +263,7 @@ fn info(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `CLUSTER MYID`
 fn myid(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let view = known(&ctx.server.group)?;
-    let own = view.node(view.me);
+    let own = ctx.server.group.node(view.id);
     ctx.out.bulk(own);
     Ok(())
 }

@@ -151,14 +151,14 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     }
     if ctx.server.group.follows() {
         let Context { server: ServerState { group, .. }, out, .. } = ctx;
-        let own = group.view().and_then(|view| view.member(view.me));
+        let own = group.view().and_then(|view| view.member(view.id));
         let leader = group.followed();
         out.array(5);
         out.bulk("slave");
-        out.bulk(leader.map_or("", |it| &it.host));
-        out.integer(leader.map_or(0, |it| it.port).into());
+        out.bulk(leader.map_or("", |it| it.host()));
+        out.integer(leader.map_or(0, |it| it.port()).into());
         out.bulk(if leader.is_some() { "connected" } else { "connect" });
-        out.integer(own.map_or(0, |it| it.applied.cast_signed()));
+        out.integer(own.map_or(0, |it| it.applied().cast_signed()));
         return Ok(());
     }
     let replicas = replication.replicas(&ctx.server.clients);

@@ -7,8 +7,9 @@ use stillframe_resp::Protocol;
 use super::{InProcess, request_of};
 use crate::Config;
 use crate::connections::client::Session;
+use crate::consensus::{MemberView, Peer, View};
 use crate::node::config::Reads;
-use crate::peers::group::{MemberView, View, slot};
+use crate::peers::group::slot;
 
 const NO_CLUSTER: &str = "-ERR This instance has cluster support disabled\r\n";
 const NOT_HERE: &str =
@@ -39,17 +40,19 @@ impl Member {
 
     fn see(&mut self, leader: Option<u64>) {
         let member = |id: u64, host: &str| MemberView {
-            id,
-            host: host.to_owned(),
-            port: 7000 + id as u16,
-            raft_port: 17_000 + id as u16,
+            peer: Peer {
+                id,
+                raft: format!("{host}:{}", 17_000 + id),
+                client: format!("{host}:{}", 7000 + id),
+            },
             reachable: id != 3,
-            voter: id != 2,
-            applied: 10 * id,
+            votes: id != 2,
+            matched: Some(10 * id),
         };
         let members = vec![member(1, "one"), member(2, "two"), member(3, "three")];
-        let view = View { name: "g".to_owned(), me: 1, leader, term: 4, members };
+        let view = View { id: 1, leader, term: 4, members, ..View::default() };
         let InProcess { state, keyspace, .. } = &mut self.server;
+        state.group.set_name("g");
         state.see_group(keyspace, Some(view));
     }
 
@@ -285,10 +288,7 @@ fn nothing_expires_or_is_evicted_by_a_member_that_follows() {
 #[test]
 fn the_group_is_described() {
     let mut member = Member::of(Some(2));
-    let [one, two, three] = [1, 2, 3].map(|id| {
-        let view = member.server.state.group.view().expect("a view");
-        view.node(id)
-    });
+    let [one, two, three] = [1, 2, 3].map(|id| member.server.state.group.node(id));
     member.check("CLUSTER MYID", &format!("$40\r\n{one}\r\n"));
     let text = member.ask("CLUSTER NODES");
     let (_, lines) = text.split_once("\r\n").expect("a bulk string");

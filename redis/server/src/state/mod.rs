@@ -19,6 +19,7 @@ use crate::connections::client::Needs;
 use crate::connections::clients::Clients;
 use crate::connections::hub::{Delivery, Hub};
 use crate::connections::net::Network;
+use crate::consensus::View;
 use crate::data::memory::Memory;
 use crate::data::scripts::Scripts;
 use crate::data::views::Views;
@@ -27,7 +28,7 @@ use crate::node::clock::Clock;
 use crate::node::config::Config;
 use crate::node::meter::Meter;
 use crate::node::process::Process;
-use crate::peers::group::{Group, NO_PRIMARY_ANY_MORE, View, slot};
+use crate::peers::group::{Group, NO_PRIMARY_ANY_MORE, slot};
 use crate::peers::replication::transfers::Transfers;
 use crate::peers::replication::{Replication, replicas_at};
 

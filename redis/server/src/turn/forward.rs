@@ -23,7 +23,7 @@ impl Turn<'_> {
         requests.append(&mut client.input);
         client.backlog = false;
         let greeting = Greeting::for_session(&client.session);
-        match Upstream::begin(leader.id, (&leader.host, leader.port), greeting, requests) {
+        match Upstream::begin(leader.id(), leader.host(), leader.port(), greeting, requests) {
             Ok(upstream) => {
                 client.upstream = Some(Box::new(upstream));
                 self.forward(client);
@@ -73,8 +73,8 @@ impl Turn<'_> {
     /// missed.
     pub(super) fn end_forwarding(&mut self) {
         let leader = match self.state.group.view() {
-            Some(view) if view.leads() => Some(view.me),
-            _ => self.state.group.followed().map(|leader| leader.id),
+            Some(view) if view.leads() => Some(view.id),
+            _ => self.state.group.followed().map(|leader| leader.id()),
         };
         let mut ended = Vec::new();
         for (place, client) in self.state.clients.others_mut() {

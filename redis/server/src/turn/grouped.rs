@@ -16,9 +16,8 @@ use crate::ServeError;
 use crate::commands::{Alone, Replay, replay_units};
 use crate::connections::client::Kind;
 use crate::connections::hub::Delivery;
-use crate::consensus::{Applied, Begin, Content, Entry, Event, Message, Reign, Reply, Start};
-use crate::node::config::address;
-use crate::peers::group::{DOWN, Member, MemberView, View, Whose};
+use crate::consensus::{Applied, Begin, Content, Entry, Event, Message, Reign, Reply, Start, View};
+use crate::peers::group::{DOWN, Member, Whose};
 use crate::state::ServerState;
 use crate::state::persistence;
 
@@ -48,7 +47,8 @@ impl Server {
         let wake = saves.wake();
         let consensus = start(begin).map_err(ServeError::Group)?;
         let most = usize::try_from(self.state.config.raft.write_bytes_max).unwrap_or(usize::MAX);
-        self.state.group.join(Member::new((id, most), consensus, wake));
+        self.state.group.join(Member::new(id, most, consensus, wake));
+        self.state.group.set_name(&self.state.config.raft.group);
         self.state.group.serve_reads(self.state.config.raft.reads);
         self.state.group.forward(self.state.config.raft.forward);
         self.show_group();
@@ -197,13 +197,7 @@ impl Server {
         let (leads, serves) = (member.leads(), member.serves());
         let seen = member.view();
         let leader = seen.leader.filter(|&id| id != seen.id).or(serves.then_some(seen.id));
-        let view = View {
-            name: self.state.config.raft.group.clone(),
-            me: seen.id,
-            leader,
-            term: seen.term,
-            members: seen.members.iter().map(member_view).collect(),
-        };
+        let view = View { leader, ..seen.clone() };
         if !serves {
             self.give_up_waiting();
         }
@@ -334,19 +328,5 @@ impl Server {
         if let Some(member) = self.state.group.member_mut() {
             member.stop();
         }
-    }
-}
-
-fn member_view(member: &crate::consensus::MemberView) -> MemberView {
-    let (host, port) = address(&member.peer.client).unwrap_or_default();
-    let (_, raft_port) = address(&member.peer.raft).unwrap_or_default();
-    MemberView {
-        id: member.peer.id,
-        host: host.to_owned(),
-        port,
-        raft_port,
-        reachable: member.reachable,
-        voter: member.votes,
-        applied: member.matched.unwrap_or(0),
     }
 }

@@ -1,13 +1,13 @@
-//! DEBUG GROUP-VIEW: tells this server what it is to know of a group, so that tests and clients can
-//! be tried on the face of a group without one.
+//! DEBUG GROUP-VIEW: sets what this server knows of a group, so that tests and clients meet the face
+//! of a group without one.
 
 use std::str::FromStr;
 
 use stillframe_commands::Refusal;
 
 use super::super::Context;
+use crate::consensus::{MemberView, Peer, View};
 use crate::node::config::Reads;
-use crate::peers::group::{MemberView, View};
 
 const INVALID: Refusal = Refusal::new(
     "ERR GROUP-VIEW takes <me> <leader | none> <term> <linearizable | local> and members as \
@@ -28,6 +28,7 @@ pub(super) fn view(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
             };
             let view = parse(me, leader, term, members).ok_or(INVALID)?;
             ctx.server.group.serve_reads(reads);
+            ctx.server.group.set_name("debug");
             Some(view)
         }
         _ => return Err(INVALID),
@@ -44,13 +45,13 @@ fn parse(me: &str, leader: &str, term: &str, members: &[&str]) -> Option<View> {
     };
     let members: Option<Vec<MemberView>> = members.iter().map(|text| member(text)).collect();
     let view = View {
-        name: "debug".to_owned(),
-        me: me.parse().ok()?,
+        id: me.parse().ok()?,
         leader,
         term: term.parse().ok()?,
         members: members?,
+        ..View::default()
     };
-    view.member(view.me)?;
+    view.member(view.id)?;
     Some(view)
 }
 
@@ -60,20 +61,22 @@ fn member(text: &str) -> Option<MemberView> {
     let (id, address) = parts.next()?.split_once('=')?;
     let (host, ports) = address.rsplit_once(':')?;
     let (port, raft_port) = ports.split_once('@').unwrap_or((ports, "0"));
+    let (port, raft_port) = (u16::from_str(port).ok()?, u16::from_str(raft_port).ok()?);
     let mut member = MemberView {
-        id: id.parse().ok()?,
-        host: host.to_owned(),
-        port: u16::from_str(port).ok()?,
-        raft_port: raft_port.parse().ok()?,
+        peer: Peer {
+            id: id.parse().ok()?,
+            raft: format!("{host}:{raft_port}"),
+            client: format!("{host}:{port}"),
+        },
         reachable: true,
-        voter: true,
-        applied: 0,
+        votes: true,
+        matched: None,
     };
     for part in parts {
         match part.split_once('=').unwrap_or((part, "")) {
-            ("learner", "") => member.voter = false,
+            ("learner", "") => member.votes = false,
             ("gone", "") => member.reachable = false,
-            ("applied", entry) => member.applied = entry.parse().ok()?,
+            ("applied", entry) => member.matched = Some(entry.parse().ok()?),
             _ => return None,
         }
     }

@@ -540,10 +540,10 @@ fn lost_members(member: &Member) -> Value {
 static REPLICATION: &[Figure] = &[
     always!("role", |s| if s.server.follows() { "slave" } else { "master" }),
     figure("master_host", |s| {
-        s.following(|_, it| (&*it.host).into()).or(s.leader(|it| (&*it.host).into()))
+        s.following(|_, it| (&*it.host).into()).or(s.leader(|it| it.host().into()))
     }),
     figure("master_port", |s| {
-        s.following(|_, it| it.port.into()).or(s.leader(|it| it.port.into()))
+        s.following(|_, it| it.port.into()).or(s.leader(|it| it.port().into()))
     }),
     figure("master_link_status", |s| s.following(|_, it| Value::Link(it.is_connected())))
         .gauge("redis_master_link_up", "Whether the primary is followed.")

@@ -20,10 +20,11 @@ use super::Table;
 pub(super) use list::{SECTIONS, Section};
 use rows::Rows;
 
+use crate::consensus::MemberView;
 use crate::data::scripts::Taken;
 use crate::node::archive::ArchiveFigures;
 use crate::node::machine;
-use crate::peers::group::{Member, MemberView};
+use crate::peers::group::Member;
 use crate::peers::replication::Following;
 use crate::state::ServerState;
 use crate::state::eviction::{counted_bytes, used_bytes};

@@ -122,7 +122,8 @@ impl Upstream {
     /// Begins the way to a leader.
     pub(crate) fn begin(
         leader: u64,
-        (host, port): (&str, u16),
+        host: &str,
+        port: u16,
         greeting: Greeting,
         requests: Vec<u8>,
     ) -> io::Result<Self> {

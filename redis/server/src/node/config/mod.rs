@@ -54,7 +54,7 @@ use process::PROCESS;
 pub(crate) use process::{OomScore, ProcessSettings, Supervised};
 use raft::RAFT;
 pub use raft::read_peers;
-pub(crate) use raft::{RaftSettings, Reads, address, peer};
+pub(crate) use raft::{RaftSettings, Reads, peer};
 use replication::REPLICATION;
 pub(crate) use replication::ReplicationSettings;
 pub(crate) use setting::{Change, Effect, Setting};

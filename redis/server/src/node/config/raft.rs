@@ -6,7 +6,7 @@ use super::error::ValueError;
 use super::kinds::{bytes, one_of, text, whole, words, yes_or_no};
 use super::setting::settings;
 use super::{Config, INT_MAX};
-use crate::consensus::{Peer, Settings};
+use crate::consensus::{Peer, Settings, address};
 
 /// Which reads a member that follows serves itself.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -173,14 +173,6 @@ pub(crate) fn peer(text: &str) -> Option<Peer> {
     let (raft, client) = addresses.split_once('/')?;
     let [raft, client] = [raft, client].map(|text| address(text).map(|_| text.to_owned()));
     Some(Peer { id, raft: raft?, client: client? })
-}
-
-/// Reads `HOST:PORT`; an IPv6 host loses its brackets.
-pub(crate) fn address(text: &str) -> Option<(&str, u16)> {
-    let (host, port) = text.rsplit_once(':')?;
-    let port = port.parse().ok().filter(|&port| port > 0)?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    (!host.is_empty()).then_some((host, port))
 }
 
 #[expect(clippy::ptr_arg, reason = "a kind of value shows the value itself")]

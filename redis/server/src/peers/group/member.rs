@@ -39,49 +39,76 @@ pub(crate) struct Member {
     consensus: Box<dyn Consensus>,
     id: u64,
     view: View,
+    reigns: Reigns,
+    proposed: Proposed,
+    /// The parts of a unit of another member, until the last has come.
+    parts: Option<Parts>,
+    replies: Replies,
+    /// The last entry that was applied.
+    applied: u64,
+    /// Clients that wait for more members than most.
+    waits: Vec<u64>,
+    images: Images,
+    changes: Changes,
+    counts: Counts,
+    mutation: Mutation,
+}
+
+/// Who leads when.
+#[derive(Default)]
+struct Reigns {
     /// The reign of this member, while it leads.
-    leads: Option<Reign>,
+    held: Option<Reign>,
     /// The last reign of this member whose first entry was applied.
     opened: Option<Reign>,
     /// The latest reign of which an entry was committed: those before it are over, whatever the
     /// view says, which may be older.
     latest: Option<Reign>,
+}
+
+/// What this member has proposed.
+struct Proposed {
     in_flight: VecDeque<InFlight>,
-    /// The parts of a unit of another member, until the last has come.
-    parts: Option<Parts>,
+    /// Bytes of these.
+    in_flight_bytes: usize,
     /// Most bytes of a unit.
     unit_bytes_max: usize,
     /// Memory has a unit that is too large to be proposed.
     is_overfull: bool,
     /// The mark behind which this member leads again.
     mark: Option<(Reign, u64)>,
-    /// Bytes of these.
-    in_flight_bytes: usize,
-    /// What replies wait for.
+    /// Stamps of own batches that were committed last, and the indices of their entries.
+    committed: VecDeque<(u64, u64)>,
+}
+
+/// What replies wait for.
+#[derive(Default)]
+struct Replies {
     awaited: VecDeque<Awaited>,
     /// The last stamp.
     stamp: u64,
-    /// Stamps of own batches that were committed last, and the indices of their entries.
-    committed: VecDeque<(u64, u64)>,
-    /// The last entry that was applied.
-    applied: u64,
-    /// Clients that wait for more members than most.
-    waits: Vec<u64>,
     /// A request has seen or changed data since the last batch.
     accessed: bool,
-    /// Who waits for the image under way.
-    image: Option<Reply<Result<(), String>>>,
+}
+
+/// Images of the group.
+#[derive(Default)]
+struct Images {
+    /// Takes the outcome of the image under way.
+    done: Option<Reply<Result<(), String>>>,
     /// Bytes of batches since the last image began.
     log_bytes: u64,
-    counts: Counts,
-    /// How changes of the group went, for the clients that asked for them.
+}
+
+/// Changes of the group that clients have asked for.
+struct Changes {
+    /// How they went.
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
     /// The clients that wait for those.
     asked: BTreeSet<u64>,
     /// The client that asked this member to hand on the lead, which has not ended.
     handing_over: Option<u64>,
     wake: Wake,
-    mutation: Mutation,
 }
 
 /// How a change of the group went, and which client asked for it.
@@ -137,37 +164,37 @@ pub(crate) enum Whose {
 }
 
 impl Member {
+    /// A member that has proposed nothing yet. `unit_bytes_max`: most bytes that one request may
+    /// change.
     pub(crate) fn new(
-        (id, unit_bytes_max): (u64, usize),
+        id: u64,
+        unit_bytes_max: usize,
         consensus: Box<dyn Consensus>,
         wake: Wake,
     ) -> Self {
+        let proposed = Proposed {
+            in_flight: VecDeque::new(),
+            in_flight_bytes: 0,
+            unit_bytes_max,
+            is_overfull: false,
+            mark: None,
+            committed: VecDeque::new(),
+        };
+        let changes =
+            Changes { answers: mpsc::channel(), asked: BTreeSet::new(), handing_over: None, wake };
         Self {
             consensus,
             id,
             view: View { id, role: "follower", ..View::default() },
-            leads: None,
-            opened: None,
-            latest: None,
-            in_flight: VecDeque::new(),
+            reigns: Reigns::default(),
+            proposed,
             parts: None,
-            unit_bytes_max,
-            is_overfull: false,
-            mark: None,
-            in_flight_bytes: 0,
-            awaited: VecDeque::new(),
-            stamp: 0,
-            committed: VecDeque::new(),
+            replies: Replies::default(),
             applied: 0,
             waits: Vec::new(),
-            accessed: false,
-            image: None,
-            log_bytes: 0,
+            images: Images::default(),
+            changes,
             counts: Counts::default(),
-            answers: mpsc::channel(),
-            asked: BTreeSet::new(),
-            handing_over: None,
-            wake,
             mutation: Mutation::of_process(),
         }
     }
@@ -193,7 +220,7 @@ impl Member {
 
     /// Bytes of batches since the last image began.
     pub(crate) fn log_bytes(&self) -> u64 {
-        self.log_bytes
+        self.images.log_bytes
     }
 
     /// How many other members have a write once its reply is sent: most of those that vote.
@@ -203,14 +230,17 @@ impl Member {
 
     /// The stamp of the batch that gets what is written now.
     pub(crate) fn next_stamp(&self) -> u64 {
-        self.stamp + 1
+        self.replies.stamp + 1
     }
 
     /// How many other members have all that this one wrote up to a stamp, as far as is known.
     pub(crate) fn others_with(&self, stamp: u64) -> usize {
-        let is_under_way =
-            || stamp > self.stamp || self.in_flight.back().is_some_and(|last| last.stamp >= stamp);
-        let index = match self.committed.iter().find(|(committed, _)| *committed >= stamp) {
+        let is_under_way = || {
+            stamp > self.replies.stamp
+                || self.proposed.in_flight.back().is_some_and(|last| last.stamp >= stamp)
+        };
+        let index = match self.proposed.committed.iter().find(|(committed, _)| *committed >= stamp)
+        {
             _ if stamp == 0 => 0,
             Some(&(_, index)) => index,
             None if is_under_way() => return 0,
@@ -241,19 +271,19 @@ impl Member {
 
     /// Whether it leads, and has heard of most others of late.
     pub(crate) fn serves(&self) -> bool {
-        self.leads.is_some() && self.view.has_quorum && !self.is_overfull
+        self.reigns.held.is_some() && self.view.has_quorum && !self.proposed.is_overfull
     }
 
     /// Whether so much waits for the group that requests on data must wait, too. They do not once
     /// this member serves nobody: then they are refused.
     #[inline]
     pub(crate) fn lags(&self) -> bool {
-        self.in_flight_bytes > IN_FLIGHT_BYTES_MAX && self.serves()
+        self.proposed.in_flight_bytes > IN_FLIGHT_BYTES_MAX && self.serves()
     }
 
     /// Whether memory has what may be lost: no read of it is true that the group does not confirm.
     pub(crate) fn is_ahead(&self) -> bool {
-        !self.in_flight.is_empty() || self.is_overfull
+        !self.proposed.in_flight.is_empty() || self.proposed.is_overfull
     }
 
     /// Whether it makes the mistake of that name.
@@ -268,7 +298,7 @@ impl Member {
 
     /// Whether it leads.
     pub(crate) fn leads(&self) -> bool {
-        self.leads.is_some()
+        self.reigns.held.is_some()
     }
 
     /// Notes what is known of the group.
@@ -280,7 +310,7 @@ impl Member {
     /// The first entry of a reign was applied.
     pub(crate) fn open(&mut self, reign: Reign) {
         if reign.leader == self.id {
-            self.opened = Some(reign);
+            self.reigns.opened = Some(reign);
         }
         self.decide_who_leads();
     }
@@ -288,51 +318,54 @@ impl Member {
     fn decide_who_leads(&mut self) {
         let View { role, term, .. } = self.view;
         let goes_on = |reign: &Reign| {
-            role == "leader" && term == reign.term && self.latest.is_none_or(|it| it <= *reign)
+            role == "leader"
+                && term == reign.term
+                && self.reigns.latest.is_none_or(|it| it <= *reign)
         };
         // One that leads already has batches of its reign in flight. Loaded anew, memory lacks what
         // comes before the mark.
-        let lacks = |reign| self.mark.is_some_and(|(marked, _)| marked == reign);
-        let opened = self.opened.filter(|&reign| self.in_flight.is_empty() && !lacks(reign));
-        self.leads = self.leads.filter(goes_on).or(opened.filter(goes_on));
+        let lacks = |reign| self.proposed.mark.is_some_and(|(marked, _)| marked == reign);
+        let opened =
+            self.reigns.opened.filter(|&reign| self.proposed.in_flight.is_empty() && !lacks(reign));
+        self.reigns.held = self.reigns.held.filter(goes_on).or(opened.filter(goes_on));
     }
 
     /// An entry of this reign is committed. Returns whether that ends the reign of this member.
     pub(crate) fn note_reign(&mut self, reign: Reign) -> bool {
-        let led = self.leads.is_some();
+        let led = self.reigns.held.is_some();
         let keeps = self.mutation.is(Mutant::KeepsParts);
         self.parts.take_if(|parts| parts.reign != reign && !keeps);
-        self.latest = self.latest.max(Some(reign));
+        self.reigns.latest = self.reigns.latest.max(Some(reign));
         self.decide_who_leads();
-        led && self.leads.is_none()
+        led && self.reigns.held.is_none()
     }
 
     /// A request has seen or changed data: its reply waits for the group.
     #[inline]
     pub(crate) fn note_access(&mut self) {
-        self.accessed = true;
+        self.replies.accessed = true;
     }
 
     /// Proposes the units of `effects`, up to one that is too large.
     pub(crate) fn propose(&mut self, effects: &Effects) {
-        let Some(reign) = self.leads else { return };
+        let Some(reign) = self.reigns.held else { return };
         let mut units = Vec::new();
         for (db, requests) in effects.units() {
-            if self.is_overfull {
+            if self.proposed.is_overfull {
                 break;
             }
             let bytes = HEAD_BYTES + requests.len();
             if units.len() + bytes > BATCH_BYTES {
                 self.propose_batch(reign, std::mem::take(&mut units), false);
             }
-            if bytes > self.unit_bytes_max {
+            if bytes > self.proposed.unit_bytes_max {
                 tracing::error!(
                     "a request has changed {bytes} bytes, and may change {} (raft-write-max-size): \
                      it is refused, and memory is loaded anew without it",
-                    self.unit_bytes_max
+                    self.proposed.unit_bytes_max
                 );
-                self.is_overfull = true;
-                self.mark = Some((reign, self.stamp + 1));
+                self.proposed.is_overfull = true;
+                self.proposed.mark = Some((reign, self.replies.stamp + 1));
                 break;
             }
             let length = requests.len() as u32 + 1; // the largest unit is smaller
@@ -348,7 +381,7 @@ impl Member {
             units.extend_from_slice(rest);
         }
         let units = self.mutation.cut(units);
-        if !units.is_empty() || self.mark == Some((reign, self.stamp + 1)) {
+        if !units.is_empty() || self.proposed.mark == Some((reign, self.replies.stamp + 1)) {
             self.propose_batch(reign, units, false);
         }
     }
@@ -356,35 +389,35 @@ impl Member {
     /// Whether a unit of so many bytes can be proposed.
     #[inline]
     pub(crate) fn takes_unit(&self, bytes: usize) -> bool {
-        bytes <= self.unit_bytes_max
+        bytes <= self.proposed.unit_bytes_max
     }
 
     /// Most bytes of a unit.
     pub(crate) fn unit_bytes_max(&self) -> usize {
-        self.unit_bytes_max
+        self.proposed.unit_bytes_max
     }
 
     /// Whether memory has what was refused, so that it must be loaded anew.
     pub(crate) fn is_overfull(&self) -> bool {
-        self.is_overfull
+        self.proposed.is_overfull
     }
 
     /// Proposes a batch. Without units it is a mark.
     fn propose_batch(&mut self, reign: Reign, units: Vec<u8>, splits_unit: bool) {
-        if units.is_empty() && !self.is_overfull {
+        if units.is_empty() && !self.proposed.is_overfull {
             return;
         }
-        self.stamp += 1;
-        let stamp = self.stamp;
-        self.log_bytes += units.len() as u64;
+        self.replies.stamp += 1;
+        let stamp = self.replies.stamp;
+        self.images.log_bytes += units.len() as u64;
         self.counts.proposed += 1;
         let bytes = units.len();
-        self.in_flight.push_back(InFlight { reign, stamp, bytes });
-        self.in_flight_bytes += bytes;
+        self.proposed.in_flight.push_back(InFlight { reign, stamp, bytes });
+        self.proposed.in_flight_bytes += bytes;
         let done = self.mutation.is(Mutant::AcknowledgesEarly);
-        self.awaited.push_back(Awaited { stamp, is_batch: true, done });
+        self.replies.awaited.push_back(Awaited { stamp, is_batch: true, done });
         self.settle();
-        self.accessed = false;
+        self.replies.accessed = false;
         self.consensus.propose(Batch { reign, stamp, splits_unit, units });
     }
 
@@ -394,51 +427,55 @@ impl Member {
         if self.mutation.is(Mutant::ReadsUnasked) {
             return;
         }
-        if std::mem::take(&mut self.accessed) && self.leads.is_some() {
-            self.stamp += 1;
-            self.awaited.push_back(Awaited { stamp: self.stamp, is_batch: false, done: false });
+        if std::mem::take(&mut self.replies.accessed) && self.reigns.held.is_some() {
+            self.replies.stamp += 1;
+            self.replies.awaited.push_back(Awaited {
+                stamp: self.replies.stamp,
+                is_batch: false,
+                done: false,
+            });
             self.counts.confirmed += 1;
-            self.consensus.confirm(self.stamp);
+            self.consensus.confirm(self.replies.stamp);
         }
     }
 
     /// Reads wait for nothing but the batches before them.
     pub(crate) fn leave_reads(&mut self) {
-        self.accessed = false;
+        self.replies.accessed = false;
     }
 
     /// The stamp for which new replies wait.
     pub(crate) fn awaited(&self) -> Option<u64> {
-        self.awaited.back().map(|last| last.stamp)
+        self.replies.awaited.back().map(|last| last.stamp)
     }
 
     /// The last stamp that is settled, as all before it are.
     pub(crate) fn settled(&self) -> u64 {
-        self.awaited.front().map_or(self.stamp, |first| first.stamp - 1)
+        self.replies.awaited.front().map_or(self.replies.stamp, |first| first.stamp - 1)
     }
 
     /// This member led in `reign` when it was asked for this stamp. Returns whether that is the
     /// reign in which it has read.
     pub(crate) fn confirmed(&mut self, stamp: u64, reign: Option<Reign>) -> bool {
-        if reign.is_none() || reign != self.leads {
+        if reign.is_none() || reign != self.reigns.held {
             return false;
         }
-        let asked = self.awaited.iter_mut().filter(|it| !it.is_batch && it.stamp <= stamp);
+        let asked = self.replies.awaited.iter_mut().filter(|it| !it.is_batch && it.stamp <= stamp);
         asked.for_each(|it| it.done = true);
         self.settle();
         true
     }
 
     fn settle(&mut self) {
-        while self.awaited.front().is_some_and(|first| first.done) {
-            self.awaited.pop_front();
+        while self.replies.awaited.front().is_some_and(|first| first.done) {
+            self.replies.awaited.pop_front();
         }
     }
 
     /// Whether an entry of this reign shows that what is in flight is lost.
     pub(crate) fn is_behind(&self, reign: Reign) -> bool {
         let keeps = self.mutation.is(Mutant::KeepsWhatWasLost);
-        !keeps && self.in_flight.front().is_some_and(|first| first.reign < reign)
+        !keeps && self.proposed.in_flight.front().is_some_and(|first| first.reign < reign)
     }
 
     /// An entry is applied.
@@ -449,14 +486,14 @@ impl Member {
     /// A batch is committed, by the entry with this index.
     pub(crate) fn commit(&mut self, batch: &Batch, index: u64) -> Whose {
         if self.mutation.is(Mutant::KeepsWhatWasLost) {
-            self.in_flight.retain(|it| it.reign >= batch.reign);
+            self.proposed.in_flight.retain(|it| it.reign >= batch.reign);
         }
-        let Some(&InFlight { reign, stamp, bytes }) = self.in_flight.front() else {
-            if self.mark.take_if(|mark| *mark == (batch.reign, batch.stamp)).is_some() {
+        let Some(&InFlight { reign, stamp, bytes }) = self.proposed.in_flight.front() else {
+            if self.proposed.mark.take_if(|mark| *mark == (batch.reign, batch.stamp)).is_some() {
                 self.open(batch.reign);
                 return Whose::Mark;
             }
-            self.log_bytes += batch.units.len() as u64;
+            self.images.log_bytes += batch.units.len() as u64;
             self.counts.applied += 1;
             return Whose::Another;
         };
@@ -464,13 +501,13 @@ impl Member {
         if (reign, stamp) != (batch.reign, batch.stamp) {
             return Whose::Gap;
         }
-        self.in_flight.pop_front();
-        self.in_flight_bytes -= bytes;
-        self.committed.push_back((stamp, index));
-        if self.committed.len() > COMMITTED_MAX {
-            self.committed.pop_front();
+        self.proposed.in_flight.pop_front();
+        self.proposed.in_flight_bytes -= bytes;
+        self.proposed.committed.push_back((stamp, index));
+        if self.proposed.committed.len() > COMMITTED_MAX {
+            self.proposed.committed.pop_front();
         }
-        if let Some(own) = self.awaited.iter_mut().find(|it| it.stamp == stamp) {
+        if let Some(own) = self.replies.awaited.iter_mut().find(|it| it.stamp == stamp) {
             own.done = true;
         }
         self.settle();
@@ -499,16 +536,17 @@ impl Member {
 
     /// The last batch in memory that is not committed.
     pub(crate) fn last_in_flight(&self) -> Option<(Reign, u64)> {
-        let last = self.in_flight.back().filter(|_| !self.mutation.is(Mutant::LabelsEarly));
+        let last =
+            self.proposed.in_flight.back().filter(|_| !self.mutation.is(Mutant::LabelsEarly));
         last.map(|last| (last.reign, last.stamp))
     }
 
     /// Replies that wait get none: their requests may come to count, or not. What is in flight is
     /// in memory all the same: as long as this member leads, whoever reads waits for it.
     pub(crate) fn give_up_waiting(&mut self) -> bool {
-        let any = !self.awaited.is_empty();
-        let keeps = self.leads.is_some() && !self.mutation.is(Mutant::ReadsWhatIsInFlight);
-        self.awaited.retain(|it| keeps && it.is_batch);
+        let any = !self.replies.awaited.is_empty();
+        let keeps = self.reigns.held.is_some() && !self.mutation.is(Mutant::ReadsWhatIsInFlight);
+        self.replies.awaited.retain(|it| keeps && it.is_batch);
         self.settle();
         any
     }
@@ -516,31 +554,32 @@ impl Member {
     /// Memory is loaded anew: nothing is in flight any more. The reign begins again with its first
     /// entry.
     pub(crate) fn forget(&mut self) {
-        self.counts.reloads += u64::from(!self.in_flight.is_empty() || self.is_overfull);
-        self.is_overfull = false;
+        self.counts.reloads +=
+            u64::from(!self.proposed.in_flight.is_empty() || self.proposed.is_overfull);
+        self.proposed.is_overfull = false;
         self.parts = None;
-        self.in_flight.clear();
-        self.in_flight_bytes = 0;
-        (self.leads, self.opened) = (None, None);
+        self.proposed.in_flight.clear();
+        self.proposed.in_flight_bytes = 0;
+        (self.reigns.held, self.reigns.opened) = (None, None);
     }
 
     /// An image has begun.
     pub(crate) fn note_image(&mut self, done: Reply<Result<(), String>>) {
-        self.log_bytes = 0;
+        self.images.log_bytes = 0;
         self.counts.images += 1;
-        self.image = Some(done);
+        self.images.done = Some(done);
     }
 
     /// The image under way has ended.
     pub(crate) fn end_image(&mut self, outcome: Result<(), String>) {
-        if let Some(done) = self.image.take() {
+        if let Some(done) = self.images.done.take() {
             done(outcome);
         }
     }
 
     /// Whether an image of the group is under way.
     pub(crate) fn takes_image(&self) -> bool {
-        self.image.is_some()
+        self.images.done.is_some()
     }
 
     /// Passes a message of a client on to the other members.
@@ -549,17 +588,17 @@ impl Member {
     }
 
     pub(crate) fn ask_for_image(&mut self) {
-        self.log_bytes = 0; // not once more until it has come
+        self.images.log_bytes = 0; // not once more until it has come
         self.consensus.take_image();
     }
 
     /// Changes the group; `client` is to get the answer.
     pub(crate) fn change(&mut self, change: Change, client: u64) {
-        let (answers, wake) = (self.answers.0.clone(), Arc::clone(&self.wake));
+        let (answers, wake) = (self.changes.answers.0.clone(), Arc::clone(&self.changes.wake));
         let what = format!("{change:?}");
-        self.asked.insert(client);
+        self.changes.asked.insert(client);
         if matches!(change, Change::Transfer(_)) {
-            self.handing_over = Some(client);
+            self.changes.handing_over = Some(client);
         }
         let answer = Box::new(move |outcome: Result<(), String>| {
             match &outcome {
@@ -575,20 +614,20 @@ impl Member {
 
     /// How a change went that a client has asked for.
     pub(crate) fn next_answer(&mut self) -> Option<(u64, Result<(), String>)> {
-        let (client, outcome) = self.answers.1.try_recv().ok()?;
-        self.asked.remove(&client);
-        self.handing_over.take_if(|asked| *asked == client);
+        let (client, outcome) = self.changes.answers.1.try_recv().ok()?;
+        self.changes.asked.remove(&client);
+        self.changes.handing_over.take_if(|asked| *asked == client);
         Some((client, outcome))
     }
 
     /// Whether a client waits for the answer to a change, which comes whoever leads.
     pub(crate) fn owes_answer(&self, client: u64) -> bool {
-        self.asked.contains(&client)
+        self.changes.asked.contains(&client)
     }
 
     /// Whether this member hands on the lead, so that requests on data wait: as long as it serves.
     pub(crate) fn hands_over(&self) -> bool {
-        self.handing_over.is_some() && self.serves()
+        self.changes.handing_over.is_some() && self.serves()
     }
 
     pub(crate) fn stop(&mut self) {
@@ -601,9 +640,9 @@ mod tests {
     use super::*;
 
     /// A consensus that only listens.
-    struct Deaf;
+    struct Silent;
 
-    impl Consensus for Deaf {
+    impl Consensus for Silent {
         fn propose(&mut self, _: Batch) {}
         fn confirm(&mut self, _: u64) {}
         fn next_event(&mut self) -> Option<Event> {
@@ -621,7 +660,7 @@ mod tests {
 
     fn leader(term: u64) -> Member {
         let mut member =
-            Member::new((1, 1 << 20), Box::new(Deaf), stillframe_storage::wake::nobody());
+            Member::new(1, 1 << 20, Box::new(Silent), stillframe_storage::wake::nobody());
         let view = View { id: 1, term, role: "leader", has_quorum: true, ..View::default() };
         member.see(view);
         assert!(!member.leads(), "the first entry of its reign is not applied");
@@ -667,11 +706,15 @@ mod tests {
         let mut member = leader(3);
         let reign = Reign { term: 3, leader: 1 };
         let bytes = 1;
-        member.stamp += 1;
-        member.in_flight.push_back(InFlight { reign, stamp: member.stamp, bytes });
-        member.awaited.push_back(Awaited { stamp: member.stamp, is_batch: true, done: false });
-        member.in_flight_bytes += bytes;
-        let written = member.stamp;
+        member.replies.stamp += 1;
+        member.proposed.in_flight.push_back(InFlight { reign, stamp: member.replies.stamp, bytes });
+        member.replies.awaited.push_back(Awaited {
+            stamp: member.replies.stamp,
+            is_batch: true,
+            done: false,
+        });
+        member.proposed.in_flight_bytes += bytes;
+        let written = member.replies.stamp;
         assert!(!member.confirmed(written, None));
         assert!(member.give_up_waiting());
         member.note_access();

@@ -1,31 +1,34 @@
 //! The group of replicated servers that this one may belong to, as its clients see it: a Redis
 //! cluster of one shard, whose primary is the leader and whose replicas are those who follow it.
 //!
-//! - Who replicates the group tells what it knows by a [`View`], and by nothing else; a server
+//! - A [`View`] is all that is known of the group; a server
 //!   without a view belongs to no group, and answers as one does that is no node of a cluster.
 //! - All slots are the leader's. So requests over several slots are served there, and a request
 //!   is redirected by the slot of its first key.
 //! - Between two leaders the last one still stands for the slots in what describes the group, as
 //!   in Redis while a primary is out of reach: clients drop those they no longer find there.
 
+mod identifier;
 mod member;
 mod slot;
-mod view;
 
 use stillframe_commands::{Effects, Refusal};
 
+use crate::consensus::{MemberView, View};
 use crate::node::config::Reads;
 
 pub(crate) use member::{Member, Whose};
 pub(crate) use slot::{SLOTS, slot};
-pub(crate) use view::{MemberView, View};
 
 /// What this server knows of its group.
 #[derive(Default)]
 pub(crate) struct Group {
+    /// Its name, the same at every member and at every start.
+    name: String,
     reads: Reads,
     /// Requests for the leader are passed on to it.
     forwards: bool,
+    /// The group as clients see it: this server is the leader only if it serves as one.
     view: Option<Box<View>>,
     /// The leader of the view, or the last one.
     last_leader: Option<u64>,
@@ -91,6 +94,16 @@ impl Group {
         self.view.as_deref()
     }
 
+    /// Sets the name of the group.
+    pub(crate) fn set_name(&mut self, name: &str) {
+        self.name = name.to_owned();
+    }
+
+    /// The identifier of a member for clients.
+    pub(crate) fn node(&self, id: u64) -> String {
+        identifier::identifier(&self.name, id)
+    }
+
     /// Replaces what is known of the group. Returns whether the server follows from now on and did
     /// not before.
     pub(crate) fn see(&mut self, view: Option<View>) -> bool {
@@ -149,14 +162,14 @@ impl Group {
     /// The refusal of a request with keys, the first of which is in this slot, at a server that
     /// follows.
     pub(crate) fn moved(&self, slot: u16) -> Refusal {
-        let Some(MemberView { host, port, .. }) = self.followed() else { return DOWN };
-        format!("MOVED {slot} {host}:{port}").into()
+        let Some(leader) = self.followed() else { return DOWN };
+        format!("MOVED {slot} {}:{}", leader.host(), leader.port()).into()
     }
 
     /// The refusal of a request on all data at a server that follows.
     pub(crate) fn not_here(&self) -> Refusal {
-        let Some(MemberView { host, port, .. }) = self.followed() else { return DOWN };
-        format!("{NOT_HERE} {host}:{port}").into()
+        let Some(leader) = self.followed() else { return DOWN };
+        format!("{NOT_HERE} {}:{}", leader.host(), leader.port()).into()
     }
 }
 
@@ -184,19 +197,17 @@ pub(crate) fn is_redirect(refusal: &Refusal) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::consensus::Peer;
 
     fn view(me: u64, leader: Option<u64>) -> Option<View> {
         let member = |id: u64| MemberView {
-            id,
-            host: "h".to_owned(),
-            port: 7000 + id as u16,
-            raft_port: 17_000,
+            peer: Peer { id, raft: "h:17000".to_owned(), client: format!("h:{}", 7000 + id) },
             reachable: true,
-            voter: true,
-            applied: 0,
+            votes: true,
+            matched: None,
         };
         let members = (1..=3).map(member).collect();
-        Some(View { name: "g".to_owned(), me, leader, term: 1, members })
+        Some(View { id: me, leader, term: 1, members, ..View::default() })
     }
 
     #[test]
@@ -223,7 +234,7 @@ mod tests {
         assert!(group.not_here().text().ends_with(b"the leader is h:7002"));
         group.see(view(1, None));
         assert_eq!(group.moved(5), DOWN);
-        assert_eq!(group.holder().map(|it| it.id), Some(2), "it stands for the slots");
+        assert_eq!(group.holder().map(MemberView::id), Some(2), "it stands for the slots");
         group.see(view(1, Some(9)));
         assert_eq!(group.moved(5), DOWN, "a leader that is no member is no address");
     }
