@@ -1,5 +1,5 @@
-//! DEBUG GROUP-VIEW: sets what this server knows of a group, so that tests and clients meet the face
-//! of a group without one.
+//! DEBUG GROUP-VIEW: sets what this server knows of a group, so that tests and clients meet the
+//! face of a group without one.
 
 use std::str::FromStr;
 

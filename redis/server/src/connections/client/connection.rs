@@ -350,8 +350,8 @@ impl Client {
         Ok(count)
     }
 
-    /// Writes borrowed replies now if `may_write`, as much as the socket takes, and copies the rest.
-    /// Returns the bytes written.
+    /// Writes borrowed replies now if `may_write`, as much as the socket takes, and copies the
+    /// rest. Returns the bytes written.
     pub(crate) fn settle_insets(&mut self, may_write: bool) -> usize {
         let is_written = may_write && !self.full && self.withheld.is_empty();
         let stream = self.wire.local().filter(|_| is_written);
