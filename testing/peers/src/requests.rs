@@ -10,7 +10,8 @@
 //! - No DBSIZE, which counts an expired key until a request meets it.
 //!
 //! In a template `$k` and its kin stand for a random argument, `a,b` for both, `a|b` for one of the
-//! two, `x*` for one to three of them and now and then for hundreds, `?x` for it or nothing.
+//! two, `$x*` for one to three of them and now and then for hundreds, `$x*9` for fewer than 9, `?x`
+//! for it or nothing.
 
 use std::sync::OnceLock;
 
@@ -25,10 +26,12 @@ pub const KEYS: [&[u8]; 12] =
     [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"", b"bin\x00\xff\r\n", b"w1", b"w2", b"7"];
 
 /// Groups of commands whose requests are drawn as often as those of the other sets.
-type Pool = &'static [&'static str];
+pub type Pool = &'static [&'static str];
 
 /// Strings.
 pub const STRINGS: Pool = &["string", "hyperloglog"];
+/// Sketches, which are strings.
+pub const SKETCHES: Pool = &["hyperloglog"];
 /// Bits of strings.
 pub const BITS: Pool = &["bitmap"];
 /// Lists.
@@ -103,8 +106,12 @@ fn expand(token: &str, random: &mut Random, words: &mut Words) {
         if random.below(3) == 0 {
             expand(rest, random, words);
         }
-    } else if let Some(rest) = token.strip_suffix('*') {
-        let count = if random.below(40) == 0 { 300 } else { 1 + random.below(3) };
+    } else if let Some((rest, bound)) = token.rsplit_once('*').filter(|_| token.contains('$')) {
+        let count = match bound.parse() {
+            Ok(bound) => random.below(bound),
+            Err(_) if random.below(40) == 0 => 300,
+            Err(_) => 1 + random.below(3),
+        };
         (0..count).for_each(|_| expand(rest, random, words));
     } else if token.contains(',') {
         token.split(',').for_each(|part| expand(part, random, words));
@@ -131,9 +138,26 @@ fn argument(kind: &str, random: &mut Random) -> Vec<u8> {
         "end" => end(random).into_bytes(),
         "n" => (random.below(24) as i64 - 8).to_string().into_bytes(),
         "few" => random.below(5).to_string().into_bytes(),
+        "bit" if random.below(2) == 0 => random.below(3000).to_string().into_bytes(),
         "bit" => random.pick(&["0", "1", "7", "8", "100", "4000", "-1", "4294967296"]).into(),
-        "width" => random.pick(&["u8", "i5", "u1", "i64", "u63", "u64", "i0", "i16"]).into(),
-        "at" => random.pick(&["0", "3", "#1", "#7", "100", "-1", "4294967296"]).into(),
+        "place" => match random.below(8) {
+            0 => integer(random).into_bytes(),
+            _ => (random.below(600) as i64 - 300).to_string().into_bytes(),
+        },
+        "width" => width(random).into_bytes(),
+        "at" => match random.below(3) {
+            0 => random.pick(&["0", "3", "#1", "#7", "100", "-1", "4294967296", "x"]).into(),
+            _ => format!("{}{}", random.pick(&["", "", "#"]), random.below(120)).into_bytes(),
+        },
+        "wide" => (random.next() as i64 >> random.below(63)).to_string().into_bytes(),
+        "distinct" => match random.below(4) {
+            0 => {
+                let length = 1 + random.below(30);
+                random.bytes(length)
+            }
+            _ => random.below(50_000).to_string().into_bytes(),
+        },
+        "damage" => damaged_sketch(random),
         "by" => random.pick(&["w*", "w*->m1", "h*", "?*", "w*->"]).into(),
         "get" => random.pick(&["#", "w*", "w*->m1", "w", "*"]).into(),
         "glob" => random.pick(&["*", "?", "[a-d]", "*1*", "b*", "\\*", "[^a]", "m?"]).into(),
@@ -168,11 +192,41 @@ fn value(random: &mut Random) -> Vec<u8> {
     match random.below(14) {
         0 => Vec::new(),
         1 => random.bytes(length),
-        2 => vec![b'x'; random.below(9_000)],
+        2 => {
+            let most = random.pick(&[100, 9_000, 9_000, 70_000]);
+            vec![random.pick(&[b'x', b'x', 0, 0xff]); random.below(most)]
+        }
         3..6 => integer(random).into_bytes(),
         6 | 7 => float(random).into_bytes(),
         _ => element(random),
     }
+}
+
+fn width(random: &mut Random) -> String {
+    match random.below(10) {
+        0 => {
+            let odd = ["u64", "i65", "i0", "u", "x8", "I8", "u-1", "u08"];
+            random.pick(&odd).to_owned()
+        }
+        1 | 2 => random.pick(&["u8", "i64", "u63", "i1", "u1"]).to_owned(),
+        _ => format!("{}{}", random.pick(&["i", "u"]), 1 + random.below(63)),
+    }
+}
+
+/// A string that is no sketch, or a sketch whose registers are wrong.
+fn damaged_sketch(random: &mut Random) -> Vec<u8> {
+    let mut value = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
+    match random.below(8) {
+        0 => value[4] = 2,
+        1 => value[4] = 0,
+        2 => value.truncate(15),
+        3 => value.extend([0x7f, 0xfe]),
+        4 => value.extend([0x7f, 0xff, 0x80]),
+        5 => value.extend([0x7f, 0xfe, 0x80]),
+        6 => value = b"12".to_vec(),
+        _ => {}
+    }
+    value
 }
 
 fn element(random: &mut Random) -> Vec<u8> {

@@ -22,8 +22,8 @@
 //!
 //! ```text
 //! types <letters> <arguments>            a request that refuses a key `@` of any other type than
-//!                                        these (`command/tests/types.rs`); `types any`: it takes
-//!                                        all
+//!                                        these (`command/tests/types.rs`)
+//! types any                              it takes keys of all types
 //! try <arguments>                        random requests that redis-server answers in the same way
 //! alone <arguments>                      random requests that it does not (both: the crate
 //!                                        stillframe-peers, `requests.rs`)

@@ -1,6 +1,8 @@
 //! Databases that are branches of others: they reply as copies do, and are copies in dumps, in the
 //! log, and at replicas of both kinds.
 
+use stillframe_peers::requests::ALL;
+
 use crate::collections::redis;
 use crate::mixed::{run_batch, same_digests};
 use crate::replayed::contents;
@@ -53,7 +55,7 @@ fn go_on(pair: &mut Pair, random: &mut Random, history: &mut Vec<Vec<Vec<u8>>>) 
         }
         _ => {
             both(pair, &format!("SELECT {}", random.below(DBS)));
-            run_batch(pair, random, history);
+            run_batch(pair, &ALL, random, history);
         }
     }
 }
@@ -97,7 +99,7 @@ fn branches_are_as_copies_in_memory_log_dumps_and_replicas() {
         branch(&mut pair, 0, 1);
         for _ in 0..4 {
             both(&mut pair, &format!("SELECT {}", random.below(2)));
-            run_batch(&mut pair, &mut random, &mut history);
+            run_batch(&mut pair, &ALL, &mut random, &mut history);
         }
         same_digests(&mut pair, &history);
         let digest = pair[1].ask("DEBUG DIGEST");

@@ -8,7 +8,7 @@ use crate::support::beside::{SLACK_MS, Words};
 use crate::support::{
     Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds, wait_until,
 };
-use stillframe_peers::requests::filled;
+use stillframe_peers::requests::{ALL, filled};
 
 fn open(client: &mut Client) -> i64 {
     client.ask("STILLFRAME BRANCH OPEN").int()
@@ -55,7 +55,7 @@ impl Twins {
                     let waits = |name: &[u8]| {
                         [&b"BL"[..], b"BR", b"BZ"].iter().any(|head| name.starts_with(head))
                     };
-                    let mut requests = batch(random);
+                    let mut requests = batch(&ALL, random);
                     requests.retain(|words| !waits(&words[0].to_ascii_uppercase()));
                     run(&mut self.pair, requests, &mut self.history);
                 }
@@ -144,7 +144,7 @@ fn branches_reply_as_servers_of_their_own() {
             8 if !branches.is_empty() => branches[at].check(),
             9 => _ = admin.ask("BGSAVE"),
             10 => _ = admin.ask("STILLFRAME VIEW OPEN"),
-            _ => run_batch(&mut live, &mut random, &mut history),
+            _ => run_batch(&mut live, &ALL, &mut random, &mut history),
         }
     }
     branches.iter_mut().for_each(Twins::check);

@@ -48,7 +48,6 @@ mod programs;
 mod promises;
 mod pubsub;
 mod raft;
-mod random;
 mod refused;
 mod reloading;
 mod replayed;

@@ -1,5 +1,6 @@
-//! Every type at once: random commands by seed on keys that all types share get the same replies
-//! from redis-server and from ours, and leave the same data, which goes both ways through files.
+//! Random commands by seed, of one type or of all at once, on keys that all types share, get the
+//! same replies from redis-server and from ours, and leave the same data, which goes both ways
+//! through files. The list of commands has the forms.
 //!
 //! All times are years away or past, so that no reply depends on when it is made; a time left is
 //! the one thing that may differ a little. Elements that have no order are compared without.
@@ -11,19 +12,47 @@ use crate::collections::{keys, redis};
 use crate::files::check_dump;
 use crate::support::beside::{By, Pair, SLACK_MS, Words, first_difference, number, shown};
 use crate::support::{Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds};
-use stillframe_peers::requests::{KEYS, command, filled, script};
+use stillframe_peers::requests::{
+    ALL, BITS, HASHES, KEYS, KEYS_OF_ANY, LISTS, Pool, SETS, SKETCHES, STRINGS, command_of, filled,
+    script,
+};
 
 /// Commands sent at once.
 const BATCH: usize = 40;
 
 #[test]
 fn commands_on_all_types_reply_as_redis_and_leave_the_same_files() {
-    let test = "commands_on_all_types_reply_as_redis_and_leave_the_same_files";
+    prove("commands_on_all_types_reply_as_redis_and_leave_the_same_files", &ALL, rounds(3, 60));
+}
+
+#[test]
+fn random_sequences_reply_as_redis() {
+    let pools = [STRINGS, STRINGS, STRINGS, KEYS_OF_ANY];
+    prove("random_sequences_reply_as_redis", &pools, rounds(8, 200));
+}
+
+#[test]
+fn bit_operations_reply_as_redis() {
+    prove("bit_operations_reply_as_redis", &[BITS, BITS, BITS, STRINGS], rounds(4, 120));
+}
+
+#[test]
+fn sketches_are_those_of_redis() {
+    prove("sketches_are_those_of_redis", &[SKETCHES, SKETCHES, STRINGS], rounds(4, 120));
+}
+
+#[test]
+fn random_commands_on_collections_reply_as_redis() {
+    let pools = [LISTS, HASHES, SETS, KEYS_OF_ANY];
+    prove("random_commands_on_collections_reply_as_redis", &pools, rounds(4, 120));
+}
+
+fn prove(test: &str, pools: &[Pool], rounds_max: usize) {
     if !redis_is_here(test) {
         return;
     }
     let mut random = Random::new(test);
-    for round in 0..rounds(3, 60) {
+    for round in 0..rounds_max {
         let servers = [redis(None, ""), Server::start(Kind::subject("imprint"))];
         let mut pairs = [0, 1].map(|number| {
             let mut pair = servers.each_ref().map(Server::client);
@@ -35,7 +64,7 @@ fn commands_on_all_types_reply_as_redis_and_leave_the_same_files() {
         let mut history = Vec::new();
         for _ in 0..rounds(40, 250) {
             let pair = &mut pairs[random.below(2)];
-            run_batch(pair, &mut random, &mut history);
+            run_batch(pair, pools, &mut random, &mut history);
             match random.below(12) {
                 0 => scan_everything(pair),
                 1 => hand_over(pair, &mut random, &mut history),
@@ -49,22 +78,37 @@ fn commands_on_all_types_reply_as_redis_and_leave_the_same_files() {
     }
 }
 
-pub(crate) fn run_batch(pair: &mut Pair, random: &mut Random, history: &mut Vec<Words>) {
-    run(pair, batch(random), history);
+pub(crate) fn run_batch(
+    pair: &mut Pair,
+    pools: &[Pool],
+    random: &mut Random,
+    history: &mut Vec<Words>,
+) {
+    run(pair, batch(pools, random), history);
 }
 
-/// Random requests of all kinds.
-pub(crate) fn batch(random: &mut Random) -> Vec<Words> {
+pub(crate) fn batch(pools: &[Pool], random: &mut Random) -> Vec<Words> {
     let mut batch: Vec<Words> = Vec::new();
     while batch.len() < BATCH {
-        match random.below(25) {
-            0 => transaction(random, &mut batch),
-            1 => names(random, &mut batch),
-            2 => scripted(random, &mut batch),
-            _ => batch.push(command(random)),
-        }
+        batch.extend(requests(pools, random));
     }
     batch
+}
+
+/// One request, or some that belong together.
+pub(crate) fn requests(pools: &[Pool], random: &mut Random) -> Vec<Words> {
+    match random.below(25) {
+        0 => transaction(pools, random),
+        1 => names(random),
+        2 => vec![scripted(pools, random)],
+        // DBSIZE counts what has expired until a request meets it: meet all.
+        3 => {
+            let meet = [&b"EXISTS"[..]].into_iter().chain(KEYS).map(<[u8]>::to_vec).collect();
+            vec![meet, filled("DBSIZE", random)]
+        }
+        4 if random.below(10) == 0 => vec![filled("FLUSHDB|FLUSHALL ?ASYNC|SYNC", random)],
+        _ => vec![command_of(pools, random)],
+    }
 }
 
 /// Compares the replies to a batch.
@@ -79,29 +123,32 @@ pub(crate) fn run(pair: &mut Pair, mut batch: Vec<Words>, history: &mut Vec<Word
 }
 
 /// Some requests, most of which run together.
-fn transaction(random: &mut Random, batch: &mut Vec<Words>) {
-    batch.push(filled("MULTI", random));
+fn transaction(pools: &[Pool], random: &mut Random) -> Vec<Words> {
+    let watch = (random.below(3) == 0).then(|| filled("WATCH $k", random));
+    let mut requests: Vec<Words> = watch.into_iter().collect();
+    if random.below(3) == 0 {
+        requests.push(command_of(pools, random));
+    }
+    requests.push(filled("MULTI", random));
     for _ in 0..random.below(6) {
-        let words = command(random);
+        let words = command_of(pools, random);
         if By::of(&words) == By::Bytes {
-            batch.push(words);
+            requests.push(words);
         }
     }
-    batch.push(filled(random.pick(&["EXEC", "EXEC", "EXEC", "DISCARD"]), random));
+    requests.push(filled(random.pick(&["EXEC", "EXEC", "EXEC", "DISCARD"]), random));
+    requests
 }
 
 /// Requests in a script, whose replies are compared byte for byte.
-fn scripted(random: &mut Random, batch: &mut Vec<Words>) {
-    let mut requests = Vec::new();
-    for _ in 0..1 + random.below(4) {
-        requests.extend(Some(command(random)).filter(|words| By::of(words) == By::Bytes));
-    }
-    batch.push(script(&requests));
+fn scripted(pools: &[Pool], random: &mut Random) -> Words {
+    let drawn = (0..1 + random.below(4)).map(|_| command_of(pools, random));
+    script(&drawn.filter(|words| By::of(words) == By::Bytes).collect::<Vec<_>>())
 }
 
 /// Ranges by name are only defined where all scores are equal.
-fn names(random: &mut Random, batch: &mut Vec<Words>) {
-    for template in [
+fn names(random: &mut Random) -> Vec<Words> {
+    let templates = [
         "DEL same",
         "ZADD same 0,$e* 0,$e* 0,$e*",
         "ZRANGEBYLEX same - + ?LIMIT,$n,$n",
@@ -110,9 +157,8 @@ fn names(random: &mut Random, batch: &mut Vec<Words>) {
         "ZLEXCOUNT same [ (m2",
         "ZRANGESTORE $k same (m [m9 BYLEX",
         "ZREMRANGEBYLEX same - (m|[1|x",
-    ] {
-        batch.push(filled(template, random));
-    }
+    ];
+    templates.iter().map(|template| filled(template, random)).collect()
 }
 
 /// Shows the last commands on the keys of the last one.
@@ -132,7 +178,7 @@ fn show_history(history: &[Words]) {
 /// Compares all that both hold, and shows the last commands if it differs.
 pub(crate) fn same_digests(pair: &mut Pair, history: &[Words]) {
     // What has expired is digested until somebody meets it.
-    for db in ["2", "0", "1"] {
+    for db in ["2", "15", "0", "1"] {
         for client in &mut *pair {
             client.ok(&format!("SELECT {db}"));
             client.call(&[&b"EXISTS"[..]].into_iter().chain(KEYS).collect::<Vec<_>>());

@@ -4,6 +4,8 @@
 //! A refused request never runs, so that even SHUTDOWN can be tried; what may run is asked by
 //! `ACL DRYRUN`, and run for real where the commands are those of [`crate::mixed`].
 
+use stillframe_peers::requests::ALL;
+
 use crate::collections::redis;
 use crate::mixed;
 use crate::support::beside::{Words, shown, slices};
@@ -317,7 +319,7 @@ fn users_with_some_rights_are_refused_what_redis_refuses() {
         pair.iter_mut().for_each(|client| client.ok("AUTH some x"));
         let mut history = Vec::new();
         for _ in 0..4 {
-            mixed::run_batch(&mut pair, &mut random, &mut history);
+            mixed::run_batch(&mut pair, &ALL, &mut random, &mut history);
         }
         for channel in ["news", "news:1", "other"] {
             for name in ["PUBLISH", "SPUBLISH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"] {

@@ -1,6 +1,9 @@
 //! The log restores what clients did, whatever depended on the clock or on chance.
 
+use stillframe_peers::requests::ALL;
+
 use crate::journal::server;
+use crate::mixed::requests;
 use crate::support::{Client, Random, Reply, rounds, wait_until};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -155,7 +158,7 @@ fn whatever_clients_did_comes_back_as_it_was() {
         }
         for _ in 0..400 {
             let commands = match random.below(3) {
-                0 => crate::random::command(&mut random),
+                0 => requests(&ALL, &mut random),
                 _ => vec![collection(&mut random)],
             };
             for command in commands {

@@ -21,7 +21,7 @@ use crate::collections::redis;
 use crate::replayed::{Contents, collection, contents};
 use crate::support::{Client, Kind, Random, Server, Stop, wait_until};
 use std::time::Duration;
-use stillframe_peers::requests::script;
+use stillframe_peers::requests::{ALL, script};
 
 /// Which of the two servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(crate) fn under_load<R>(port: u16, seed: &mut Random, body: impl FnOnce() ->
 /// Some random commands, on strings and on collections, by themselves or in a script.
 fn write(client: &mut Client, random: &mut Random) -> Option<()> {
     let commands = match random.below(4) {
-        0 => crate::random::command(random),
+        0 => crate::mixed::requests(&ALL, random),
         1 => vec![script(&[collection(random), collection(random)])],
         _ => vec![collection(random)],
     };
