@@ -49,7 +49,8 @@ fn run(seed: u64) {
         if is_named(&["SWAPDB"]) {
             continue;
         }
-        harness.watch_all(KEYS.iter().copied().chain([&b"h1"[..], b"h2", b"h3"]));
+        let others = [&b"h1"[..], b"h2", b"h3", b"damaged"];
+        harness.watch_all(KEYS.iter().copied().chain(others));
         let before = contents(&mut harness);
         harness.events();
         harness.effects();
