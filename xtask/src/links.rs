@@ -22,7 +22,7 @@ const FOLDERS: [&str; 10] = [
     "xtask/",
 ];
 /// The file that a reader of CONTRIBUTING writes.
-const TO_BE_WRITTEN: &str = "library/stillframe/src/algorithms/example.rs";
+const TO_BE_WRITTEN: &str = "library/stillframe/src/algorithms/rivals/example.rs";
 
 /// Checks the links of all pages, which lie under `root`.
 pub(crate) fn check(root: &Path, pages: &[Page], report: &mut Report) {

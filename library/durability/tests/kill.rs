@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stillframe::Algorithm;
-use stillframe::algorithms::{SERVED, Visitor, dispatch_served};
+use stillframe::algorithms::{CORE, Visitor, dispatch_core};
 use stillframe_durability::{Error, Options, Store};
 
 struct Trap;
@@ -74,12 +74,12 @@ fn printed(output: &Output) -> String {
 #[test]
 fn a_killed_writer_leaves_a_state_of_a_point_of_consistency() {
     if let Some((algorithm, directory)) = job() {
-        return dispatch_served(&algorithm, Race(&directory)).expect("a name of the registry");
+        return dispatch_core(&algorithm, Race(&directory)).expect("a name of the registry");
     }
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let seed = clock.subsec_nanos();
     let rounds = if std::env::var_os("STILLFRAME_LONG").is_some() { 500 } else { 20 };
-    for info in SERVED {
+    for info in CORE {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().to_str().expect("a plain name");
         let name = "a_killed_writer_leaves_a_state_of_a_point_of_consistency";
@@ -134,9 +134,9 @@ impl Visitor for Race<'_> {
 #[test]
 fn a_full_disk_leaves_the_old_checkpoint_and_the_next_one_works() {
     if let Some((algorithm, directory)) = job() {
-        return dispatch_served(&algorithm, Full(&directory)).expect("a name of the registry");
+        return dispatch_core(&algorithm, Full(&directory)).expect("a name of the registry");
     }
-    for info in SERVED {
+    for info in CORE {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().to_str().expect("a plain name");
         // Blocks of 512 or 1024 bytes: room for the header and a block, but not for all words.

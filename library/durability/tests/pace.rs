@@ -49,7 +49,7 @@ macro_rules! each {
         }
     };
 }
-stillframe::for_each_algorithm!(served each);
+stillframe::for_each_algorithm!(core each);
 
 fn wait_until(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);

@@ -340,7 +340,7 @@ macro_rules! for_every_algorithm {
     };
 }
 
-stillframe::for_each_algorithm!(served for_every_algorithm);
+stillframe::for_each_algorithm!(core for_every_algorithm);
 
 #[test]
 fn a_newer_version_is_refused_and_left_alone() {

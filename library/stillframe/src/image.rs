@@ -2,6 +2,7 @@
 //! over the blocks. An algorithm whose images stay in this process adds a [`View`], or [`Changes`]
 //! where an image is made of what changed since the one before.
 
+#[cfg(feature = "rivals")]
 mod incremental;
 mod marks;
 
@@ -12,9 +13,12 @@ use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::sink::{BLOCK_WORDS, Sink};
 
+#[cfg(feature = "rivals")]
 pub use incremental::{ByArray, BySink, Changes, Completion, Increment};
+#[cfg(feature = "rivals")]
 pub(crate) use incremental::{fold, rewrite};
 pub use marks::Marks;
+#[cfg(feature = "rivals")]
 pub(crate) use marks::low;
 
 /// How one algorithm finds the state as it was at begin.

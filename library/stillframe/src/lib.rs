@@ -20,6 +20,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(
+    not(feature = "rivals"),
+    allow(dead_code, unreachable_pub, reason = "only rivals use some shared parts")
+)]
+
 /// The guide is compiled with the tests of this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embed/library.md")]
@@ -28,12 +33,10 @@ struct Guide;
 mod algorithm;
 pub mod algorithms;
 mod budget;
-mod claim;
 #[cfg(test)]
 mod conformance;
 mod engine;
 mod error;
-mod flags;
 mod handover;
 mod image;
 mod info;
@@ -51,7 +54,9 @@ pub use budget::OnFull;
 pub use engine::{Begun, CaptureReport, Engine, Publication};
 pub use error::{BeginError, CaptureError, MemoryError, Unavailable};
 pub use handover::Progress;
-pub use image::{ByArray, BySink, Changes, Completion, InProcess, Increment, Marks, View};
+#[cfg(feature = "rivals")]
+pub use image::{ByArray, BySink, Changes, Completion, Increment};
+pub use image::{InProcess, Marks, View};
 pub use info::{Completeness, Info, Unit};
 pub use memory::{InPlace, PlainWords, Words};
 pub use mutant::Mutant;

@@ -30,6 +30,13 @@ macro_rules! mutants {
             $vis fn is_chosen(self) -> bool {
                 ::std::env::var("STILLFRAME_MUTANT").map_or(true, |it| it == format!("{self:?}"))
             }
+
+            /// Whether this thread makes it now: for what has no room to keep a [`Mutation`].
+            #[inline]
+            #[allow(dead_code, reason = "not every list is asked in this way")]
+            pub(crate) fn is_made(self) -> bool {
+                Mutation::current().is(self)
+            }
         }
 
         /// The mistake that a thing, once created, keeps making.

@@ -1,6 +1,6 @@
 //! Huge pages are really there when they are asked for, if the machine gives any.
 
-use stillframe::algorithms::{fork::ForkHuge, naive::Naive};
+use stillframe::algorithms::{fork_huge::ForkHuge, naive::Naive};
 use stillframe::{Algorithm, Options};
 
 /// 64 MiB of state.

@@ -38,7 +38,7 @@ use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::sync::Arc;
 
-use stillframe::algorithms::any::Any;
+use stillframe::algorithms::any::Selected;
 use stillframe::{
     Algorithm, BeginError, Begun, CaptureError, CaptureReport, Options, Point, Progress,
 };
@@ -60,7 +60,7 @@ use cursor::Cursor;
 use evict::Pool;
 use expiries::Expiries;
 use lookup::{Known, Lookup};
-use mistakes::{Mutant, is_made};
+use mistakes::Mutant;
 use options::{KeyspaceOptions, KeyspaceStats};
 
 /// Dead entries swept in one call of [`Keyspace::tend`].
@@ -73,7 +73,7 @@ const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
 /// are unix milliseconds. Calls that take `now` treat a key whose time has come as absent, and
 /// delete it. Calls that do not take it act on whatever is stored: look the key up first where that
 /// matters; looking up and then changing one key hashes it once.
-pub struct Keyspace<A: Algorithm = Any> {
+pub struct Keyspace<A: Algorithm = Selected> {
     pub(crate) slots: Slots<A>,
     pub(crate) dbs: [Db; DATABASES],
     pub(crate) spaces: Spaces,
@@ -284,7 +284,7 @@ impl<A: Algorithm> Keyspace<A> {
         {
             cursor = cursor.at(slot as usize);
             if left == 0 {
-                let skips = usize::from(is_made(Mutant::ScanSkipsKey));
+                let skips = usize::from(Mutant::ScanSkipsKey.is_made());
                 return cursor.at(slot as usize + skips).write();
             }
             left -= 1;
@@ -339,7 +339,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         self.known.forget_all(); // K5
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
-        if is_made(Mutant::ClearKeepsBytes) {
+        if Mutant::ClearKeepsBytes.is_made() {
             self.dbs[db].bytes = bytes;
         }
         let expiry_bytes = expiries.len() * size_of::<u32>();
@@ -393,7 +393,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// Swaps the contents of two databases, in O(1). Images and views show them as they were.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.dbs.swap(a, b);
-        if !is_made(Mutant::SwapForgetsSpaces) {
+        if !Mutant::SwapForgetsSpaces.is_made() {
             self.spaces.swap(a, b);
         }
     }
@@ -507,7 +507,7 @@ impl<A: Algorithm> Keyspace<A> {
     #[inline]
     fn unexpired(&mut self, db: usize, lookup: Lookup, now: i64) -> Option<Seat> {
         let seat = lookup.seat?;
-        let late = i64::from(is_made(Mutant::ExpiresLate));
+        let late = i64::from(Mutant::ExpiresLate.is_made());
         if self.slots.entry_of(seat).is_expired(now - late) {
             self.expire_in(db, seat, lookup.hash);
             return None;

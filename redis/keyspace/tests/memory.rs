@@ -185,4 +185,4 @@ macro_rules! all {
         }
     };
 }
-stillframe::for_each_algorithm!(served all);
+stillframe::for_each_algorithm!(core all);

@@ -156,4 +156,4 @@ macro_rules! tests {
         }
     )*};
 }
-stillframe::for_each_algorithm!(served tests);
+stillframe::for_each_algorithm!(core tests);

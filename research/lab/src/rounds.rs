@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe::algorithms::fork::ForkHuge;
+use stillframe::algorithms::fork_huge::ForkHuge;
 
 use crate::case::Case;
 use crate::error::LabError;

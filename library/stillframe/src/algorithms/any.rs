@@ -13,6 +13,21 @@ use crate::options::Options;
 use crate::point::Point;
 use crate::sink::Sink;
 
+/// The algorithm of a program that is built for one: [`Imprint`](super::imprint::Imprint), without a
+/// choice at each access, unless the feature `rivals` has [`Any`] compiled in its place.
+#[cfg(not(feature = "rivals"))]
+pub type Selected = super::imprint::Imprint;
+/// The algorithm of a program that is built for all: the one that [`Options::algorithm`] names.
+#[cfg(feature = "rivals")]
+pub type Selected = Any;
+
+/// The algorithms that [`Options::algorithm`] may name for [`Selected`], where any sink and any
+/// writer must do.
+pub fn selectable() -> impl Iterator<Item = &'static Info> + Clone {
+    let is_built = |info: &&Info| cfg!(feature = "rivals") || info.name == "imprint";
+    super::ALL.iter().filter(is_built).filter(|info| suits_all(info))
+}
+
 /// Whether any sink and any writer can do with the algorithm: its images are whole, and it needs no
 /// slices of the writer's thread.
 #[must_use]
@@ -63,12 +78,15 @@ macro_rules! any {
             type Image<S: Sink + 'static> = AnyImage<S>;
             const INFO: Info = Info { name: "any", title: "Any, by name", ..Info::COMMON };
 
-            /// Panics if `options.algorithm` is no name of the registry.
+            /// Panics if `options.algorithm` is no name of [`ALL`](super::ALL).
             fn create(options: &Options) -> Result<Self, MemoryError> {
                 $(if options.algorithm == super::$module::$algorithm::REGISTERED.name {
                     return super::$module::$algorithm::create(options).map(Self::$algorithm);
                 })*
-                panic!("no algorithm is named '{}'", options.algorithm);
+                panic!(
+                    "no algorithm of this build is named '{}'; the feature `rivals` has more",
+                    options.algorithm
+                );
             }
             fn info(&self) -> &'static Info {
                 match self {

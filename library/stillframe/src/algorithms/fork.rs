@@ -1,6 +1,5 @@
 //! Fork. Source: Li et al., "A Comparative Study of Consistent Snapshot Algorithms for Main-Memory
-//! Database Systems", section 3.1.2; the way of Redis. With pages of 2 MiB: Šidlauskas et al., "A
-//! Comparison of the Use of Virtual Versus Physical Snapshots", the virtual snapshot.
+//! Database Systems", section 3.1.2; the way of Redis.
 //!
 //! Idea: `fork` gives a child process whose memory is the image; the kernel copies a page when the
 //! parent first writes to it. The child runs the sink and exits.
@@ -8,9 +7,6 @@
 //! - Memory: 1 to 2 copies, by pages written. Begin: O(page table). Read: nothing added. Write: a
 //!   page fault and a page copy on first touch. Full image, in another process.
 //! - Unit: the page, and the kernel's business; partial writes need no care.
-//! - On huge pages begin copies one entry for 2 MiB in place of 512. Since Linux 5.8 the first
-//!   write to a huge page splits its mapping and copies 4 KiB, not 2 MiB; the rest of the 2 MiB
-//!   then costs a fault a page as usual, and memory grows by 4 KiB pages as well.
 //! - F1: the child neither allocates, locks nor logs between fork and exit: another thread of the
 //!   parent may have held any lock at the instant of the fork.
 //! - F2: the child never returns into its caller; every way for it to end reaches the parent:
@@ -45,8 +41,6 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// On pages of 4 KiB, unless [`Options::huge_pages`] asks for others.
 pub type Fork = ForkedImages<SmallPages>;
-/// On pages of 2 MiB.
-pub type ForkHuge = ForkedImages<HugePages>;
 
 /// The pages that the state lies on.
 pub trait Pages: Sealed + fmt::Debug + Send + 'static {
@@ -64,16 +58,6 @@ impl Sealed for SmallPages {}
 impl Pages for SmallPages {
     const INFO: Info = Fork::REGISTERED;
     const HUGE: bool = false;
-}
-
-/// Those of 2 MiB.
-#[derive(Debug)]
-pub struct HugePages;
-
-impl Sealed for HugePages {}
-impl Pages for HugePages {
-    const INFO: Info = ForkHuge::REGISTERED;
-    const HUGE: bool = true;
 }
 
 /// State words with fork snapshots.

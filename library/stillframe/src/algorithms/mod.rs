@@ -1,4 +1,5 @@
-//! The algorithms: one file or one family each, one registry line each.
+//! The algorithms: one file or one family each, one registry line each. The feature `rivals` adds
+//! those that serve comparison.
 
 use crate::info::Info;
 #[allow(unused_imports, reason = "names for the registry lines")]
@@ -6,167 +7,40 @@ use crate::info::{Completeness::*, Unit::*};
 use crate::{Algorithm, Unavailable};
 
 pub mod any;
-pub mod cou;
 pub mod fork;
-pub mod hourglass;
 pub mod imprint;
 pub mod naive;
-pub mod page_table;
-pub mod piggyback;
-pub mod pingpong;
-pub mod userfault;
-pub mod valkey;
-pub mod zigzag;
+#[cfg(feature = "rivals")]
+mod rivals;
 
-/// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or
-/// with those alone that are built one by one into the tests of the layers above:
-/// `for_each_algorithm!(served then)`.
+#[cfg(feature = "rivals")]
+pub use rivals::*;
+
+/// A build without the rivals has the others alone.
+#[cfg(not(feature = "rivals"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_rivals {
+    ($then:ident) => {
+        $crate::for_each_algorithm! { @core $then }
+    };
+}
+
+/// Calls the macro `$then` with every algorithm of this build: `for_each_algorithm!(then)`; or with
+/// those alone that every build has: `for_each_algorithm!(core then)`. The lines
+/// of the rivals stand in `rivals/mod.rs`.
 ///
 /// A line gives the type (or an alias) and the facts that differ from [`Info`]'s common ones. All
 /// else (names on command lines, tables, tests) follows.
 #[macro_export]
 macro_rules! for_each_algorithm {
     ($then:ident) => {
-        $crate::for_each_algorithm! { @served $then
-            // Below, in the order of docs/algorithms: those that the layers above do without.
-            // -- Naive, parallel; Copy-on-Update; Fork, huge pages
-            naive::NaiveParallel {
-                name: "naive-parallel", title: "Naive Snapshot, parallel copy",
-                citation: "Sidlauskas et al. 2012, physical snapshot",
-                memory: "2", begin: "O(state / threads)", write: "nothing",
-            }
-            cou::Cou {
-                name: "cou", title: "Copy-on-Update", citation: "Li et al. 2018, section 3.1.2",
-                memory: "2 + 8 bytes a unit", begin: "O(1)",
-                write: "a load; latch and copy of the unit on first touch",
-                units: &[Page, Line, Word],
-            }
-            cou::CouReset {
-                name: "cou-reset", title: "Copy-on-Update, states reset",
-                citation: "Li et al. 2018, section 3.1.2",
-                memory: "2 + 1 byte a unit", begin: "O(units), a byte each",
-                write: "a load; latch and copy of the unit on first touch",
-                units: &[Page, Line, Word],
-            }
-            cou::Bacou {
-                name: "bacou", title: "Bit-Array Packed Copy-on-Update",
-                citation: "Cao et al. 2011, section 4.1",
-                memory: "2 + 2 bits a unit", begin: "O(state / unit / 32)", read: "two shifts",
-                write: "a load; latch and copy of the unit on first touch",
-                units: &[Page, Line, Word],
-            }
-            fork::ForkHuge {
-                name: "fork-huge", title: "Fork on 2 MiB pages",
-                citation: "Sidlauskas et al. 2012, virtual snapshot; fork(2)",
-                memory: "1 to 2", begin: "O(page table), 1/512 of fork's",
-                write: "a split mapping and a page copy on first touch",
-                units: &[Page], in_process: false, random_access: false,
-            }
-
-            // -- Zigzag; Ping-Pong
-            zigzag::Nzz {
-                name: "nzz", title: "Zigzag, naive layout",
-                citation: "Cao et al. 2011, sections 3.2 and 4.2",
-                memory: "2 + 2 bytes a unit", begin: "O(units), 8 at a time",
-                read: "a flag", write: "2 flags; a unit copy on first touch",
-                units: &[Word, Half, Line, Page],
-            }
-            zigzag::Izz {
-                name: "izz", title: "Zigzag, interleaved",
-                citation: "Cao et al. 2011, sections 3.2 and 4.2",
-                memory: "2.7", begin: "O(state), a line each",
-                read: "a flag in the same line", write: "2 flags in the same line",
-                units: &[Word, Half],
-            }
-            zigzag::Pzz {
-                name: "pzz", title: "Zigzag, packed lines",
-                citation: "Cao et al. 2011, sections 3.2 and 4.2",
-                memory: "2.7", begin: "O(state), a line each",
-                read: "a flag in the same line", write: "2 flags in the same line",
-                units: &[Word, Half],
-            }
-            zigzag::Bazz {
-                name: "bazz", title: "Zigzag, packed bits",
-                citation: "Cao et al. 2011, sections 3.2 and 4.2",
-                memory: "2 + 2 bits a unit", begin: "O(units), 64 at a time",
-                read: "a bit", write: "2 bits; a unit copy on first touch",
-                units: &[Word, Half, Line, Page],
-            }
-            pingpong::NppCopy {
-                name: "npp-copy", title: "Ping-Pong, separate arrays, Copy",
-                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "4 + 2 bytes a unit",
-                begin: "O(1)", write: "a second store and a byte", units: &[Word, Half, Line, Page],
-            }
-            pingpong::NppMerge {
-                name: "npp-merge", title: "Ping-Pong, separate arrays, Merge",
-                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "3 + 2 bytes a unit",
-                begin: "O(1)", write: "a second store and a byte", units: &[Word, Half, Line, Page],
-                image: Incremental, random_access: false,
-            }
-            pingpong::IppCopy {
-                name: "ipp-copy", title: "Ping-Pong, interleaved, Copy",
-                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "5",
-                begin: "O(1)", write: "a second store and a byte, in the same line",
-                units: &[Word, Half],
-            }
-            pingpong::IppMerge {
-                name: "ipp-merge", title: "Ping-Pong, interleaved, Merge",
-                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "4",
-                begin: "O(1)", write: "a second store and a byte, in the same line",
-                units: &[Word, Half], image: Incremental, random_access: false,
-            }
-
-            // -- Hourglass; Piggyback
-            hourglass::Hourglass {
-                name: "hourglass", title: "Hourglass, Merge",
-                citation: "Li et al. 2018, section 3.2.1",
-                memory: "2 + 4 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
-                units: &[Word, Half, Line, Page], image: Incremental, random_access: false,
-            }
-            hourglass::HourglassCopy {
-                name: "hourglass-copy", title: "Hourglass, Copy",
-                citation: "Li et al. 2018, section 3.2.1; the authors' code",
-                memory: "3 + 4 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
-                units: &[Word, Half, Line, Page],
-            }
-            piggyback::Piggyback {
-                name: "piggyback", title: "Piggyback",
-                citation: "Li et al. 2018, section 3.2.2",
-                memory: "2 + 1 byte a unit", begin: "O(1)", read: "a flag",
-                write: "a flag; a claim and a unit copy on first touch",
-                units: &[Word, Half, Line, Page],
-            }
-
-            // -- models of page tables; userfaultfd; Valkey's shape
-            page_table::OnDemandFork {
-                name: "odf", title: "On-Demand-Fork, a model in user space",
-                citation: "Zhao et al. 2021, as described by Pang et al. 2023, section 3",
-                memory: "1 to 2 + tables", begin: "O(state / 2 MiB)", read: "two loads (the model's)",
-                write: "a table copy, then a page copy on first touch", units: &[Page],
-            }
-            page_table::AsyncFork {
-                name: "async-fork", title: "Async-fork, a model in user space",
-                citation: "Pang et al. 2023, section 4",
-                memory: "1 to 2 + tables", begin: "O(state / 2 MiB)", read: "two loads (the model's)",
-                write: "a page copy on first touch, seldom a table copy", units: &[Page],
-            }
-            valkey::Valkey {
-                name: "valkey", title: "Valkey's shape", citation: "Valkey, forkless save, 2026",
-                memory: "1 + 8 bytes a unit + clones", begin: "O(1)",
-                write: "a load; clone of the unit on first touch; slices of a copy of the state",
-                units: &[Word, Line, Page], tended: true,
-            }
-            userfault::UserFault {
-                name: "uffd", title: "Write protection by userfaultfd",
-                citation: "ours; userfaultfd(2)", memory: "1 to 2", begin: "O(page table)",
-                write: "a fault answered by another thread, on first touch", units: &[Page],
-            }
-        }
+        $crate::with_rivals! { $then }
     };
-    (served $then:ident) => {
-        $crate::for_each_algorithm! { @served $then }
+    (core $then:ident) => {
+        $crate::for_each_algorithm! { @core $then }
     };
-    (@served $then:ident $($rest:tt)*) => {
+    (@core $then:ident $($rest:tt)*) => {
         $then! {
             naive::Naive {
                 name: "naive", title: "Naive Snapshot", citation: "Cao et al. 2011, section 4.1",
@@ -189,7 +63,7 @@ macro_rules! for_each_algorithm {
 
 macro_rules! register {
     ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
-        /// Every algorithm, in the order of the registry.
+        /// Every algorithm of this build, in the order of the registry.
         pub const ALL: &[Info] = &[$($module::$algorithm::REGISTERED),*];
 
         $(impl $module::$algorithm {
@@ -203,13 +77,13 @@ macro_rules! register {
     };
 }
 
-macro_rules! serve {
+macro_rules! register_core {
     ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
-        /// The algorithms that are built one by one into the tests of the layers above.
-        pub const SERVED: &[Info] = &[$($module::$algorithm::REGISTERED),*];
+        /// The algorithms of every build: the tests of the layers above run with each of them.
+        pub const CORE: &[Info] = &[$($module::$algorithm::REGISTERED),*];
 
-        /// As [`dispatch`], among those of [`SERVED`]: less to compile.
-        pub fn dispatch_served<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+        /// As [`dispatch`], among those of [`CORE`]: less to compile.
+        pub fn dispatch_core<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             choose!(name, visitor, $($module::$algorithm)*)
         }
     };
@@ -234,7 +108,7 @@ pub trait Visitor {
 }
 
 for_each_algorithm!(register);
-for_each_algorithm!(served serve);
+for_each_algorithm!(core register_core);
 
 /// Whether this machine lets the algorithm of that name run; `None` if there is none.
 #[must_use]

@@ -1,14 +1,9 @@
 //! Naive Snapshot (NS). Source: Li et al., "A Comparative Study of Consistent Snapshot Algorithms
-//! for Main-Memory Database Systems", section 3.1.1; Cao et al. 2011, where it is the baseline. In
-//! parallel: Šidlauskas et al., "A Comparison of the Use of Virtual Versus Physical Snapshots for
-//! Supporting Update-Intensive Workloads", the physical snapshot.
+//! for Main-Memory Database Systems", section 3.1.1; Cao et al. 2011, where it is the baseline.
 //!
-//! Idea: stop the writer, copy everything, let the writer go on; dump the copy. In parallel, the
-//! copy is made by `Options::threads` threads, the writer included.
+//! Idea: stop the writer, copy everything, let the writer go on; dump the copy.
 //!
-//! - Memory: 2 copies. Begin: O(state), the writer copies (and starts the threads, some 20
-//!   microseconds each, which live as long as the copy: an algorithm keeps no thread, and a copy
-//!   that is worth sharing takes milliseconds). Read, write: nothing added. Full image.
+//! - Memory: 2 copies. Begin: O(state), the writer copies. Read, write: nothing added. Full image.
 //! - Unit: the word; partial writes need no care, since nothing has two homes.
 //! - N1: between begin and the end of an image only the snapshotter touches the shadow.
 //! - N2: between images only the writer touches it. The two edges of the hand-over keep N1 and N2
@@ -34,8 +29,6 @@ use crate::sink::{BLOCK_WORDS, Sink};
 
 /// Copied by the writer.
 pub type Naive = FullCopy<ByWriter>;
-/// Copied by several threads.
-pub type NaiveParallel = FullCopy<ByThreads>;
 
 /// Who copies the state.
 pub trait Copiers: Sealed + fmt::Debug + Send + 'static {
@@ -55,19 +48,6 @@ impl Copiers for ByWriter {
 
     fn count(_: &Options) -> usize {
         1
-    }
-}
-
-/// As many threads as the options say, the writer included.
-#[derive(Debug)]
-pub struct ByThreads;
-
-impl Sealed for ByThreads {}
-impl Copiers for ByThreads {
-    const INFO: Info = NaiveParallel::REGISTERED;
-
-    fn count(options: &Options) -> usize {
-        options.threads
     }
 }
 

@@ -21,10 +21,11 @@ mod process;
 mod shareable;
 #[cfg(target_os = "linux")]
 mod thread;
-#[cfg(all(target_os = "linux", not(any(miri, feature = "loom", feature = "shuttle"))))]
-mod userfault;
-#[cfg(any(not(target_os = "linux"), miri, feature = "loom", feature = "shuttle"))]
-#[path = "fake_userfault.rs"]
+#[cfg(feature = "rivals")]
+#[cfg_attr(
+    any(not(target_os = "linux"), miri, feature = "loom", feature = "shuttle"),
+    path = "fake_userfault.rs"
+)]
 mod userfault;
 
 pub use copy::{prefetch, prefetch_once};
@@ -47,4 +48,5 @@ pub(crate) use map::Region;
 pub(crate) use process::{Child, Ended, NO_FORK, STATUS_PANICKED};
 #[cfg(target_os = "linux")]
 pub(crate) use thread::thread_time;
+#[cfg(feature = "rivals")]
 pub(crate) use userfault::{FaultHandler, UserFaults};

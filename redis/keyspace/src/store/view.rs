@@ -6,11 +6,11 @@
 //!   slot at an instant, so a walk meets each key of the view exactly once, whatever changes.
 
 use stillframe::Algorithm;
-use stillframe::algorithms::any::Any;
+use stillframe::algorithms::any::Selected;
 
 use super::{Dead, Keyspace};
 use crate::memory::entry::Entry;
-use crate::memory::history::mutants::{Mutant, is_made};
+use crate::memory::history::mutants::Mutant;
 use crate::memory::history::{AtOpen, Instant};
 use crate::memory::index::{Index, below};
 use crate::memory::kept::Kept;
@@ -25,7 +25,7 @@ const SLOTS_MIN: usize = if cfg!(any(test, miri)) { 4 } else { 256 };
 
 /// The keyspace as it was when the view was opened. Keys that had expired by then are absent, and
 /// none expires.
-pub struct View<'a, A: Algorithm = Any> {
+pub struct View<'a, A: Algorithm = Selected> {
     keyspace: &'a Keyspace<A>,
     position: usize,
     instant: &'a Instant,
@@ -129,7 +129,7 @@ impl<'a, A: Algorithm> View<'a, A> {
 
     /// The spaces that have entries of a space: its own, and those of which it shows some.
     fn spaces_of(&self, space: usize) -> impl Iterator<Item = usize> {
-        let most = if shown::is_made(shown::Mutant::LooksInOwnSpace) { 0 } else { DATABASES };
+        let most = if shown::Mutant::LooksInOwnSpace.is_made() { 0 } else { DATABASES };
         std::iter::once(space).chain(self.instant.at.shown.beneath(space).take(most))
     }
 
@@ -150,7 +150,7 @@ impl<'a, A: Algorithm> View<'a, A> {
         let keyspace = self.keyspace;
         let unswept = keyspace.condemned.iter().filter(move |it| it.space == space);
         let unswept = unswept.filter_map(|it| match &it.slots {
-            Dead::Viewed(index, _) if !is_made(Mutant::OverlooksUnswept) => Some(index),
+            Dead::Viewed(index, _) if !Mutant::OverlooksUnswept.is_made() => Some(index),
             _ => None,
         });
         unswept.chain([keyspace.index_in(space)])
@@ -199,7 +199,7 @@ impl<'a, A: Algorithm> View<'a, A> {
     pub(crate) fn at(&self, slot: u32) -> Option<&'a Entry> {
         let slots = &self.keyspace.slots;
         let kept = slots.history().kept_of(self.position, slot);
-        let kept = kept.take(if is_made(Mutant::WalksPresent) { 0 } else { usize::MAX });
+        let kept = kept.take(if Mutant::WalksPresent.is_made() { 0 } else { usize::MAX });
         kept.chain(slots.entry(slot)).find(|entry| self.instant.sees(entry))
     }
 

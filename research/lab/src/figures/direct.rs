@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stillframe::algorithms::fork::{Fork, ForkHuge};
+use stillframe::algorithms::fork::Fork;
+use stillframe::algorithms::fork_huge::ForkHuge;
 use stillframe::algorithms::page_table::{AsyncFork, OnDemandFork};
 use stillframe::{
     Algorithm, BLOCK_WORDS, Engine, Options, Point as Consistency, Publication, Sink, SinkError,

@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stillframe::algorithms::fork::{Fork, ForkHuge};
-use stillframe::algorithms::naive::NaiveParallel;
+use stillframe::algorithms::fork::Fork;
+use stillframe::algorithms::fork_huge::ForkHuge;
+use stillframe::algorithms::naive_parallel::NaiveParallel;
 use stillframe::os::lower_priority;
 use stillframe::{
     Algorithm, Image, MemoryError, Options, Point as Consistency, Shared, Sink, SinkError, Words,

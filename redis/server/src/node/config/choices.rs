@@ -1,5 +1,6 @@
 //! Values that are one of a few words, or a name, and how they are shown.
 
+use stillframe::algorithms::{any, available};
 use stillframe_commands::Classes;
 use stillframe_storage::SavePoint;
 
@@ -104,7 +105,6 @@ pub(super) fn bandwidth(value: &str) -> Result<u64, ValueError> {
 
 /// The name of an algorithm that can serve, given by its own name or its family's.
 pub(super) fn algorithm(value: &str) -> Result<&'static str, ValueError> {
-    use stillframe::algorithms::{ALL, any, available};
     let name = match value {
         "copy-on-update" => "cou",
         "zigzag" => "bazz",
@@ -112,14 +112,18 @@ pub(super) fn algorithm(value: &str) -> Result<&'static str, ValueError> {
         "hourglass" => "hourglass-copy",
         own => own,
     };
-    let mut served = ALL.iter().filter(|info| any::suits_all(info)).map(|info| info.name);
-    let Some(name) = served.clone().find(|&served| served == name) else {
-        return Err(ValueError::none_of(&served.by_ref().collect::<Vec<_>>()));
+    let Some(name) = any::selectable().map(|info| info.name).find(|&built| built == name) else {
+        return Err(ValueError::NoAlgorithm { built: algorithm_names() });
     };
     match available(name) {
         Some(Err(unavailable)) => Err(unavailable.into()),
         _ => Ok(name),
     }
+}
+
+/// The algorithms of this build, with commas between them.
+pub(super) fn algorithm_names() -> String {
+    any::selectable().map(|info| info.name).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn directory_name(value: &str) -> Result<String, ValueError> {

@@ -43,6 +43,14 @@ pub enum ValueError {
         /// The words, with commas between them.
         words: String,
     },
+    /// This build has no algorithm of that name.
+    #[error(
+        "argument must be an algorithm of this build: {built}; cargo's feature `rivals` builds all"
+    )]
+    NoAlgorithm {
+        /// Those that it has, with commas between them.
+        built: String,
+    },
     /// The number of words is wrong.
     #[error("wrong number of arguments")]
     Count,

@@ -132,7 +132,7 @@ settings! {
         "tracking-table-max-keys": whole(0, LONG_MAX);
     snapshot: &'static str = "imprint",
         "snapshot": word(algorithm, |it| (*it).to_owned()) .own_at_start()
-        .help("NAME", "the algorithm that takes images [{snapshot}]");
+        .help("NAME", "the algorithm that takes images [{snapshot}];\nthis build has {algorithms}");
     snapshot_memory: Size = Size::Percent(25),
         "snapshot-memory": word(Size::parse, Size::to_string) .own_at_start()
         .help("SIZE|PERCENT", "most memory an image may take for itself [{snapshot-memory}]");

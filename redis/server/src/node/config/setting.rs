@@ -147,8 +147,12 @@ impl Setting {
             let mut line = line.to_owned();
             while let Some((before, rest)) = line.split_once('{') {
                 let (name, behind) = rest.split_once('}').unwrap_or((rest, ""));
-                let default = super::find(name).map_or(String::new(), |it| (it.get)(defaults));
-                line = format!("{before}{default}{behind}");
+                let shown = match super::find(name) {
+                    Some(setting) => (setting.get)(defaults),
+                    None if name == "algorithms" => super::choices::algorithm_names(),
+                    None => String::new(),
+                };
+                line = format!("{before}{shown}{behind}");
             }
             text += &format!("{flag:38} {line}\n");
             flag.clear();

@@ -37,8 +37,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::claim::{Claim, Claims};
 use crate::algorithm::{Algorithm, New, write_by_replace};
-use crate::claim::{Claim, Claims};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};

@@ -33,9 +33,9 @@
 
 use std::marker::PhantomData;
 
+use super::flags::Columns;
 use crate::algorithm::{Algorithm, Half, New, Put, write_by_replace};
 use crate::error::{BeginError, MemoryError};
-use crate::flags::Columns;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::{Grain, Info};

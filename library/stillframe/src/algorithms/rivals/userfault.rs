@@ -33,8 +33,8 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
+use super::claim::{Claim, Claims};
 use crate::algorithm::{Algorithm, New, write_by_replace};
-use crate::claim::{Claim, Claims};
 use crate::error::{BeginError, MemoryError, Unavailable};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};

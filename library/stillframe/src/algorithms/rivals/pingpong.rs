@@ -31,9 +31,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use super::flags::Bytes;
 use crate::algorithm::{Algorithm, Half, New, Patched, Put, write_by_replace};
 use crate::error::{BeginError, MemoryError};
-use crate::flags::Bytes;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::{Grain, Info};
