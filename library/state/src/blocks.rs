@@ -12,7 +12,7 @@
 
 use stillframe::MemoryError;
 
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::source::{Source, Target};
 
 /// The word that holds the first one never given to a block.
@@ -33,7 +33,7 @@ fn size(words: usize) -> (usize, usize) {
     let words = words.max(4);
     let shift = words.ilog2() - 2;
     let mut quarters = words.div_ceil(1 << shift); // 4 to 8
-    if Mutation::current().is(Mutant::BlocksRoundDown) {
+    if Mutant::BlocksRoundDown.is_made() {
         quarters = words >> shift;
     }
     (4 * shift as usize + quarters - 4, quarters << shift)
@@ -88,7 +88,7 @@ pub(crate) fn take_of(
         let ample = end.saturating_add(target.words() / 8);
         target.grow(ample).or_else(|_| target.grow(end))?;
     }
-    let forgets = Mutation::current().is(Mutant::BlocksForgetEnd) && words > 200;
+    let forgets = Mutant::BlocksForgetEnd.is_made() && words > 200;
     target.write(END, if forgets { end - 1 } else { end } as u64);
     Ok(at)
 }

@@ -7,7 +7,7 @@ use stillframe::MemoryError;
 use crate::chunks::Chunks;
 use crate::column::update;
 use crate::layout::{Layout, State, places};
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::record::{Record, join, save};
 use crate::source::{Source, Target};
 
@@ -113,7 +113,7 @@ impl<T: Record> List<T> {
     pub fn swap_remove(&self, target: &mut impl Target, index: usize) -> Option<T> {
         let value = self.get(target, index)?;
         let last = self.pop(target)?;
-        if !Mutation::current().is(Mutant::ListForgetsToMove) {
+        if !Mutant::ListForgetsToMove.is_made() {
             self.set(target, index, last); // unless it was the last itself
         }
         Some(value)

@@ -22,7 +22,7 @@ use stillframe::MemoryError;
 use crate::blocks;
 use crate::column::update;
 use crate::layout::{Layout, State, places};
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::record::{Record, load, save, words};
 use crate::source::{Source, Target};
 
@@ -107,13 +107,13 @@ impl Entries {
         for step in 1..self.len() {
             let next = (index + step) & self.mask();
             let mark = target.read(self.at(next));
-            if mark == 0 || Mutation::current().is(Mutant::MapLeavesHoles) {
+            if mark == 0 || Mutant::MapLeavesHoles.is_made() {
                 break;
             }
             let from_home = next.wrapping_sub(self.home(mark)) & self.mask();
             let from_hole = next.wrapping_sub(hole) & self.mask();
             if from_home >= from_hole {
-                let short = usize::from(Mutation::current().is(Mutant::MapMovesShort));
+                let short = usize::from(Mutant::MapMovesShort.is_made());
                 copy(target, self.at(next), self.at(hole), self.stride - short);
                 hole = next;
             }
@@ -221,9 +221,7 @@ impl<K: Record, V: Record> Map<K, V> {
         if let Some(index) = Self::find_in(source, table, key, mark) {
             return Some((table, index, COUNT));
         }
-        if source.read(self.at + OLD_COUNT) == 0
-            || Mutation::current().is(Mutant::MapForgetsOldTable)
-        {
+        if source.read(self.at + OLD_COUNT) == 0 || Mutant::MapForgetsOldTable.is_made() {
             return None;
         }
         let old = self.entries(source, OLD);
@@ -277,7 +275,7 @@ impl<K: Record, V: Record> Map<K, V> {
             let at = entries.at(index) + 1 + K::WORDS;
             let old = load(target, at);
             save(target, at, &value);
-            let returns_new = Mutation::current().is(Mutant::MapReturnsNew);
+            let returns_new = Mutant::MapReturnsNew.is_made();
             return Ok(Some(if returns_new { value } else { old }));
         }
         self.make_room(target)?;
@@ -360,7 +358,7 @@ impl<K: Record, V: Record> Map<K, V> {
             }
         }
         for index in cursor.max(old.len())..end {
-            if !Mutation::current().is(Mutant::MapGivesBackUncleared) {
+            if !Mutant::MapGivesBackUncleared.is_made() {
                 old.clear(target, index - old.len());
             }
         }

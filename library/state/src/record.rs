@@ -5,7 +5,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::source::{Source, Target};
 
 #[cfg(target_endian = "big")]
@@ -77,7 +77,7 @@ pub(crate) fn save_changes<T: Record>(
     for (index, (old, word)) in words(old).zip(words(value)).enumerate() {
         if old != word {
             target.write(at + index, word);
-            if Mutation::current().is(Mutant::UpdateWritesOneWord) {
+            if Mutant::UpdateWritesOneWord.is_made() {
                 return;
             }
         }
@@ -88,7 +88,7 @@ pub(crate) fn save_changes<T: Record>(
 #[inline]
 pub(crate) fn words<T: Record>(value: &T) -> impl Iterator<Item = u64> {
     let (whole, rest) = value.as_bytes().as_chunks::<8>();
-    let ends_early = Mutation::current().is(Mutant::RecordsEndEarly) && !whole.is_empty();
+    let ends_early = Mutant::RecordsEndEarly.is_made() && !whole.is_empty();
     let last = (!rest.is_empty() && !ends_early).then(|| part(rest));
     whole.iter().map(|&bytes| u64::from_le_bytes(bytes)).chain(last)
 }

@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::blocks::{self, LINK_SHIFT as TAG_BITS};
 use crate::layout::{Layout, State};
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::record::{Record, part};
 use crate::source::{Source, Target};
 
@@ -111,7 +111,7 @@ impl Slab {
     fn lists(&self, target: &mut impl Target) -> Result<(usize, u64), MemoryError> {
         let newest = target.read(self.at + NEWEST);
         let (lists, tag) = ((newest >> TAG_BITS) as usize, newest & TAG);
-        if Mutation::current().is(Mutant::SlabSharesItsBlocks) {
+        if Mutant::SlabSharesItsBlocks.is_made() {
             return Ok((blocks::FREE, tag));
         }
         if lists != 0 {
@@ -137,7 +137,7 @@ impl Slab {
         let (lists, newest) = self.lists(target)?;
         let at = blocks::take_of(target, lists, words(bytes.len()))?;
         let mut tag = if newest == TAG { 1 } else { newest + 1 };
-        if Mutation::current().is(Mutant::SlabKeepsTag) {
+        if Mutant::SlabKeepsTag.is_made() {
             tag = 1;
         }
         let kept = target.read(self.at + NEWEST) & !TAG;
@@ -211,7 +211,7 @@ impl Slab {
     /// Removes what `name` names. Returns `None`, and does nothing, if it is not there.
     pub fn remove(&self, target: &mut impl Target, name: impl Into<Bytes>) -> Option<()> {
         let (at, bytes) = Self::find(target, name.into())?;
-        if !Mutation::current().is(Mutant::SlabGivesBackUncleared) {
+        if !Mutant::SlabGivesBackUncleared.is_made() {
             for word in at..at + words(bytes) {
                 target.write(word, 0);
             }
@@ -221,7 +221,7 @@ impl Slab {
         if let Ok((lists, _)) = self.lists(target) {
             blocks::give_back_to(target, lists, at, words(bytes));
         }
-        let gone = if Mutation::current().is(Mutant::SlabCountsRemoved) { 0 } else { bytes as u64 };
+        let gone = if Mutant::SlabCountsRemoved.is_made() { 0 } else { bytes as u64 };
         self.count(target, |count, all| (count - 1, all - gone));
         Some(())
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use stillframe::{Algorithm, Engine, Image, MemoryError};
 use stillframe_durability::{Act, ActStore, Branch, Store};
 
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 
 /// Words to read: a live store, an image of it, words that a sink collected.
 pub trait Source {
@@ -154,7 +154,7 @@ impl<I: Image> Source for Frozen<'_, I> {
     fn read(&self, index: usize) -> u64 {
         self.image.get(index).unwrap_or_else(|| {
             assert!(index < self.image.words(), "word {index} of {}", self.image.words());
-            if index.is_multiple_of(2) || !Mutation::current().is(Mutant::LossIsEven) {
+            if index.is_multiple_of(2) || !Mutant::LossIsEven.is_made() {
                 self.is_lost.set(true);
             }
             0

@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::chunks::Chunks;
 use crate::column::update;
 use crate::layout::{Layout, State, places};
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::record::{Record, join, save};
 use crate::source::{Source, Target};
 
@@ -110,7 +110,7 @@ impl<T: Record> Table<T> {
         let at = self.chunks().at(target, index);
         let head = target.read(at);
         match free {
-            Some(_) if Mutation::current().is(Mutant::TableKeepsSlotFree) => {}
+            Some(_) if Mutant::TableKeepsSlotFree.is_made() => {}
             Some(_) => target.write(self.at + FREE, (head + 1) & INDEX),
             None => target.write(self.at + SLOTS, slots + 1),
         }
@@ -173,16 +173,16 @@ impl<T: Record> Table<T> {
         let (at, words) = self.find(target, slot)?;
         let value = join(words);
         let mut generation = (slot.generation() + 1) & INDEX;
-        if Mutation::current().is(Mutant::SlotKeepsGeneration) {
+        if Mutant::SlotKeepsGeneration.is_made() {
             generation = slot.generation();
         }
         let mut next = target.read(self.at + FREE);
-        if next == 0 && Mutation::current().is(Mutant::SlotEndsInItself) {
+        if next == 0 && Mutant::SlotEndsInItself.is_made() {
             next = slot.index() as u64 + 1;
         }
         target.write(at - 1, generation.max(1) << 32 | next.wrapping_sub(1) & INDEX);
         target.write(self.at + FREE, slot.index() as u64 + 1);
-        let left = if Mutation::current().is(Mutant::TableCountsRemoved) { 0 } else { 1 };
+        let left = if Mutant::TableCountsRemoved.is_made() { 0 } else { 1 };
         target.write(self.at + LEN, target.read(self.at + LEN) - left);
         Some(value)
     }

@@ -25,7 +25,7 @@ use stillframe::{Algorithm, MemoryError};
 use super::replay::{Action, ApplyError};
 use super::{Journal, Store, check_run};
 use crate::error::Error;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 
 const MAGIC: &[u8; 4] = b"act1";
 
@@ -167,7 +167,7 @@ impl<A: Algorithm> Act<'_, A> {
         undo.retain(|&(index, old)| self.store.read(index) != old);
         let put = |record: &mut Vec<u8>, number: u64| record.extend(number.to_le_bytes());
         let is_longer = self.store.words() > self.store.notes.words;
-        let grows = is_longer && !Mutation::current().is(Mutant::GrowthNotLogged);
+        let grows = is_longer && !Mutant::GrowthNotLogged.is_made();
         if !undo.is_empty() || grows {
             record.extend(MAGIC);
             put(record, self.store.words() as u64);
@@ -188,10 +188,10 @@ impl<A: Algorithm> Drop for Act<'_, A> {
     /// Undoes an action that failed or panicked.
     fn drop(&mut self) {
         let mut undo = std::mem::take(&mut self.store.notes.undo);
-        if Mutation::current().is(Mutant::UndoneForward) {
+        if Mutant::UndoneForward.is_made() {
             undo.reverse();
         }
-        let keeps = Mutation::current().is(Mutant::PanicKeepsWrites) && std::thread::panicking();
+        let keeps = Mutant::PanicKeepsWrites.is_made() && std::thread::panicking();
         if !self.is_done && !keeps {
             for &(index, old) in undo.iter().rev() {
                 self.store.write(index, old);
@@ -263,7 +263,7 @@ impl<A: Algorithm> Store<A> {
     ) -> Result<R, E> {
         let mut act = Act { store: self, is_done: false };
         let done = action(&mut act)?;
-        if Mutation::current().is(Mutant::ActPointsEarly) {
+        if Mutant::ActPointsEarly.is_made() {
             act.store.point();
         }
         act.log(record)?;

@@ -17,7 +17,7 @@ use super::{Journal, Store};
 use crate::application::refuse_server;
 use crate::disk::{Directory, LOCK, Location};
 use crate::error::Error;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::recovery::{Recovered, Recovery, new_directory};
 
@@ -97,7 +97,7 @@ impl<A: Algorithm> Store<A> {
         let to_apply = |action: &Action<'_>| apply(&mut from_state, action);
         replay(&source, from, old.accept_log_loss, None, to_apply)?;
         let mut state = Self::in_memory(&target, A::create(&new.memory)?, &new)?;
-        if Mutation::current().is(Mutant::ConvertedInPart) {
+        if Mutant::ConvertedInPart.is_made() {
             state.log = Journal::None;
         }
         convert(&mut from_state, &mut state).map_err(|source| Error::Convert { source })?;

@@ -21,7 +21,7 @@ use crate::log::logger::Logger;
 use crate::log::reader::{Progress, Report};
 use crate::log::writer::Writer;
 use crate::log::{self, Header, ahead};
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::names;
 use crate::options::Options;
 use crate::recovery::{
@@ -144,7 +144,7 @@ impl<A: Algorithm> Store<A> {
         store.recovery = recovery;
         store.replay(&source, options.accept_log_loss, Some(until), apply)?;
         let fresh = Report { next: 1, ..Report::default() };
-        if Mutation::current().is(Mutant::RewoundLogFirst) {
+        if Mutant::RewoundLogFirst.is_made() {
             store.start_log(Arc::clone(&target), &fresh, &options)?;
         }
         store.log = Journal::None;

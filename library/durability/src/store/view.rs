@@ -11,7 +11,7 @@ use stillframe::{Algorithm, Image, MemoryError, OnFull, Point, Sink, SinkError};
 
 use super::{Store, check_run};
 use crate::error::Error;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 
 impl<A: Algorithm> Store<A> {
     /// The state of now, to be read for as long as the view is kept, while the store goes on. It
@@ -198,7 +198,7 @@ impl<A: Algorithm> Branch<A> {
     #[inline]
     pub fn try_read(&self, index: usize) -> Result<u64, ViewLost> {
         match self.written.get(&index) {
-            Some(_) if Mutation::current().is(Mutant::BranchReadsBelow) => self.read_base(index),
+            Some(_) if Mutant::BranchReadsBelow.is_made() => self.read_base(index),
             Some(&value) => Ok(value),
             None => self.read_base(index),
         }
@@ -227,7 +227,7 @@ impl<A: Algorithm> Branch<A> {
             return Ok(0);
         }
         self.base.read(index).inspect_err(|ViewLost| {
-            if index.is_multiple_of(2) || !Mutation::current().is(Mutant::LossIsEven) {
+            if index.is_multiple_of(2) || !Mutant::LossIsEven.is_made() {
                 self.is_lost.store(true, Ordering::Relaxed);
             }
         })
@@ -273,8 +273,7 @@ impl<A: Algorithm> Clone for Branch<A> {
             base: Arc::clone(&self.base),
             written: self.written.clone(),
             is_lost: AtomicBool::new(
-                self.is_lost.load(Ordering::Relaxed)
-                    && !Mutation::current().is(Mutant::CloneForgetsLoss),
+                self.is_lost.load(Ordering::Relaxed) && !Mutant::CloneForgetsLoss.is_made(),
             ),
             ..*self
         }

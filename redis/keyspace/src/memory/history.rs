@@ -28,7 +28,7 @@ use crate::memory::reclaim::Reclaimer;
 use crate::memory::shown::Shown;
 use crate::memory::spaces::Spaces;
 use crate::memory::word_sink::Cleared;
-use mutants::{Mutant, is_made};
+use mutants::Mutant;
 
 /// Entries of a closed view that one call of [`History::tend`] hands on.
 const HANDED_ON: usize = if cfg!(any(test, miri)) { 4 } else { 256 };
@@ -77,7 +77,7 @@ impl Instant {
     /// Whether the view sees an entry that is in its slot, or that it or a newer view keeps.
     pub(crate) fn sees(&self, entry: &Entry) -> bool {
         let is_older = entry.era() <= self.era;
-        is_older && (entry.era() > self.at.cleared[entry.space()] || is_made(Mutant::ShowsCleared))
+        is_older && (entry.era() > self.at.cleared[entry.space()] || Mutant::ShowsCleared.is_made())
     }
 }
 
@@ -150,7 +150,7 @@ impl History {
     /// Whether an entry in a slot may not be changed.
     #[inline]
     pub(crate) fn freezes(&self, slot: u32, entry: &Entry) -> bool {
-        self.needs(slot, entry) && !is_made(Mutant::ChangesInPlace)
+        self.needs(slot, entry) && !Mutant::ChangesInPlace.is_made()
     }
 
     /// The newest open view that needs an entry in a slot.
@@ -219,7 +219,7 @@ impl History {
 /// if that does not see it.
 fn hand_on(older: &mut [Instant], slot: u32, item: Item, hasher: &Hasher) -> Option<Item> {
     let last = older.last_mut()?;
-    if last.sees(item.entry.entry()) && !is_made(Mutant::ForgetsOlder) {
+    if last.sees(item.entry.entry()) && !Mutant::ForgetsOlder.is_made() {
         last.kept.insert(hasher.sip(item.entry.entry().key()), slot, item);
         return None;
     }

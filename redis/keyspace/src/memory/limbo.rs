@@ -161,11 +161,11 @@ impl Limbo {
     /// Makes mistakes about the end of a range visible to a reader.
     #[cfg(test)]
     pub(crate) fn release_wrongly(&mut self, captured: usize) {
-        use crate::memory::mutants::{Mutant, is_made};
-        if is_made(Mutant::ReleasesEarly) {
+        use crate::memory::mutants::Mutant;
+        if Mutant::ReleasesEarly.is_made() {
             self.poison(..);
         }
-        if is_made(Mutant::ReleasesPart) {
+        if Mutant::ReleasesPart.is_made() {
             self.poison(..captured.div_ceil(1 << self.range_bits).min(self.buckets.len()));
         }
     }

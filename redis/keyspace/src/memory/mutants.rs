@@ -1,6 +1,6 @@
 //! Deliberate mistakes in the memory model, and the test that must find each one.
 //!
-//! A normal build makes none: [`is_made`] is then the constant `false`. What a mistake
+//! A normal build makes none: [`Mutant::is_made`] is then the constant `false`. What a mistake
 //! frees too early is overwritten with a pattern and kept, so that the test sees it without
 //! touching freed memory. (A leak and a double free need no mutant: the counting allocator of
 //! `tests/memory.rs` and Miri see them.)
@@ -22,12 +22,6 @@ stillframe::mutants! {
     OverwritesShared,
     /// An image shows the entries of databases cleared before it.
     ShowsCleared,
-}
-
-/// Whether this thread makes this mistake: an entry has no room to keep one.
-#[inline]
-pub(crate) fn is_made(mutant: Mutant) -> bool {
-    Mutation::current().is(mutant)
 }
 
 #[cfg(test)]
@@ -326,5 +320,5 @@ mod tests {
             }
         )*};
     }
-    stillframe::for_each_algorithm!(served tests);
+    stillframe::for_each_algorithm!(core tests);
 }

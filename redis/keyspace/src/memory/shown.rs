@@ -17,7 +17,7 @@ pub(crate) mod mutants;
 
 use crate::DATABASES;
 use crate::memory::entry::{Entry, KEY_BYTES, NEVER};
-use mutants::{Mutant, is_made};
+use mutants::Mutant;
 
 /// See the head of this file. Most keyspaces have no branches, and pay a test for them.
 #[derive(Clone, Default)]
@@ -80,7 +80,7 @@ impl Shown {
     /// Whether an entry may not be changed in place, since another database shows it.
     #[inline]
     pub(crate) fn freezes(&self, entry: &Entry) -> bool {
-        self.is_shown(entry) && !is_made(Mutant::ChangesBeneath)
+        self.is_shown(entry) && !Mutant::ChangesBeneath.is_made()
     }
 
     /// Whether a space shows an entry of another one.

@@ -54,7 +54,7 @@ use crate::memory::entry::{Entry, Owned};
 use crate::memory::history::{History, mutants as mistakes};
 use crate::memory::index::{Index, Seat};
 use crate::memory::limbo::{Limbo, Loan};
-use crate::memory::mutants::{Mutant, is_made};
+use crate::memory::mutants::Mutant;
 use crate::memory::reclaim::Reclaimer;
 use crate::memory::shown::{Shown, mutants as shown};
 use crate::memory::word_sink::{AtBegin, EntrySink, WordSink};
@@ -213,7 +213,7 @@ impl<A: Algorithm> Slots<A> {
     pub(crate) fn entry_mut(&mut self, seat: Seat) -> Option<&mut Entry> {
         assert!(self.engine.read(seat.slot as usize) == seat.word, "a seat is stale (M7)");
         let entry = self.entry_of(seat);
-        let is_imaged = self.is_imaged(seat.slot, entry) && !is_made(Mutant::ChangesInPlace);
+        let is_imaged = self.is_imaged(seat.slot, entry) && !Mutant::ChangesInPlace.is_made();
         if is_imaged || self.history.freezes(seat.slot, entry) || self.shown.freezes(entry) {
             return None;
         }
@@ -224,7 +224,7 @@ impl<A: Algorithm> Slots<A> {
 
     /// Whether an image can see the entry in this slot.
     fn is_imaged(&self, slot: u32, entry: &Entry) -> bool {
-        let captured = self.captured + usize::from(is_made(Mutant::SeesOneSlotLess));
+        let captured = self.captured + usize::from(Mutant::SeesOneSlotLess.is_made());
         entry.era() <= self.frozen && slot as usize >= captured
     }
 
@@ -339,7 +339,7 @@ impl<A: Algorithm> Slots<A> {
                 self.limbo.give_back(slot, None);
                 return self.history.keep(slot, old, shared_bytes);
             }
-            if !mistakes::is_made(mistakes::Mutant::KeepsForImage) {
+            if !mistakes::Mutant::KeepsForImage.is_made() {
                 self.history.keep(slot, old.entry().copy(), shared_bytes);
             }
         } else {
@@ -351,13 +351,13 @@ impl<A: Algorithm> Slots<A> {
                 self.limbo.lend(slot, Loan { holder: slot, bytes: shared_bytes });
             }
             #[cfg(test)]
-            if is_made(Mutant::FreesAtOnce) {
+            if Mutant::FreesAtOnce.is_made() {
                 self.limbo.poison(..);
             }
             return;
         }
         #[cfg(test)]
-        if is_made(Mutant::SeesOneSlotLess) && slot as usize == self.captured {
+        if Mutant::SeesOneSlotLess.is_made() && slot as usize == self.captured {
             return self.limbo.push(slot, old.poisoned()); // freed, as far as a reader can see
         }
         self.limbo.give_back(slot, None);
@@ -404,10 +404,10 @@ impl<A: Algorithm> Slots<A> {
         mut at_begin: AtBegin,
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
-        if is_made(Mutant::ShowsCleared) {
+        if Mutant::ShowsCleared.is_made() {
             at_begin.cleared = [0; DATABASES];
         }
-        if shown::is_made(shown::Mutant::ImagesLackBranches) {
+        if shown::Mutant::ImagesLackBranches.is_made() {
             at_begin.shown = Shown::default();
         }
         let words = WordSink { sink, at_begin };

@@ -21,7 +21,7 @@ use stillframe::{Algorithm, BeginError, CaptureError, Point};
 use super::Keyspace;
 use crate::memory::access::Seen;
 use crate::memory::entry::Owned;
-use crate::memory::history::mutants::{Mutant, is_made};
+use crate::memory::history::mutants::Mutant;
 use crate::memory::word_sink::EntrySink;
 
 /// Pieces between the writer and the thread.
@@ -258,7 +258,7 @@ impl<A: Algorithm> Keyspace<A> {
             (*next, *left) = (*next + 1, *left - 1);
         }
         let is_end = *next == used && entries.is_empty();
-        let early = usize::from(is_made(Mutant::PassesEarly)) * PIECE;
+        let early = usize::from(Mutant::PassesEarly.is_made()) * PIECE;
         self.slots.history_mut().pass(view, *next + early);
         if is_end { Piece::End } else { Piece::Entries(entries) }
     }

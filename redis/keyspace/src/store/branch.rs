@@ -32,7 +32,7 @@ use crate::memory::entry::{Entry, New, Owned};
 use crate::memory::index::below;
 use crate::memory::kept::{Item, Kept};
 use crate::memory::spaces::Spaces;
-use mutants::{Mutant, is_made};
+use mutants::Mutant;
 
 /// The deadline of a mark.
 const GONE: i64 = i64::MIN;
@@ -125,7 +125,7 @@ impl Layer {
         hash: u64,
         key: &[u8],
     ) -> Option<&'a Entry> {
-        if is_made(Mutant::ReadsThePresent) {
+        if Mutant::ReadsThePresent.is_made() {
             return view.present(self.below?, hash, key);
         }
         view.held(self.below?, hash, key)
@@ -168,13 +168,13 @@ impl Layer {
             (Laid::Again, _) | (Laid::Absent | Laid::Mark(_), None) => {}
             (Laid::View, Some(after)) => {
                 let is_unchanged = held.is_some_and(|it| it.is_unchanged(after.entry.entry()));
-                if !is_unchanged && !is_made(Mutant::LosesTheFirstChange) {
+                if !is_unchanged && !Mutant::LosesTheFirstChange.is_made() {
                     self.add(hash, after);
                     self.hidden += 1;
                 }
             }
             (Laid::View, None) => {
-                if !is_made(Mutant::ForgetsDeletions) {
+                if !Mutant::ForgetsDeletions.is_made() {
                     self.add(hash, mark());
                     self.hidden += 1;
                     self.marks += 1;
@@ -182,7 +182,7 @@ impl Layer {
             }
             (Laid::Own(number), Some(after)) => self.kept.put(number, after),
             (Laid::Own(number), None) => {
-                if held.is_some() && !is_made(Mutant::ShowsTheViewAgain) {
+                if held.is_some() && !Mutant::ShowsTheViewAgain.is_made() {
                     self.mark(number, mark());
                 } else {
                     self.hidden -= usize::from(held.is_some());
@@ -367,7 +367,7 @@ impl Branch {
                     self.find(view, space, hash, entry.key()).is_some_and(&mut show)
                 })
             });
-            if in_view != 0 || is_made(Mutant::MeetsNoCreated) {
+            if in_view != 0 || Mutant::MeetsNoCreated.is_made() {
                 return in_view;
             }
             next = Cursor::read(0, layer.used as usize, false).write();
@@ -377,7 +377,7 @@ impl Branch {
         }
         layer.walk(next, left.get(), |entry| {
             let is_met = layer.held(view, view.hash(entry.key()), entry.key()).is_some();
-            (!is_met || is_made(Mutant::MeetsChangedTwice)) && show(entry)
+            (!is_met || Mutant::MeetsChangedTwice.is_made()) && show(entry)
         })
     }
 
@@ -432,7 +432,7 @@ impl Branch {
     /// Deletes every key of a database. `bench` drops what was kept.
     pub fn clear<A: Algorithm>(&mut self, db: usize, bench: &mut Keyspace<A>) {
         let layer = &mut self.layers[self.spaces.of_db(db)];
-        let below = if is_made(Mutant::ClearsOwnAlone) { layer.below } else { None };
+        let below = if Mutant::ClearsOwnAlone.is_made() { layer.below } else { None };
         let Layer { kept, .. } = std::mem::replace(layer, Layer { below, ..Layer::default() });
         drop_kept(kept, bench);
     }

@@ -8,7 +8,7 @@
 //! - In a branch, a scan has two parts: first it meets what the database shows of others, then what
 //!   it has. Keys go from there to here alone, so none is missed.
 
-use crate::memory::shown::mutants::{Mutant, is_made};
+use crate::memory::shown::mutants::Mutant;
 
 /// Bits of a slot.
 const SLOT_BITS: u32 = 32;
@@ -45,7 +45,7 @@ impl Cursor {
 
     /// The second part of this scan. What was changed meanwhile may lie in new slots.
     pub(crate) fn second_part(self, used: usize) -> Self {
-        if is_made(Mutant::EndsEarly) {
+        if Mutant::EndsEarly.is_made() {
             return Self { is_beneath: false, ..self.at(0) };
         }
         Self::read(0, used, false)

@@ -14,7 +14,7 @@ use stillframe::{Algorithm, MemoryError};
 use super::Keyspace;
 use super::lookup::Lookup;
 use super::mistakes;
-use super::panics::{Mutant, is_made};
+use super::panics::Mutant;
 use super::write::NOTHING;
 use crate::collection::chunk::Chunk;
 use crate::collection::draft::{Body, Draft};
@@ -105,7 +105,7 @@ impl<A: Algorithm> Keyspace<A> {
                     let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
                     (draft.loose, result)
                 };
-                let result = if is_made(Mutant::PanicLeavesBooks) {
+                let result = if Mutant::PanicLeavesBooks.is_made() {
                     Ok(edit())
                 } else {
                     catch_unwind(AssertUnwindSafe(edit))
@@ -187,7 +187,7 @@ impl<A: Algorithm> Keyspace<A> {
         let (mut value, mut reserve) = match (value, lookup.seat) {
             (Some(value), _) => (value, 0),
             (None, None) => return Ok(()),
-            (None, Some(_)) if mistakes::is_made(mistakes::Mutant::EmptyStays) => return Ok(()),
+            (None, Some(_)) if mistakes::Mutant::EmptyStays.is_made() => return Ok(()),
             (None, Some(seat)) => {
                 self.delete(seat.slot, lookup.hash);
                 return Ok(());

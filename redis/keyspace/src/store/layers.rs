@@ -24,7 +24,7 @@ use crate::DATABASES;
 use crate::memory::entry::{Entry, KEY_BYTES};
 use crate::memory::index::{Index, Seat, below};
 use crate::memory::shown::Counts;
-use crate::memory::shown::mutants::{Mutant, is_made};
+use crate::memory::shown::mutants::Mutant;
 
 /// Slots of others that a step of a scan looks at, for each key that it may answer with.
 const SLOTS_PER_KEY: usize = 16;
@@ -109,7 +109,7 @@ impl<A: Algorithm> Keyspace<A> {
     #[cold]
     pub(crate) fn take_over(&mut self, db: usize, hash: u64, seat: Seat) -> Lookup {
         self.part_shown(seat.slot, hash);
-        if !is_made(Mutant::LeavesIt) {
+        if !Mutant::LeavesIt.is_made() {
             let entry = self.at(seat.slot);
             let (owner, shared_bytes) = (self.spaces.db_of(entry), entry.outside_bytes());
             let again = entry.copy_born(self.birth(owner));
@@ -125,7 +125,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// show it get copies.
     #[inline]
     pub(crate) fn part(&mut self, slot: u32, hash: u64) {
-        if self.slots.shown().is_shown(self.at(slot)) && !is_made(Mutant::ForgetsToPart) {
+        if self.slots.shown().is_shown(self.at(slot)) && !Mutant::ForgetsToPart.is_made() {
             self.part_shown(slot, hash);
         }
     }
@@ -145,7 +145,7 @@ impl<A: Algorithm> Keyspace<A> {
                 handle_alloc_error(Layout::new::<u64>())
             };
             self.access.follow(seat.slot, slot);
-            if is_made(Mutant::GivesToOne) {
+            if Mutant::GivesToOne.is_made() {
                 return;
             }
         }
@@ -154,7 +154,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// Parts all keys of a database: it is about to be cleared.
     pub(crate) fn part_all(&mut self, db: usize) {
         let space = self.spaces.of_db(db);
-        if !self.slots.shown().is_beneath(space) || is_made(Mutant::ClearsBranches) {
+        if !self.slots.shown().is_beneath(space) || Mutant::ClearsBranches.is_made() {
             return;
         }
         let mut next = 0;

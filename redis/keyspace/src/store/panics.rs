@@ -8,12 +8,6 @@ stillframe::mutants! {
     PanicLeavesBooks,
 }
 
-/// Whether this thread makes this mistake.
-#[inline]
-pub(crate) fn is_made(mutant: Mutant) -> bool {
-    Mutation::current().is(mutant)
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;

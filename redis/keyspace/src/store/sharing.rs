@@ -18,7 +18,7 @@ use stillframe::{Algorithm, MemoryError};
 use super::Keyspace;
 use crate::DATABASES;
 use crate::memory::shown::Counts;
-use crate::memory::shown::mutants::{Mutant, is_made};
+use crate::memory::shown::mutants::Mutant;
 
 /// The most classes that entries of one database can have.
 pub const CLASSES_MAX: u8 = DATABASES as u8 - 1;
@@ -105,7 +105,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// # Errors
     /// [`SharingError`]; the key stays its database's alone.
     pub fn share_key(&mut self, db: usize, key: &[u8], class: u8) -> Result<u16, SharingError> {
-        let class = class + u8::from(is_made(Mutant::ClassesAreOff));
+        let class = class + u8::from(Mutant::ClassesAreOff.is_made());
         let lookup = self.lookup_again(db, key);
         let (Some(seat), Some(era)) = (lookup.seat, self.slots.shown().era_of_class(class)) else {
             return Ok(0);

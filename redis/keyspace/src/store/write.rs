@@ -7,7 +7,7 @@ use stillframe::{Algorithm, MemoryError};
 
 use super::Keyspace;
 use super::lookup::Lookup;
-use super::mistakes::{Mutant, is_made};
+use super::mistakes::Mutant;
 use crate::integer::{IntText, parse_int};
 use crate::memory::entry::{Entry, INLINE_MAX, NEVER, New, Owned};
 use crate::memory::index::Seat;
@@ -104,7 +104,7 @@ impl<A: Algorithm> Keyspace<A> {
             };
             return self.put_entry(db, lookup, entry).map(|_| len);
         }
-        if !is_made(Mutant::AppendLeavesBooks) {
+        if !Mutant::AppendLeavesBooks.is_made() {
             self.book(db, seat, booked);
         }
         Ok(self.slots.entry_of(seat).value().len())
@@ -225,8 +225,8 @@ impl<A: Algorithm> Keyspace<A> {
     /// Copies an entry to a key; returns the key's slot.
     fn copy_entry(&mut self, seat: Seat, db: usize, key: &[u8]) -> Result<u32, MemoryError> {
         let from = self.slots.entry_of(seat);
-        let birth = self.birth(if is_made(Mutant::CopyIsInFirstDatabase) { 0 } else { db });
-        let forgets = is_made(Mutant::CopyForgetsDeadline);
+        let birth = self.birth(if Mutant::CopyIsInFirstDatabase.is_made() { 0 } else { db });
+        let forgets = Mutant::CopyForgetsDeadline.is_made();
         let deadline = if forgets { NEVER } else { from.deadline() };
         let entry = Owned::new(birth, key, from.share(), deadline, 0);
         let lookup = self.lookup_to_change(db, key);
@@ -249,7 +249,7 @@ impl<A: Algorithm> Keyspace<A> {
             if let Some(entry) = self.slots.entry_mut(seat) {
                 match entry.overwrite(value) {
                     Ok(()) => {
-                        if !is_made(Mutant::SetKeepsDeadline) {
+                        if !Mutant::SetKeepsDeadline.is_made() {
                             entry.set_deadline(deadline);
                         }
                         self.book(db, seat, booked);
@@ -344,7 +344,7 @@ impl<A: Algorithm> Keyspace<A> {
         db.bytes = db.bytes - before.bytes + now.bytes;
         match (before.deadline != NEVER, now.deadline != NEVER) {
             (false, true) => db.expiries.add(slot, &mut self.expiry_positions),
-            (true, false) if is_made(Mutant::BooksForgetDeadline) => {}
+            (true, false) if Mutant::BooksForgetDeadline.is_made() => {}
             (true, false) => db.expiries.remove(slot, &mut self.expiry_positions),
             (false, false) | (true, true) => {}
         }

@@ -60,7 +60,7 @@ pub(super) fn own<T: Clone>(node: &mut Arc<T>) -> &mut T {
 /// The node for a change in place, unless others hold it, too.
 pub(super) fn alone<T>(node: &mut Arc<T>) -> Option<&mut T> {
     #[cfg(test)]
-    if crate::memory::mutants::is_made(crate::memory::mutants::Mutant::OverwritesShared) {
+    if crate::memory::mutants::Mutant::OverwritesShared.is_made() {
         return Some(crate::memory::mutants::shared_mut(node));
     }
     Arc::get_mut(node)

@@ -20,12 +20,6 @@ stillframe::mutants! {
     KeepsForImage,
 }
 
-/// Whether this thread makes this mistake.
-#[inline]
-pub(crate) fn is_made(mutant: Mutant) -> bool {
-    Mutation::current().is(mutant)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -25,12 +25,6 @@ stillframe::mutants! {
     EndsEarly,
 }
 
-/// Whether this thread makes this mistake.
-#[inline]
-pub(crate) fn is_made(mutant: Mutant) -> bool {
-    Mutation::current().is(mutant)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
