@@ -8,11 +8,11 @@ use stillframe::Algorithm;
 use stillframe::algorithms::{Visitor, dispatch};
 use stillframe_measure::environment::field_bytes;
 
+use crate::case::check;
+use crate::case::workload::Ticks;
 use crate::case::{Case, Distribution, FLOOR};
-use crate::check;
-use crate::oracle::Distinct;
-use crate::subject::options;
-use crate::workload::Ticks;
+use crate::trial::oracle::Distinct;
+use crate::trial::subject::options;
 
 /// An experiment.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::metric::Metric;
 use super::plan::{Facet, Plot, Size, command};
 use super::{Figure, causes, served};
 use crate::case::Case;
-use crate::record::Record;
+use crate::case::record::Record;
 use crate::report::{
     self, FigureReport, Images, Kind, Outcome, Panel, Point, Series, Table, Tally, Verdict,
 };

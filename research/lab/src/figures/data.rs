@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::metric::Metric;
 use super::plan::{self, Facet};
 use crate::case::FLOOR;
-use crate::record::Record;
+use crate::case::record::Record;
 use crate::report::{Panel, Point};
 
 /// Every record of a run, by case.

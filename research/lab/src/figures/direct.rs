@@ -18,8 +18,8 @@ use stillframe_measure::draw::Rng;
 use stillframe_measure::environment::allowed_cores;
 
 use super::plan::Size;
-use crate::cores::Cores;
-use crate::record::quantile;
+use crate::case::record::quantile;
+use crate::machine::cores::Cores;
 use crate::report::{self, Kind, Panel, Point, Series};
 
 /// The first write to a page of 4 KiB.

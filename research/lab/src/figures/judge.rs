@@ -274,10 +274,10 @@ pub(super) fn times(ratio: f64) -> String {
 mod tests {
     use super::*;
     use crate::case::Case;
+    use crate::case::record::{Latency, Record};
     use crate::figures::data::{Cache, Direct};
     use crate::figures::metric::MEAN;
     use crate::figures::plan::Facet;
-    use crate::record::{Latency, Record};
 
     /// A facet over 1, 10 and 100 with the mean ticks given for each algorithm.
     fn measured(means: &[(&'static str, [f64; 3])]) -> (Facet, Cache) {

@@ -1,6 +1,6 @@
 //! The numbers read from a record.
 
-use crate::record::Record;
+use crate::case::record::Record;
 
 /// A number of a record, some in relation to the floor under the same workload.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ fn spike(record: &Record) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::case::Case;
-    use crate::record::Latency;
+    use crate::case::record::Latency;
 
     #[test]
     fn overhead_is_the_time_above_the_floor_in_a_period() {

@@ -35,7 +35,7 @@ use metric::Metric;
 pub use parts::part_from_stdin;
 use plan::{Facet, Size};
 
-use crate::check;
+use crate::case::check;
 use crate::report::{Panel, Table, Whose};
 
 /// A figure of a paper, to be run again.

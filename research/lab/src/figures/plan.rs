@@ -6,7 +6,7 @@ use stillframe::Unit;
 
 use super::metric::Metric;
 use crate::case::Case;
-use crate::check;
+use crate::case::check;
 
 /// What is cut of the papers' parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What the writer executes for one update, counted: instructions, and misses of simulated caches,
-//! by valgrind's cachegrind. Two runs of the [writer alone](crate::alone) that differ in the number
-//! of ticks give the cost of a tick; nothing else of a run is in it.
+//! by valgrind's cachegrind. Two runs of the [writer alone](crate::trial::alone) that differ in the
+//! number of ticks give the cost of a tick; nothing else of a run is in it.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use super::data::Data;
 use super::judge::Judgement;
 use super::plan::{Size, unit_of};
+use crate::case::record::Record;
 use crate::case::{Case, Distribution, FLOOR, Verify};
-use crate::record::Record;
 use crate::report::{self, Kind, Panel, Point};
 
 const ALGORITHMS: &[&str] =

@@ -23,10 +23,10 @@ use super::judge::{Judgement, times};
 use super::plan::Size;
 use super::{Claim, Direct, Figure};
 use crate::case::Case;
-use crate::digest::digests_of;
+use crate::case::workload::{Ticks, value};
 use crate::report::{Kind, Panel, Point, series};
 use crate::served::Scratch;
-use crate::workload::{Ticks, value};
+use crate::trial::digest::digests_of;
 
 /// What a process of its own is asked for.
 pub(super) const PART: &str = "game";

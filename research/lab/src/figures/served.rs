@@ -19,8 +19,8 @@ use super::li::FLAT;
 use super::metric::Metric;
 use super::plan::{Facet, Plot, Size};
 use super::{Claim, Figure};
+use crate::case::record::{QueryMs, Record, Served};
 use crate::case::{Case, FLOOR, REDIS, Service, VALKEY};
-use crate::record::{QueryMs, Record, Served};
 
 const HG: &str = "hourglass-copy";
 const PB: &str = "piggyback";

@@ -25,13 +25,13 @@ use super::data::Data;
 use super::judge::{Judgement, times};
 use super::plan::{self, Size};
 use super::{Claim, Direct, Figure};
+use crate::case::check::stated_copies;
+use crate::case::record::quantile;
 use crate::case::{FLOOR, is_floor};
-use crate::check::stated_copies;
-use crate::digest::digests_of;
-use crate::memory::available_bytes;
-use crate::record::quantile;
+use crate::machine::memory::available_bytes;
 use crate::report::{Kind, Panel, Point, Series};
 use crate::served::Scratch;
+use crate::trial::digest::digests_of;
 
 /// Transactions that are committed together.
 const BATCH: usize = 500;

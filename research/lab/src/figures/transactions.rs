@@ -36,8 +36,8 @@ use super::judge::{Judgement, times};
 use super::plan::Size;
 use super::{Claim, Direct, Figure};
 use crate::case::FLOOR;
-use crate::memory::proportional_bytes;
-use crate::record::quantile;
+use crate::case::record::quantile;
+use crate::machine::memory::proportional_bytes;
 use crate::report::{Kind, Panel, Point, Series};
 
 /// Accounts that a transaction changes.

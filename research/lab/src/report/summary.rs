@@ -6,11 +6,11 @@ use super::verdict::{Outcome, Whose};
 use super::{FigureReport, Images, Report};
 
 /// What the signs of a table mean, and what lies beside the page.
-const LEGEND: &str = "`index.html`, which the command leaves beside this page, has all plots, numbers and causes, \
-     without network or scripts; `results.jsonl` has every round and verdict. In the tables a sign \
-     stands for a claim: ✓ held, ✗ not held, ? undecided, – cannot be tested here. A claim is \
-     judged in each round by itself: two rounds at least, and four of five, must agree. A cause is \
-     where the reason lies that a claim was not held.\n";
+const LEGEND: &str = "`index.html`, which the command leaves beside this page, has all plots, \
+     numbers and causes, without network or scripts; `results.jsonl` has every round and verdict. \
+     In the tables a sign stands for a claim: ✓ held, ✗ not held, ? undecided, – cannot be tested \
+     here. A claim is judged in each round by itself: two rounds at least, and four of five, must \
+     agree. A cause is where the reason lies that a claim was not held.\n";
 
 /// One page: machine, command, counts, a row of signs for each figure, and what cannot be tested.
 #[must_use]

@@ -17,6 +17,7 @@
 mod client;
 mod hunted;
 mod marks;
+pub mod observe;
 mod process;
 
 use std::fs;
@@ -26,9 +27,9 @@ use std::time::{Duration, Instant};
 
 use stillframe_load::{Phase, Plan, Quantiles, Rate, Ratio, Report, floor, verify};
 
+use crate::case::record::{QueryMs, Record, Served};
 use crate::case::{Case, Service};
-use crate::memory::tree_bytes;
-use crate::record::{QueryMs, Record, Served};
+use crate::machine::memory::tree_bytes;
 use marks::{Bounds, MARKS, Signals};
 use process::{Server, Setup};
 

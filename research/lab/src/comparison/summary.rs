@@ -9,7 +9,7 @@ use stillframe::algorithms::ALL;
 use stillframe::{Completeness, Info};
 
 use crate::case::FLOOR;
-use crate::record::{Record, quantile};
+use crate::case::record::{Record, quantile};
 
 /// One row an algorithm; the columns that need records are left out if there are none.
 #[must_use]
@@ -73,7 +73,7 @@ pub(crate) fn figures(name: &str, records: &[Record]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{BeginUs, Latency};
+    use crate::case::record::{BeginUs, Latency};
 
     #[test]
     fn every_algorithm_has_a_row_and_figures_are_ratios_to_the_floor() {

@@ -1,5 +1,10 @@
 //! A case: one algorithm under one workload, as data for the process that runs it.
 
+pub mod check;
+mod players;
+pub mod record;
+pub(crate) mod workload;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
 //! The page of `lab compare`: the table, and rows for what people look for first.
 
+use crate::case::record::Record;
 use crate::comparison;
-use crate::record::Record;
 use crate::report::{self, FigureReport, Images, Kind, Panel, Point, Report, page};
 use stillframe_measure::environment;
 
@@ -73,7 +73,7 @@ fn images(records: &[Record]) -> Images {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Latency;
+    use crate::case::record::Latency;
 
     #[test]
     fn the_page_has_every_algorithm_and_what_was_wrong() {

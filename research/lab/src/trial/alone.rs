@@ -8,9 +8,9 @@ use stillframe::algorithms::{Visitor, dispatch};
 use stillframe::{Algorithm, Engine, Point, Sink, SinkError};
 
 use crate::case::Case;
-use crate::subject::{Floor, State, Subject, options};
+use crate::case::workload::Ticks;
 use crate::trial::stage;
-use crate::workload::Ticks;
+use crate::trial::subject::{Floor, State, Subject, options};
 
 /// Runs a case so.
 pub(crate) fn run(case: &Case) -> Result<(), String> {

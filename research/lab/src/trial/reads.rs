@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use crate::case::Case;
-use crate::subject::State;
+use crate::trial::subject::State;
 use stillframe_measure::draw::Rng;
 
 /// Times of reads, in nanoseconds.

@@ -4,8 +4,8 @@
 use stillframe_measure::draw::{Rng, Scatter, gaussian};
 use stillframe_measure::zipf::Zipf;
 
+use crate::case::players::Players;
 use crate::case::{Case, Distribution};
-use crate::players::Players;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 

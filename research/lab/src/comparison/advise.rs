@@ -8,9 +8,9 @@
 use stillframe::algorithms::ALL;
 use stillframe_measure::Table;
 
+use crate::case::record::Record;
 use crate::case::{Case, Distribution, FLOOR, is_floor};
-use crate::record::Record;
-use crate::summary;
+use crate::comparison::summary;
 
 /// The need.
 #[derive(Debug, Clone, PartialEq)]

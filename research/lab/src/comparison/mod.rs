@@ -1,7 +1,11 @@
 //! The records of `lab compare` as one table: one row for each algorithm, medians over its rounds.
 
+pub mod advise;
+pub mod page;
+pub mod summary;
+
 use crate::case::is_floor;
-use crate::record::{Record, quantile};
+use crate::case::record::{Record, quantile};
 use crate::report::Table;
 
 /// A column: its name, where its value lies in a record, how it is written, which end is better.
@@ -200,7 +204,7 @@ fn best(rows: &[Row<'_>], column: usize, better: Better) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Latency;
+    use crate::case::record::Latency;
 
     fn record(name: &str, round: u32, mean: f64, wrong: u64) -> Record {
         Record {

@@ -1,5 +1,7 @@
 //! Rounds: every case once, then every case again; each in a process of its own.
 
+pub(crate) mod process;
+
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt;
@@ -13,8 +15,8 @@ use stillframe::Algorithm;
 use stillframe::algorithms::fork_huge::ForkHuge;
 
 use crate::case::Case;
+use crate::case::record::Record;
 use crate::error::LabError;
-use crate::record::Record;
 use crate::served::Scratch;
 use stillframe_measure::environment;
 

@@ -12,21 +12,28 @@
 //! The base image makes incremental algorithms start alike: each later image is an increment. A
 //! case that times the first image has none.
 
+pub(crate) mod alone;
+pub(crate) mod capture;
+pub(crate) mod digest;
+pub(crate) mod oracle;
+mod reads;
+pub(crate) mod subject;
+
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::capture::Depot;
+use crate::case::record::{BeginUs, Latency, Record, quantile};
+use crate::case::workload::{Tick, Ticks, value};
 use crate::case::{Case, Verify};
-use crate::cores::Cores;
-use crate::digest::digests_of;
-use crate::memory;
-use crate::oracle::{self, Taken};
-use crate::reads::Reads;
-use crate::record::{BeginUs, Latency, Record, quantile};
-use crate::subject::{State, Subject};
-use crate::workload::{Tick, Ticks, value};
+use crate::machine::cores::Cores;
+use crate::machine::memory;
+use crate::trial::capture::Depot;
+use crate::trial::digest::digests_of;
+use crate::trial::oracle::Taken;
+use crate::trial::reads::Reads;
+use crate::trial::subject::{State, Subject};
 
 use stillframe::{BLOCK_WORDS, Info, Unit};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use stillframe::{Algorithm, Engine, Info, OnFull, Options, PlainWords, Point, Progress};
 
-use crate::capture::{Depot, LabSink};
 use crate::case::Case;
+use crate::trial::capture::{Depot, LabSink};
 
 /// Memory that a run reads and writes: all that a stage needs.
 pub(crate) trait State {

@@ -17,8 +17,8 @@ use stillframe::{
 };
 
 use crate::case::{Case, SinkKind, Verify};
-use crate::cores::Cores;
-use crate::digest::{Digests, digest};
+use crate::machine::cores::Cores;
+use crate::trial::digest::{Digests, digest};
 
 /// Bytes written, and read of the image before, at once.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -3,9 +3,9 @@
 
 use stillframe::{BLOCK_WORDS, Unit};
 
+use crate::case::workload::{Tick, Ticks, value};
 use crate::case::{Case, Verify};
-use crate::digest::digest;
-use crate::workload::{Tick, Ticks, value};
+use crate::trial::digest::digest;
 
 /// An image that was captured.
 #[derive(Debug)]

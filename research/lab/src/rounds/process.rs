@@ -6,12 +6,12 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use stillframe::Algorithm;
 use stillframe::algorithms::{Visitor, available, dispatch};
 
-use crate::alone;
 use crate::case::Case;
-use crate::record::Record;
+use crate::case::record::Record;
 use crate::served;
-use crate::subject::{Floor, Snapshotted};
 use crate::trial;
+use crate::trial::alone;
+use crate::trial::subject::{Floor, Snapshotted};
 
 /// Reads a case as JSON from standard input, runs it, and writes its record to standard output.
 ///

@@ -4,7 +4,7 @@ use stillframe::algorithms::ALL;
 use stillframe::{Completeness, Info};
 
 use crate::case::{Case, FLOOR, Service, SinkKind, is_floor};
-use crate::memory::available_bytes;
+use crate::machine::memory::available_bytes;
 
 /// The registry's line of that name; `None` for the floor.
 ///
