@@ -223,7 +223,7 @@ static void release_all(void)
 int run_alone(void (*body)(const void *, long), const void *what, long how, int seconds)
 {
 	pid_t pid;
-	int status, waited;
+	int status = -1, waited;
 
 	kernel_complains();
 	shared->failures = 0;
