@@ -14,6 +14,11 @@ wait_for() {
     exit 1
 }
 
+# A save that is under way refuses another one.
+wait_for_save() {
+    while redis-cli -p 7001 info persistence | grep -q 'bgsave_in_progress:1'; do sleep 0.2; done
+}
+
 # serve PORT DIRECTORY PROGRAM...
 serve() {
     port=$1 dir=$2 && shift 2
@@ -29,7 +34,7 @@ try() {
     for delay in 0 200; do
         [ ! -d $debug ] || echo $delay >$debug/delay_us
         if stillframe hunt --target "127.0.0.1:$port" --dump "$dir/dump.rdb" --images "$images" \
-            --keys 4k --for 300s >"$dir/hunt" 2>&1; then
+            --keys 4k --for 300s --patience 600s >"$dir/hunt" 2>&1; then
             echo "ok   $name: $(grep -iE 'images|right' "$dir/hunt" | tail -1), delay $delay us"
         else
             echo "BAD  $name, delay $delay us" && tail -20 "$dir/hunt" && bad=1
@@ -40,8 +45,9 @@ try() {
 
 serve 7001 /tmp/redis redis-server --enable-debug-command yes --loglevel warning
 try "redis-server, $mode" 7001 /tmp/redis
-redis-cli -p 7001 bgsave >/dev/null
-while redis-cli -p 7001 info persistence | grep -q 'bgsave_in_progress:1'; do sleep 0.2; done
+wait_for_save
+redis-cli -p 7001 bgsave | grep -q started || { echo "BAD  no save begins" && bad=1; }
+wait_for_save
 mkdir -p /tmp/copy && cp /tmp/redis/dump.rdb /tmp/copy/
 redis-server --port 7002 --dir /tmp/copy --save "" --enable-debug-command yes >/dev/null 2>&1 &
 wait_for 7002
