@@ -699,10 +699,12 @@ static void *put_thread(void *at)
 	return NULL;
 }
 
-/* Has the process ended within some seconds? */
+#define PATIENCE	30000	/* milliseconds: only who has waited in vain needs them */
+
+/* Has the process ended in time? */
 static int ended(pid_t pid)
 {
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < PATIENCE; i++) {
 		if (waitpid(pid, NULL, WNOHANG) == pid)
 			return 1;
 		usleep(1000);
@@ -799,7 +801,7 @@ static void reaper_passes(const struct test *test)
 		usleep(1000);
 	kill(child, SIGKILL);
 	__atomic_store_n(&shared->words[3], 1, __ATOMIC_SEQ_CST);
-	for (int i = 0; i < 5000 && !done; i++) {
+	for (int i = 0; i < PATIENCE && !done; i++) {
 		done = __atomic_load_n(&shared->words[3], __ATOMIC_SEQ_CST) == 2;
 		usleep(1000);
 	}
