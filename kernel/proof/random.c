@@ -279,6 +279,7 @@ static void round_of(const void *none, long first)
 			child(copy, seed + i);
 		pthread_rwlock_unlock(&layout);
 		CHECK(children[turn].pid > 0, "fork: %s", strerror(errno));
+		shared->words[0]++;
 		alive++;
 		usleep(roll(&seed, 8000));
 		if (!roll(&seed, 6)) {
@@ -299,9 +300,7 @@ static void round_of(const void *none, long first)
 			if (status && !children[turn].killed)
 				fail("a child ended with status %x", status);
 		}
-	shared->words[0] += forks;
 }
-
 
 int random_for(int seconds, uint64_t first)
 {
