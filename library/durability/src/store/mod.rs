@@ -98,8 +98,8 @@ impl Store {
 }
 
 impl<A: Algorithm> Store<A> {
-    /// [`open`](Store::open) with an algorithm of one's choice, `Store::<Fork>::open_with`: Imprint,
-    /// naive or fork; the feature `rivals` of the crate `stillframe` adds those for comparison.
+    /// [`open`](Store::open) with another algorithm, `Store::<Fork>::open_with`: Imprint, naive
+    /// or fork; the feature `rivals` of the crate `stillframe` adds those for comparison.
     /// Files are the same for all.
     ///
     /// # Errors

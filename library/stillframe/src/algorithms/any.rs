@@ -13,8 +13,8 @@ use crate::options::Options;
 use crate::point::Point;
 use crate::sink::Sink;
 
-/// The algorithm of a program that is built for one: [`Imprint`](super::imprint::Imprint), without a
-/// choice at each access, unless the feature `rivals` has [`Any`] compiled in its place.
+/// The algorithm of a program that is built for one: [`Imprint`](super::imprint::Imprint), without
+/// a choice at each access, unless the feature `rivals` has [`Any`] compiled in its place.
 #[cfg(not(feature = "rivals"))]
 pub type Selected = super::imprint::Imprint;
 /// The algorithm of a program that is built for all: the one that [`Options::algorithm`] names.

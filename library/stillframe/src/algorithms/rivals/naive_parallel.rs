@@ -6,7 +6,7 @@
 //! writer included.
 //!
 //! - Begin: O(state / threads), and some 20 microseconds to start each thread. Threads live as long
-//!   as the copy: an algorithm keeps no thread, and a copy that is worth sharing takes milliseconds.
+//!   as the copy: a copy that is worth sharing takes milliseconds.
 //! - All else is naive's.
 
 use crate::algorithms::naive::{Copiers, FullCopy};
