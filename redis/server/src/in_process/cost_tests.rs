@@ -92,8 +92,11 @@ fn fill_numbers(word: &str, n: usize, i: usize) -> String {
     };
     format!("{before}{value}{}", fill_numbers(behind, n, i))
 }
+
+/// Prepares a server, and makes a form of that size.
+type MakeForm = fn(&mut Prepared, usize) -> Form;
 /// Forms that need more than the list of commands can say.
-const SPECIAL: [(&str, fn(&mut Prepared, usize) -> Form); 5] = [
+const SPECIAL: [(&str, MakeForm); 5] = [
     ("DEL of keys whose time has come", |server, n| {
         server.ask_all("MSET [k:{i} v] ; each PEXPIRE k:{i} 10", n);
         server.0.now += 1000;
