@@ -40,6 +40,7 @@ macro_rules! any {
         /// The algorithm that [`Options::algorithm`] names.
         #[derive(Debug)]
         #[allow(missing_docs, reason = "the names say it")]
+        #[allow(clippy::large_enum_variant, reason = "a program has few, each behind its state")]
         pub enum Any {
             $($algorithm(super::$module::$algorithm),)*
         }
