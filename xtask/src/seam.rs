@@ -11,7 +11,7 @@ const CRATES: [&str; 7] = [
     "tools/cli/src/",
     "library/durability/src/",
     "raft/log/src/",
-    "raft/keyspace/src/",
+    "raft/log/examples/keyspace/src/",
     "redis/commands/src/",
     "redis/server/src/",
     "redis/storage/src/",
