@@ -10,8 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -eq 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 package="stillframe-$1"
-folder="$(echo {library,redis,raft,tools,research,testing}/"$1")"
-for folder in $folder; do [ ! -d "$folder" ] || break; done
+folder="$(cargo pkgid -p "$package" | sed 's|^path+file://||; s|#.*||')"
 
 if [ ! -f "$2" ]; then
     grep -rqw "$2" "$folder/src" || { echo "$package has no mutant $2"; exit 2; }
