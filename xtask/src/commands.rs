@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, io};
 
+use stillframe_peers::list::{Entry, parse};
+
 const LIST: &str = "redis/commands/src/facts/commands.txt";
 const SAMPLE: &str = "stillframe.conf";
 
@@ -22,56 +24,45 @@ pub(crate) fn fill_tables(root: &Path, page: &str) -> io::Result<String> {
     Ok(page)
 }
 
-/// A command of the list.
-#[derive(Default)]
+/// A command of the list, with its sub-commands.
 struct Row<'a> {
-    name: &'a str,
-    since: &'a str,
-    summary: &'a str,
-    note: &'a str,
-    is_absent: bool,
+    entry: Entry<'a>,
     subcommands: Vec<String>,
+}
+
+impl Row<'_> {
+    /// What a line of the entry says.
+    fn line(&self, field: &str) -> &str {
+        let line = self.entry.lines.iter().find(|(name, _)| *name == field);
+        line.map_or("", |(_, value)| value)
+    }
 }
 
 /// The list of commands as a table; sub-commands stand in the row of their container.
 fn table(list: &str) -> String {
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for line in list.lines().filter(|line| !line.starts_with('#')) {
-        let Some(row) = rows.last_mut().filter(|_| line.starts_with(' ')) else {
-            let mut words = line.splitn(5, ' ');
-            let mut word = || words.next().unwrap_or("");
-            let (name, _group, since, _complexity, summary) =
-                (word(), word(), word(), word(), word());
-            match (name.split_once('|'), rows.last_mut()) {
-                (Some((_, own)), Some(container)) => container.subcommands.push(own.to_uppercase()),
-                _ => rows.push(Row { name, since, summary, ..Row::default() }),
-            }
-            continue;
-        };
-        let (field, value) = line.trim().split_once(' ').unwrap_or_default();
-        match field {
-            "note" => row.note = value,
-            "call" if row.subcommands.is_empty() => {
-                row.is_absent = value.split(' ').any(|flag| flag == "absent");
-            }
-            _ => {}
+    for entry in parse(list) {
+        match (entry.name.split_once('|'), rows.last_mut()) {
+            (Some((_, own)), Some(container)) => container.subcommands.push(own.to_uppercase()),
+            _ => rows.push(Row { entry, subcommands: Vec::new() }),
         }
     }
-    rows.sort_by_key(|row| row.name);
+    rows.sort_by_key(|row| row.entry.name);
     let mut table = "| command | since | here | what it does |\n|---|---|---|---|\n".to_owned();
     for row in rows {
         let here = match () {
-            () if row.is_absent => "no",
-            () if row.name == "stillframe" => "only",
+            () if row.line("call").split(' ').any(|flag| flag == "absent") => "no",
+            () if row.entry.name == "stillframe" => "only",
             () => "yes",
         };
-        let name = row.name.to_uppercase();
+        let name = row.entry.name.to_uppercase();
         // Writing to a string cannot fail.
-        let _ = write!(table, "| {name} | {} | {here} | {}", row.since, row.summary);
+        let _ = write!(table, "| {name} | {} | {here} | {}", row.entry.since, row.entry.summary);
         if !row.subcommands.is_empty() {
             let _ = write!(table, " {}.", row.subcommands.join(", "));
         }
-        let _ = writeln!(table, "{}{} |", if row.note.is_empty() { "" } else { " " }, row.note);
+        let note = row.line("note");
+        let _ = writeln!(table, "{}{note} |", if note.is_empty() { "" } else { " " });
     }
     table
 }
