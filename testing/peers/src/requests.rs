@@ -73,8 +73,10 @@ pub fn command_of(pools: &[Pool], random: &mut Random) -> Words {
 
 /// A request that redis-server would answer in another way.
 pub fn command_alone(random: &mut Random) -> Words {
-    let templates: Vec<String> = lines("alone").map(|line| line.request(line.value)).collect();
-    filled(&templates[random.below(templates.len())], random)
+    static TEMPLATES: OnceLock<Vec<String>> = OnceLock::new();
+    let all =
+        TEMPLATES.get_or_init(|| lines("alone").map(|line| line.request(line.value)).collect());
+    filled(&all[random.below(all.len())], random)
 }
 
 /// A script that runs requests one after the other and returns their replies; no error ends it.

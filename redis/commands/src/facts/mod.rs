@@ -13,14 +13,14 @@
 //! tips <hints>                           for proxies
 //! deprecated <since> <what to use instead>
 //! is <flags of the document>
-//! note <text>                            for the page of commands, in Markdown
 //! branch <how>                           how it runs on a branch, where that does not follow from
 //!                                        handler and flags (see [`BranchMode`])
 //! ```
 //!
-//! Lines for tests alone; the table skips them:
+//! Lines for the page of commands and for tests; the table skips them:
 //!
 //! ```text
+//! note <text>                            for the page of commands, in Markdown
 //! types <letters> <arguments>            a request that refuses a key `@` of any other type than
 //!                                        these (`command/tests/types.rs`)
 //! types any                              it takes keys of all types
@@ -73,8 +73,6 @@ pub struct Facts {
     pub document_flags: Vec<&'static str>,
     /// Hints for proxies.
     pub tips: Vec<&'static str>,
-    /// A note for the page of commands, in Markdown.
-    pub note: &'static str,
     /// How it runs on a branch, where the list says that.
     pub branch_mode: Option<BranchMode>,
     /// Its arguments as the list has them; [`arguments`](Self::arguments) takes them apart.
@@ -136,13 +134,12 @@ impl Facts {
             "tips" => self.tips = value.split(' ').collect(),
             "deprecated" => self.deprecated = value.split_once(' '),
             "is" => self.document_flags = value.split(' ').collect(),
-            "note" => self.note = value,
             "branch" => {
                 let how = BranchMode::parse(value);
                 self.branch_mode =
                     Some(how.unwrap_or_else(|| self.reject("way on a branch", value)));
             }
-            "types" | "try" | "alone" | "cost" => {}
+            "note" | "types" | "try" | "alone" | "cost" => {}
             _ => self.reject("kind of line", field),
         }
     }
