@@ -191,5 +191,6 @@ fn a_text_that_the_log_refuses_is_not_shown() {
         came.extend(bytes);
     }
     let came = String::from_utf8_lossy(&came);
-    assert!(came.starts_with("-MISCONF") && !came.contains('b'), "{came}");
+    // A path in the error has a `b` now and then.
+    assert!(came.starts_with("-MISCONF") && !came.contains("bbbb"), "{came}");
 }
