@@ -170,7 +170,7 @@ pub(super) fn directories(random: &mut Random, kind: usize) -> Vec<Step> {
 }
 
 /// A member that has lost its log, or the end of it, is not survived yet.
-pub(super) const DIRECTORIES: usize = 2;
+pub(super) const DIRECTORIES: usize = 5;
 
 /// Which directions a fault of the network meets.
 pub(super) fn directions(side: Side, place: usize, members: usize) -> Vec<Direction> {
