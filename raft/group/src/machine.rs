@@ -52,9 +52,12 @@ pub(crate) struct Machine {
     incoming: u64,
 }
 
+/// The way of a label to its image. The loop may take it away, and the image has none then.
+type LabelSender = Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
+
 struct Waiting {
     last: (Reign, u64),
-    label: mpsc::Sender<Vec<u8>>,
+    label: LabelSender,
     /// For the snapshot.
     known: oneshot::Sender<Label>,
 }
@@ -75,10 +78,14 @@ struct Kept {
     bytes: u64,
 }
 
+/// Taken though poisoned: what these locks guard is replaced as a whole.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Newest {
     fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
-        // Taken though poisoned: it is replaced as a whole.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// Keeps the dump that has its name now.
@@ -158,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// Has the loop apply entries. Returns how many of them it did not apply, because memory must
+    /// Gives the loop entries to apply. Returns how many of them it did not apply, because memory must
     /// be loaded anew first.
     async fn offer(&mut self, entries: Vec<Entry<Types>>) -> Result<u64, String> {
         let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
@@ -219,7 +226,9 @@ impl Machine {
     }
 
     /// An image has all that is applied now, but for a unit whose last part is not.
-    fn name(&self, label: mpsc::Sender<Vec<u8>>, known: oneshot::Sender<Label>) {
+    fn name(&self, label: LabelSender, known: oneshot::Sender<Label>) {
+        // Without it the image was given up.
+        let Some(label) = lock(&label).take() else { return };
         let whole = self.applied.whole();
         let text = whole.check().and_then(|()| whole.encode());
         match text {
@@ -266,13 +275,19 @@ impl Machine {
     /// Begins an image; what it holds is known soon.
     async fn begin(&mut self) -> Result<Begun, String> {
         let ((label, named), (known, labelled)) = (mpsc::channel(), oneshot::channel());
+        let label = Arc::new(Mutex::new(Some(label)));
+        // Weak: the image waits for nothing either when this member forgets it.
+        let ours = Arc::downgrade(&label);
+        let give_up = Box::new(move || drop(ours.upgrade().map(|label| lock(&label).take())));
         let (done, ended) = oneshot::channel();
         let label_of = Box::new(move || named.recv().ok());
         let done = Box::new(move |outcome| {
             let _ = done.send(outcome);
         });
-        let begun =
-            self.events.ask(|begun| Event::Image { label: label_of, begun, done }).await??;
+        let begun = self
+            .events
+            .ask(|begun| Event::Image { label: label_of, give_up, begun, done })
+            .await??;
         match begun {
             None => self.name(label, known),
             Some(last) => self.waiting = Some(Waiting { last, label, known }),

@@ -86,7 +86,7 @@ pub struct Settings {
     pub election_timeout_ms: u64,
     /// An image is taken after so many entries.
     pub entries_per_image: u64,
-    /// So many entries stay behind an image, for members that lag.
+    /// Entries that stay behind an image, for members that lag.
     pub entries_kept: u64,
     /// An image is asked for when the log has so many bytes, and as many as the last image.
     pub log_min_bytes: u64,
@@ -133,14 +133,19 @@ pub struct Batch {
 /// Answers an event, once.
 pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
 
+/// Ends a wait, once.
+pub type GiveUp = Box<dyn FnOnce() + Send>;
+
 /// What has happened in the group.
 pub enum Event {
     /// Entries are committed: apply them, in this order.
     Apply(Vec<Entry>, Reply<Applied>),
     /// Begin an image of memory as it is now.
     Image {
-        /// Becomes known when all that is in memory now is committed.
+        /// Becomes known when all that is in memory now is committed, which takes this loop.
         label: Label,
+        /// Ends the wait for the label: it will not be known.
+        give_up: GiveUp,
         /// The last batch in memory that is not applied, by reign and stamp; or why no image
         /// begins.
         begun: Reply<Result<Option<(Reign, u64)>, String>>,

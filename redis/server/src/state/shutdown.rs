@@ -77,6 +77,9 @@ fn stop(
     transfer::abort(keyspace, state);
     if state.storage.saves.running().is_some() {
         tracing::info!("cancelling the save under way");
+        if let Some(member) = state.group.member_mut() {
+            member.give_up_label();
+        }
         state.storage.give_up(keyspace);
         state.storage.wait(keyspace, &mut state.ledger);
     }

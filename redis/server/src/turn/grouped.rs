@@ -16,7 +16,9 @@ use crate::ServeError;
 use crate::commands::{Alone, Replay, replay_units};
 use crate::connections::client::Kind;
 use crate::connections::hub::Delivery;
-use crate::consensus::{Applied, Begin, Content, Entry, Event, Message, Reign, Reply, Start, View};
+use crate::consensus::{
+    Applied, Begin, Content, Entry, Event, GiveUp, Message, Reign, Reply, Start, View,
+};
 use crate::peers::group::{DOWN, Member, Whose};
 use crate::state::ServerState;
 use crate::state::persistence;
@@ -64,7 +66,9 @@ impl Server {
         while let Some(event) = self.state.group.member_mut().and_then(Member::next_event) {
             match event {
                 Event::Apply(entries, reply) => reply(self.apply(entries)),
-                Event::Image { label, begun, done } => self.begin_image(label, begun, done),
+                Event::Image { label, give_up, begun, done } => {
+                    self.begin_image(label, give_up, (begun, done));
+                }
                 Event::Reload { install, done } => {
                     let loaded = self.reload(install);
                     done(loaded);
@@ -240,8 +244,8 @@ impl Server {
     fn begin_image(
         &mut self,
         label: Label,
-        begun: Reply<Result<Option<(Reign, u64)>, String>>,
-        done: Reply<Result<(), String>>,
+        give_up: GiveUp,
+        (begun, done): (Reply<Result<Option<(Reign, u64)>, String>>, Reply<Result<(), String>>),
     ) {
         let ServerState { storage, ledger, group, .. } = &mut self.state;
         let Some(member) = group.member_mut() else { return };
@@ -254,7 +258,7 @@ impl Server {
         match storage.begin_labelled(&mut self.keyspace, ledger, label) {
             Ok(()) => {
                 begun(Ok(member.last_in_flight()));
-                member.note_image(done);
+                member.note_image(done, give_up);
             }
             Err(error) => begun(Err(error.to_string())),
         }
@@ -283,6 +287,7 @@ impl Server {
     ) -> Result<Option<Vec<u8>>, String> {
         if let Some(member) = self.state.group.member_mut() {
             member.forget();
+            member.give_up_label();
         }
         self.show_group();
         let ServerState { storage, ledger, .. } = &mut self.state;

@@ -44,7 +44,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Has the cache misses of the next clients' keys overlap, as those of one client's requests do
+    /// Lets the cache misses of the next clients' keys overlap, as those of one client's requests do
     /// (see `ahead`).
     fn warm_arrived(&mut self) {
         let Self { keyspace, state, sockets, .. } = self;
@@ -303,7 +303,7 @@ impl Turn<'_> {
     }
 
     /// Ends that a client's replies contain texts by reference. They are written before the end of
-    /// the turn, unless one may have to wait: for a change, of whomever, that the log or a group
+    /// the turn, unless one may have to wait: for a change by any client that the log or a group
     /// does not have yet.
     fn settle_insets(&mut self, client: &mut Client) {
         if client.insets.is_empty() {

@@ -22,6 +22,8 @@ use crate::consensus::{
 };
 use crate::crash;
 use crate::in_process::request_of;
+use crate::node::process::{LastSave, Wish};
+use crate::state::shutdown::{self, Answer};
 
 /// A turn's time lies so far ahead that a client which waits for a second is overdue in the next.
 const AHEAD: Duration = Duration::from_secs(10);
@@ -280,6 +282,28 @@ fn commands() -> impl Iterator<Item = &'static Facts> {
 
 fn words(request: &[Vec<u8>]) -> Vec<&[u8]> {
     request.iter().map(Vec::as_slice).collect()
+}
+
+/// The label comes of entries that the loop has yet to apply, so the loop must not wait for it.
+#[test]
+fn a_server_that_ends_waits_for_no_label_of_an_image() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let (mut stage, _) = Stage::with_write();
+    let (label, named) = std::sync::mpsc::channel();
+    let (ended, outcome) = std::sync::mpsc::channel();
+    stage.send(Event::Image {
+        label: Box::new(move || named.recv().ok()),
+        give_up: Box::new(move || drop(label)),
+        begun: Box::new(|begun| assert!(matches!(begun, Ok(Some(_))), "{begun:?}")),
+        done: Box::new(move |outcome| ended.send(outcome).expect("the test waits")),
+    });
+    stage.turn();
+    let Server { keyspace, state, .. } = &mut stage.server;
+    assert!(state.storage.saves.running().is_some(), "it waits for its label");
+    let wish = Wish { last_save: LastSave::IfScheduled, force: false, now: true };
+    assert_eq!(shutdown::ask(keyspace, state, wish), Answer::Ends);
+    stage.turn();
+    outcome.recv().expect("it ends").expect_err("without a label there is no image");
 }
 
 /// What needs no majority is answered, what needs one is refused, and nothing waits, whatever else

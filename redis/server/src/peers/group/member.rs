@@ -20,7 +20,7 @@ use std::sync::{Arc, mpsc};
 use stillframe_commands::Effects;
 use stillframe_storage::wake::Wake;
 
-use crate::consensus::{Batch, Change, Consensus, Event, Message, Reign, Reply, View};
+use crate::consensus::{Batch, Change, Consensus, Event, GiveUp, Message, Reign, Reply, View};
 use crate::mutant::{Mutant, Mutation};
 
 /// Bytes of batches in flight; beyond, no requests on data are served.
@@ -96,6 +96,8 @@ struct Replies {
 struct Images {
     /// Takes the outcome of the image under way.
     done: Option<Reply<Result<(), String>>>,
+    /// Ends its wait for its label.
+    give_up: Option<GiveUp>,
     /// Bytes of batches since the last image began.
     log_bytes: u64,
 }
@@ -542,7 +544,7 @@ impl Member {
     }
 
     /// Replies that wait get none: their requests may come to count, or not. What is in flight is
-    /// in memory all the same: as long as this member leads, whoever reads waits for it.
+    /// in memory all the same: as long as this member leads, each reader waits for it.
     pub(crate) fn give_up_waiting(&mut self) -> bool {
         let any = !self.replies.awaited.is_empty();
         let keeps = self.reigns.held.is_some() && !self.mutation.is(Mutant::ReadsWhatIsInFlight);
@@ -564,14 +566,24 @@ impl Member {
     }
 
     /// An image has begun.
-    pub(crate) fn note_image(&mut self, done: Reply<Result<(), String>>) {
+    pub(crate) fn note_image(&mut self, done: Reply<Result<(), String>>, give_up: GiveUp) {
         self.images.log_bytes = 0;
         self.counts.images += 1;
         self.images.done = Some(done);
+        self.images.give_up = Some(give_up);
+    }
+
+    /// The image under way gets no label. To be called before the loop waits for the end of that
+    /// image: the label would come from entries that the loop has yet to apply.
+    pub(crate) fn give_up_label(&mut self) {
+        if let Some(give_up) = self.images.give_up.take() {
+            give_up();
+        }
     }
 
     /// The image under way has ended.
     pub(crate) fn end_image(&mut self, outcome: Result<(), String>) {
+        self.images.give_up = None;
         if let Some(done) = self.images.done.take() {
             done(outcome);
         }
@@ -620,7 +632,7 @@ impl Member {
         Some((client, outcome))
     }
 
-    /// Whether a client waits for the answer to a change, which comes whoever leads.
+    /// Whether a client waits for the answer to a change, which comes from any leader.
     pub(crate) fn owes_answer(&self, client: u64) -> bool {
         self.changes.asked.contains(&client)
     }

@@ -35,7 +35,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// So many nodes, with logs or without; the first is the primary, each other follows the one
+    /// A number of nodes, with logs or without; the first is the primary, each other follows the one
     /// before it.
     pub(super) fn start(count: usize, seed: u64, logs: bool) -> Self {
         let clock: Clock = Rc::new(Cell::new(START_MS));

@@ -136,7 +136,7 @@ impl Node {
         first
     }
 
-    /// Has the first client ask; the bytes of the reply, which waits for the log.
+    /// Asks as the first client; the bytes of the reply, which waits for the log.
     pub(super) fn ask(&mut self, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         self.send(0, &args);

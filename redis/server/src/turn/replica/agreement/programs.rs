@@ -101,7 +101,7 @@ impl Program {
         }
     }
 
-    /// Has the operator of the primary ask.
+    /// Asks as the operator of the primary.
     fn operate(&mut self, line: &str) {
         let primary = self.fleet.primary;
         self.unpause(primary);
