@@ -23,6 +23,9 @@ pub(crate) enum ImportError {
     /// The manifest is empty.
     #[error("it names no file to load")]
     Empty,
+    /// A file that was named has no bytes: what a copy that failed leaves.
+    #[error("damaged: the file is empty")]
+    NoBytes,
     /// Its commands cannot be read.
     #[error(transparent)]
     Commands(#[from] CommandsError),

@@ -101,6 +101,10 @@ fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), Serve
 fn parts(from: &Path) -> Result<Vec<Part>, ServeError> {
     let directory = match disk::Directory::existing(from) {
         Err(error) if error.kind() == Some(io::ErrorKind::NotADirectory) => {
+            let (_, bytes) = disk::open_path(from).map_err(|error| unloadable(from, error))?;
+            if bytes == 0 {
+                return Err(unloadable(from, ImportError::NoBytes));
+            }
             return Ok(vec![Part { path: from.to_owned(), last: true }]);
         }
         directory => directory.map_err(|error| unloadable(from, error))?,
