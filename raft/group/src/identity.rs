@@ -31,7 +31,7 @@ pub(crate) struct Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) member: Member,
-    group: Option<Id>,
+    pub(crate) group: Option<Id>,
     /// `None` in version 1.
     starts: Option<Starts>,
     met: BTreeMap<u64, Met>,

@@ -60,6 +60,8 @@ pub struct Member {
     pub id: u64,
     /// The name of its group.
     pub group: String,
+    /// The random id of its group, if it has met one.
+    pub group_id: Option<String>,
     /// The batches of its log behind its dump, in order.
     pub batches: Vec<Vec<u8>>,
 }
@@ -81,7 +83,8 @@ pub struct Last {
 /// [`Error`]: it is no member's, it runs, or its dump or log cannot be read.
 pub fn read_member(directory: &Path, dump: &str) -> Result<Member, Error> {
     let files = Directory::existing(directory)?;
-    let identity::Member { group, id } = identity::Owned::read(&files)?.member;
+    let identity::Owned { member, group: group_id, .. } = identity::Owned::read(&files)?;
+    let identity::Member { group, id } = member;
     let label = match files.holds(dump)? {
         true => received::check(&files, dump).map_err(|what| Error::Label { what })?,
         false => Label::default(),
@@ -94,6 +97,7 @@ pub fn read_member(directory: &Path, dump: &str) -> Result<Member, Error> {
         voters,
         id,
         group,
+        group_id: group_id.map(|id| id.to_string()),
         batches,
     })
 }

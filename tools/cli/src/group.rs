@@ -167,6 +167,11 @@ impl Init {
     }
 }
 
+/// Whether both are known, and not the same.
+fn differ(one: &Option<String>, other: &Option<String>) -> bool {
+    one.is_some() && other.is_some() && one != other
+}
+
 impl Export {
     fn run(&self) -> Result<String, String> {
         let dump = self.dbfilename.as_deref().unwrap_or("dump.rdb");
@@ -175,13 +180,17 @@ impl Export {
         for directory in &self.directories {
             let member = stillframe_group::read_member(directory, dump);
             let member = member.map_err(|error| format!("{}: {error}", directory.display()))?;
-            ids.push(member.id);
             if let Some((other, first)) = &newest
-                && first.group != member.group
+                && (first.group != member.group || differ(&first.group_id, &member.group_id))
             {
                 let (other, directory) = (other.display(), directory.display());
                 return Err(format!("{other} and {directory} are of different groups"));
             }
+            if ids.contains(&member.id) {
+                let (directory, id) = (directory.display(), member.id);
+                return Err(format!("{directory} is a second directory of member {id}"));
+            }
+            ids.push(member.id);
             if newest.as_ref().is_none_or(|(_, newest)| newest.last < member.last) {
                 newest = Some((directory, member));
             }

@@ -174,6 +174,12 @@ fn the_data_of_a_group_goes_to_a_single_server() {
     let group = Group::of(3, 3, &["--raft-election-timeout", "5000"]);
     let scratch = tempfile::tempdir().expect("a folder");
     let mut servers = group.start_founders();
+    // Another group of the same name.
+    let other = Group::of(1, 1, &[]);
+    let mut strangers = other.start_founders();
+    write_to(&strangers, 0);
+    let strange = strangers[0].folder.clone();
+    strangers[0].kill();
     for round in 0..2 {
         (0..5).for_each(|number| write_to(&servers, 10 * round + number));
         let leads = leader(&servers);
@@ -205,6 +211,10 @@ fn the_data_of_a_group_goes_to_a_single_server() {
         let text = export(&[&folders[lags]], &one).expect("it is read");
         assert!(text.contains("1 of the 3 members that vote were read"), "{text}");
         let all: Vec<&Path> = folders.iter().map(std::path::PathBuf::as_path).collect();
+        let twice = export(&[&folders[lags], &folders[lags]], &out).expect_err("it is one member");
+        assert!(twice.contains("a second directory of member"), "{twice}");
+        let mixed = export(&[&folders[1], &strange], &out).expect_err("they have other ids");
+        assert!(mixed.contains("are of different groups"), "{mixed}");
         let text = export(&all, &out).expect("they are read");
         assert!(!text.contains("notice"), "{text}");
         for (folder, digest) in [(&one, &digest), (&out, &last)] {
