@@ -94,6 +94,14 @@ fn check_words(place: &str, line: &str, report: &mut Report) {
             report.faults.push(format!("{place}: a stray {mark}: do it, or say it in an issue"));
         }
     }
+    for phrase in
+        ["So ma!ny ", "// Has t!he ", "who!ever", "Who!ever", "whom!ever", "Of th!ese", "Of th!ose"]
+    {
+        let phrase = phrase.replace('!', "");
+        if line.contains(&phrase) {
+            report.faults.push(format!("{place}: \"{phrase}\" must be decoded: name the subject"));
+        }
+    }
     if line.trim() == concat!("#[ign", "ore]") {
         report.faults.push(format!("{place}: an ignored test without its reason"));
     }
@@ -193,6 +201,7 @@ mod tests {
             ("a.rs", concat!("//! x\n// TO", "DO: later\n")),
             ("a.rs", concat!("//! x\n#[ign", "ore]\n")),
             ("a.md", concat!("see /wo", "rk/notes\n")),
+            ("a.rs", concat!("//! x\n/// So ma", "ny bytes.\n")),
             ("library/stillframe/src/algorithms/rivals/zigzag.rs", "//! Zigzag.\n"),
         ];
         for (name, text) in breaches {

@@ -2,7 +2,7 @@
 //!
 //! - A block has a size out of a fixed list, four sizes in each doubling: at most a fourth of it is
 //!   lost. The first word of a free block links to the next free one of its size.
-//! - What is taken is zero: whoever gives a block back has cleared all but its first word.
+//! - What is taken is zero: who gives a block back has cleared all but its first word.
 //! - Blocks are neither split nor joined. Taking one moves none, so that growth never rewrites what
 //!   is there.
 //! - A link is the word of the next block, shifted by [`LINK_SHIFT`]: the low bits of a free block

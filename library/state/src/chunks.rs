@@ -83,7 +83,7 @@ impl Chunks {
         }
         let (_, entry) = self.count(index);
         if target.read(self.directory + entry) == 0 {
-            // So many items, and so high is the count of the first of them.
+            // The number of items, and the count of the first of them.
             let words = self.stride.saturating_mul(1 << (31 - entry));
             let start = blocks::take(target, words)?.wrapping_sub(words);
             target.write(self.directory + entry, (start ^ TAKEN) as u64);

@@ -90,7 +90,7 @@ pub trait State: Copy {
         Self::attach_seeded(target, 0)
     }
 
-    /// As [`attach`](Self::attach), for maps whose keys strangers choose: whoever knows how keys
+    /// As [`attach`](Self::attach), for maps whose keys strangers choose: who knows how keys
     /// are hashed can choose many of one hash, which makes lookups slow. A new state keeps `seed`,
     /// which should be random, and begins every hash with it; a state that is there has its own.
     ///

@@ -31,8 +31,8 @@ use crate::source::{Source, Target};
 /// A lookup takes one to three entries on average, however many there are. A map grows with the
 /// state, a few entries at each change, and never shrinks. `Map<K, ()>` is a set.
 ///
-/// Hashes are the same in every process, so that a log leads to the same words. Whoever can choose
-/// keys can choose many of one hash, which makes lookups slow, unless the state has a
+/// Hashes are the same in every process, so that a log leads to the same words. Strangers who can
+/// choose keys can choose many of one hash, which makes lookups slow, unless the state has a
 /// [seed](State::attach_seeded).
 #[derive(Debug)]
 pub struct Map<K, V> {

@@ -26,7 +26,7 @@ const TAG: u64 = (1 << TAG_BITS) - 1;
 
 /// Bytes and strings, each of any length below a terabyte, by handles that lie in records.
 ///
-/// A handle is a word, and whoever throws the last copy of one away must
+/// A handle is a word, and who throws the last copy of one away must
 /// [remove](Self::remove) what it names: nothing else does. What was removed leaves its words, at
 /// most a fourth more than it needs and two, to what is of that size next in this slab.
 ///

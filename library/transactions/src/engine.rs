@@ -164,7 +164,7 @@ impl<A: Concurrent, J: Journal> Worker<'_, A, J> {
     ) -> Result<T, E> {
         let age = match self.engine.core.locks.deadlock {
             Deadlock::NoWait => 1,
-            // One count for all: whoever runs again becomes the oldest in the end.
+            // One count for all: a transaction that runs again becomes the oldest in the end.
             Deadlock::WaitDie => self.engine.ages.0.fetch_add(1, Ordering::Relaxed),
         };
         let age = age.min(Locks::YOUNGEST);

@@ -8,7 +8,7 @@
 //! let engine: Engine<Imprint> = Engine::create(Settings::new(2, 1))?;
 //! engine.run(|tx| Ok::<_, Stop<()>>(tx.write(0, 0, 100)?)).unwrap();
 //!
-//! let image = engine.begin()?; // the state of this moment, whoever commits meanwhile
+//! let image = engine.begin()?; // the state of this moment, whatever is committed meanwhile
 //! let moved = engine.run(|tx| {
 //!     let have = tx.read(0, 0)?;
 //!     if have < 30 {

@@ -95,8 +95,8 @@ impl Locks {
         }
     }
 
-    /// Keeps other readers out of a lock that some hold. It may have changed meanwhile: whoever
-    /// still wants it tries again.
+    /// Keeps other readers out of a lock that some hold. It may have changed meanwhile: a
+    /// reader that still wants it tries again.
     #[cold]
     fn want(&self, lock: &AtomicU64, seen: u64) {
         if seen & EXCLUSIVE == 0 && !self.mutation.is(Mutant::WriterIsNotWanted) {

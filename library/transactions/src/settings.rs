@@ -22,7 +22,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// So many records of so many words, for 16 workers. Before-images take what they need, which
+    /// A number of records of a number of words, for 16 workers. Before-images take what they need, which
     /// is a copy of the state and two words a record at most.
     #[must_use]
     pub fn new(records: usize, words: usize) -> Self {
@@ -44,7 +44,7 @@ impl Settings {
     }
     /// Most bytes for before-images, in steps of 64 KiB and one of those at least, and what happens
     /// when they are used up. With [`OnFull::Slow`] a commit waits, with its locks, until the
-    /// capture has passed the record that it replaces or the image has ended: so whoever holds an
+    /// capture has passed the record that it replaces or the image has ended: so the holder of an
     /// image must capture it or drop it, and must run no transaction meanwhile.
     #[must_use]
     pub fn budget(mut self, bytes: usize, on_full: OnFull) -> Self {

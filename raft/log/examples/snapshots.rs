@@ -345,7 +345,7 @@ where
     })
 }
 
-/// Has the leader take one snapshot after the other.
+/// Makes the leader take one snapshot after the other.
 async fn save<C>(network: Local<C>, over: Arc<AtomicBool>, taken: Arc<AtomicU64>, wanted: bool)
 where
     C: RaftTypeConfig<NodeId = u64, Node = BasicNode>,

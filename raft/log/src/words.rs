@@ -14,7 +14,7 @@ use crate::state::{File, Image, ImageSource, Note, State, Told};
 
 /// Words before those of the machine.
 const HEAD_WORDS: usize = 8192;
-/// Of these, for the id of the last entry.
+/// The part of these bytes for the id of the last entry.
 const APPLIED_WORDS: usize = 64;
 
 /// Applies commands to state words.

@@ -197,7 +197,7 @@ impl Network {
     }
 
     /// The index of the last entry of each snapshot that is being sent, or was until a few seconds
-    /// ago: whoever gets it needs the log behind it.
+    /// ago: the member that gets it needs the log behind it.
     #[must_use]
     pub fn snapshots(&self) -> Vec<u64> {
         self.snapshots.indices()

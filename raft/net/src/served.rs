@@ -6,7 +6,7 @@
 //! - Large messages take their share of the memory as they come, and wait where there is none. Of
 //!   giants, which appends and pieces of snapshots never are, one is read and answered at a time:
 //!   so those that wait do so for messages that need no more memory to end.
-//! - Whoever sends what no node sends is disconnected.
+//! - A peer that sends what no node sends is disconnected.
 
 use std::future::Future;
 use std::net::SocketAddr;

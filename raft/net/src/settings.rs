@@ -22,8 +22,8 @@ pub struct Settings {
     pub identity: Identity,
     /// Certificates; without them connections are plain, and only allowed on this machine.
     pub tls: Option<Tls>,
-    /// Allows plain connections beyond this machine. Whoever reaches the port can then read and
-    /// change everything.
+    /// Allows plain connections beyond this machine. Anybody who reaches the port can then
+    /// read and change everything.
     pub unprotected: bool,
     /// Sizes and times.
     pub limits: Limits,

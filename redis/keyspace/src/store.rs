@@ -383,7 +383,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.libraries.set(sources);
     }
 
-    /// Has the libraries of another keyspace.
+    /// Takes over the libraries of another keyspace.
     pub fn share_libraries(&mut self, of: &Self) {
         if self.libraries.version() != of.libraries.version() {
             self.libraries = of.libraries.clone();

@@ -20,7 +20,7 @@ enum State {
     Line,
     /// A length: what it is of, its digits so far, and whether they are negative.
     Length { of: u8, number: u64, negative: bool },
-    /// So many bytes of a string, its line end included.
+    /// The bytes left of a string, its line end included.
     Bytes(u64),
 }
 

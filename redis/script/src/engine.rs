@@ -180,7 +180,7 @@ impl Machine {
         Err(error.map_or_else(|error| error.to_string(), |it| it.map_or_else(String::new, text)))
     }
 
-    /// Has the interpreter pause now and then.
+    /// Makes the interpreter pause now and then.
     fn watch(&self) -> mlua::Result<()> {
         let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_PAUSE);
         self.lua.set_global_hook(every, |lua, debug| pause(lua, debug.event()))

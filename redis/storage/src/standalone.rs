@@ -1,4 +1,4 @@
-//! A data directory without a server: for offline tools, and for whoever orders requests otherwise
+//! A data directory without a server: for offline tools, and for programs that order requests otherwise
 //! than clients do.
 //!
 //! - One client runs the commands on data; the commands of a server are unknown here, in a log as

@@ -54,7 +54,7 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// So many bytes.
+    /// This number of bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         (0..length).map(|_| self.next() as u8).collect()
     }

@@ -159,7 +159,7 @@ impl<'a> Hunter<'a> {
         }
     }
 
-    /// Has the server write its dump file, and reads it.
+    /// Makes the server write its dump file, and reads it.
     fn save(&mut self) -> Result<Vec<u8>, HuntError> {
         const DOING: &str = "waiting for a save to end";
         let deadline = self.link.deadline();

@@ -69,7 +69,7 @@ pub struct PhaseReport {
     pub seconds: f64,
     /// Queries intended in it that have a latency.
     pub count: u64,
-    /// Of those, a second.
+    /// The same, a second.
     pub rate: f64,
     /// Their latencies.
     pub latency: Quantiles,
@@ -128,7 +128,7 @@ pub struct Late {
 pub struct Floor {
     /// Queries with a reply.
     pub count: u64,
-    /// Of those, a second.
+    /// The same, a second.
     pub rate: f64,
     /// Their latencies.
     pub latency: Quantiles,

@@ -69,7 +69,7 @@ impl Book {
         Ok(())
     }
 
-    /// Trades with whoever offers that price or a better one; what is left waits.
+    /// Trades with each offer at that price or a better one; what is left waits.
     fn place(&self, words: &mut impl Target, mut order: Order) -> Result<(), MemoryError> {
         let (side, other) = (order.side as usize, 1 - order.side as usize);
         while order.quantity > 0 {

@@ -52,7 +52,7 @@ fn touched<A: Algorithm>(rig: &mut Rig<A>) -> Verdict {
     complete((result, tally), WORDS)
 }
 
-/// Of those that carry numbers of images from one image to another.
+/// For algorithms that carry numbers of images from one image to another.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of thousands of images")]
 fn stamps_do_not_wrap() {

@@ -4,7 +4,7 @@
 //!   their leader, too, and have no newer log. openraft 0.9 would stand as soon as its own time is
 //!   over, and a member that was away for a while would end the reign of a leader that is well. Its
 //!   timer is off.
-//! - To ask changes nothing, so whoever is refused asks again soon.
+//! - To ask changes nothing, so a member that is refused asks again soon.
 //! - A member of a version that does not know the question is taken to agree.
 
 use std::collections::BTreeSet;
@@ -284,7 +284,7 @@ mod tests {
         let seen = Seen { is_won: true, silence: Duration::from_secs(60) };
         for (leads, is_voter, theirs, expected) in [
             (Some(true), true, log(9, 9), HasLeader),
-            // It hears of nobody: whoever can replace it may.
+            // It hears of nobody: any member that can replace it may.
             (Some(false), true, log(9, 9), Agrees),
             (Some(false), true, log(1, 1), HasMore),
             (Some(true), false, log(9, 9), Opinion::Removed),

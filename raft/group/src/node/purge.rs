@@ -1,7 +1,7 @@
 //! What goes from the log: what is in an image and no member is about to need.
 //!
-//! openraft would let go of all but a number of entries behind the newest image, whoever needs
-//! them. A member that gets an image while the next one is taken would find no log behind it, and
+//! openraft would let go of all but a number of entries behind the newest image, though members
+//! need them. A member that gets an image while the next one is taken would find no log behind it, and
 //! get an image again, and so on for as long as an image takes longer to send than to come.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ const TIMES_MAX: u64 = 2;
 /// How much is kept.
 pub(super) struct Bounds {
     log: LogStore<Types>,
-    /// So many entries behind an image.
+    /// Entries kept behind an image.
     entries: u64,
     log_min_bytes: u64,
 }

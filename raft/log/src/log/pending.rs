@@ -34,7 +34,7 @@ impl<C: RaftTypeConfig> Waiter<C> {
     fn tell(self, result: Result<(), &str>) {
         match self {
             Self::Flushed(flushed) => flushed.log_io_completed(result.map_err(io::Error::other)),
-            // Whoever asked may have gone.
+            // The one that asked may have gone.
             Self::Told(told) => drop(told.send(result.map_err(str::to_owned))),
         }
     }

@@ -17,7 +17,7 @@ struct Told {
     over: AtomicBool,
 }
 
-/// Writes new numbers at whoever leads, until it is over.
+/// Writes new numbers at the leader of the moment, until it is over.
 async fn write(rafts: BTreeMap<u64, Raft<Types>>, told: Arc<Told>, seed: u64) {
     let mut random = Random::with_seed(seed);
     while !told.over.load(Ordering::Relaxed) {

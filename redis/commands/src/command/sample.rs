@@ -13,7 +13,7 @@ const REPEATED_MAX: usize = 1 << 24;
 pub(super) enum Count {
     /// This many at most, each once.
     Distinct(usize),
-    /// So many, each drawn from all.
+    /// This number, each drawn from all.
     Repeated(usize),
 }
 

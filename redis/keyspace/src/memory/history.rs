@@ -12,7 +12,7 @@
 //! - H1: an entry that an open view sees is unchanged, and either in its slot or kept by the newest
 //!   open view that saw it when it left. A view that passes slots has no need of what lies there.
 //! - H2: so a view finds all that it sees in what it keeps, in what newer views keep, and in the
-//!   slots. Of those for one slot, or one key of a space, it sees at most one.
+//!   slots. It sees at most one entry of a slot, or of a key of a space.
 //! - H3: a view keeps at most one entry of a slot, which numbers it, and at most one of a key of a
 //!   space: it saw all of them at one instant.
 //! - H4: a closed view keeps what it has until [`tend`](History::tend) has handed each entry to the

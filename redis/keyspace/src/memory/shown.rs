@@ -1,7 +1,7 @@
 //! Which entries of others a database shows: those of the database that it is a branch of.
 //!
 //! A database that is a *branch* of another has no copies of what it has in common with that one:
-//! it *shows* the entries there that were born up to the era in which it was made. Whoever is about
+//! it *shows* the entries there that were born up to the era in which it was made. A database about
 //! to change such an entry, on either side, first gives each database that shows it a copy of its
 //! own (see `store::layers`); what takes the place of the entry is younger, and is not shown.
 //!

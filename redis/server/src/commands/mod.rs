@@ -369,7 +369,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 
 /// Whether the reply to a command shows data. So do some that are neither read nor write,
 /// where this member `serves`; EXEC says whether a watched key has changed. What shows this server
-/// to people (INFO, DEBUG) does not count: it answers whoever leads.
+/// to people (INFO, DEBUG) does not count: it answers the same whichever member leads.
 fn shows_data(command: &Command, serves: bool) -> bool {
     if command.has(flags::READONLY | flags::WRITE) {
         return command.name != "lolwut"; // a read of nothing

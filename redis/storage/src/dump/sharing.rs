@@ -87,7 +87,7 @@ impl Shares {
         Ok(false) // a database is selected
     }
 
-    /// Has the databases show a key that was just loaded, if they should.
+    /// Makes the databases show a key that was just loaded, if they should.
     ///
     /// # Errors
     /// [`EntryError`]: one of them has that key itself, or there is no memory.

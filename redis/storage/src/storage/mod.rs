@@ -79,7 +79,7 @@ impl Storage {
         self.loading = Some(Loading::new(total_bytes));
     }
 
-    /// So many bytes are loaded of the file, or of the log, if a load is under way.
+    /// The bytes loaded so far of the file, or of the log, if a load is under way.
     pub fn note_loaded(&mut self, bytes: u64, total_bytes: u64) {
         if let Some(loading) = &mut self.loading {
             (loading.loaded_bytes, loading.total_bytes) = (bytes, total_bytes);

@@ -65,7 +65,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// So many words; the log is synced as soon as the disk is free.
+    /// This number of words; the log is synced as soon as the disk is free.
     #[must_use]
     pub fn words(words: usize) -> Self {
         let application = Application::new("aries", 1);

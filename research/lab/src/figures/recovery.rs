@@ -228,7 +228,7 @@ fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>, String> {
     Ok(left)
 }
 
-/// Has the kernel forget what it keeps of the files, which are on the disk.
+/// Makes the kernel forget what it keeps of the files, which are on the disk.
 fn forget(place: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(place)? {
         let entry = entry?;

@@ -33,9 +33,9 @@ pub enum Outcome {
         /// Cents of its lines.
         amount: u64,
     },
-    /// So many orders were delivered, at most one a district.
+    /// The number of orders delivered, at most one a district.
     Delivered(u64),
-    /// So many items are short.
+    /// The number of items that are short.
     Low(u64),
     /// Nobody has that name: nothing was written.
     Nobody,

@@ -277,7 +277,7 @@ const NOT_TOLD: [(&str, &[&str]); 4] = [
         "eviction ends within a turn: no time is spent above the limit",
         &["total_eviction_exceeded_time", "current_eviction_exceeded_time"],
     ),
-    ("every payload is checked, whoever sends it", &["dump_payload_sanitizations"]),
+    ("every payload is checked, from any client", &["dump_payload_sanitizations"]),
     ("reply buffers have no size of their own", &["reply_buffer_shrinks", "reply_buffer_expands"]),
 ];
 

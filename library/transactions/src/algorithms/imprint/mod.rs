@@ -21,12 +21,12 @@
 //! that changes it. A new word is visible only after the before-image: a Release fence before the
 //! store, an Acquire fence after the copy. Before-images lie in chunks (`room.rs`). Each chunk has
 //! one worker at most, who fills it under a lock. A begin takes all chunks back: the capture of the
-//! image before has ended, so whoever still saves for that one, into a chunk that he takes anew,
+//! image before has ended, so a writer that still saves for that one, into a chunk that he takes anew,
 //! saves in vain.
 //!
 //! A head holds the last bits of its image's number, and entries of other images have been written
 //! over; so no head may live until its number comes again. When half of all numbers have passed,
-//! the end of an image clears all heads. Whoever is late for that image may still write one, which
+//! the end of an image clears all heads. A writer late for that image may still write one, which
 //! the next time clears: late ones end within the begin that follows.
 
 mod room;
@@ -175,7 +175,7 @@ impl Imprint {
             }
         }
         if !self.mutation.is(Mutant::ImprintNoReleaseFence) {
-            // Whoever sees a newer word sees the before-images, or that one was lost.
+            // A reader that sees a newer word sees the before-images, or that one was lost.
             fence(Ordering::Release);
         }
     }

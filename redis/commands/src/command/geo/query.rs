@@ -101,9 +101,9 @@ pub(super) enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     All,
-    /// So many, the first in the order.
+    /// At most this number, the first in the order.
     First(usize),
-    /// So many, the first that are met.
+    /// At most this number, the first that are met.
     Any(usize),
 }
 

@@ -18,7 +18,7 @@ pub(super) fn register<S>(table: &mut Table<S>) {
 /// What is to be left.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
-    /// So many entries, the last ones.
+    /// The last entries, this number of them.
     Length(usize),
     /// Entries from this id on.
     From(StreamId),

@@ -89,7 +89,7 @@ pub(crate) struct Client {
 /// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// So many bytes.
+    /// The number of bytes.
     Bytes(usize),
     /// Nothing for now.
     Nothing,

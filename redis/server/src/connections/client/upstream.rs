@@ -38,7 +38,7 @@ pub(crate) struct Upstream {
     held: Vec<u8>,
     /// Replies to the greeting.
     input: Vec<u8>,
-    /// So many of them are due.
+    /// The number that are due.
     due: usize,
     replies: Boundary,
     readable: bool,

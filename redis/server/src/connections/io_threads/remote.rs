@@ -111,7 +111,7 @@ impl Remote {
         }
     }
 
-    /// Has the I/O thread say when all is written.
+    /// Asks the I/O thread to say when all is written.
     pub(crate) fn report_when_drained(&mut self, to: &mut Orders) {
         if !std::mem::replace(&mut self.reports_drained, true) {
             to.push(self.slot, Order::ReportDrained);

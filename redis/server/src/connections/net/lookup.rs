@@ -18,7 +18,7 @@ impl Lookup {
             let host = host.to_owned();
             move || (&*host, port).to_socket_addrs()?.next().ok_or(ErrorKind::NotFound.into())
         };
-        // Whoever asked may not wait any more.
+        // The one that asked may not wait any more.
         match host.parse::<IpAddr>() {
             Ok(address) => _ = sender.send(Ok(SocketAddr::new(address, port))),
             Err(_) => {

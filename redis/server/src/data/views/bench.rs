@@ -23,7 +23,7 @@ impl Bench {
         Ok(Self { keyspace, ledger: Ledger::new(ledger.settings, Random::seeded()) })
     }
 
-    /// Has the next request run by the settings that hold now.
+    /// Makes the next request run by the settings that hold now.
     pub(super) fn prepare(&mut self, keyspace: &Keyspace, ledger: &Ledger) {
         self.ledger.settings = ledger.settings;
         self.ledger.settings.notify = Default::default();

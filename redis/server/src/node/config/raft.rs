@@ -56,10 +56,10 @@ settings! {
     /// What one request, transaction or script changes has so many bytes at most.
     write_bytes_max: u64 = 1 << 30,
         "raft-write-max-size": bytes(1 << 20, WRITE_BYTES_LIMIT) .own_at_start();
-    /// So many entries stay behind an image, for members that lag.
+    /// Entries that stay behind an image, for members that lag.
     entries_kept: u64 = 1000,
         "raft-log-keep-entries": whole(0, i64::MAX as u64) .own_at_start();
-    /// So many bytes of images a second are sent to other members; 0: as fast as they go.
+    /// Bytes of images a second sent to other members; 0: as fast as they go.
     image_rate: u64 = 64 << 20,
         "raft-image-rate": bytes(0, i64::MAX as u64) .own_at_start();
     /// Certificate, key and authority of members.

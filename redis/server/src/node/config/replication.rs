@@ -51,7 +51,7 @@ settings! {
     /// How long a replica waits for others to share its image.
     diskless_delay_s: u32 = 5,
         "repl-diskless-sync-delay": whole(0, INT_MAX);
-    /// So many replicas wait no longer; 0: they always do.
+    /// The number of replicas for which no more is waited; 0: they always wait.
     diskless_replicas_max: u32 = 0,
         "repl-diskless-sync-max-replicas": whole(0, INT_MAX);
     /// How often the stream says that the primary is there.

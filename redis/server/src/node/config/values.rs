@@ -8,7 +8,7 @@ use super::{Config, OutputLimit, OutputLimits, SavePoint};
 /// An amount of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
     /// A share of the machine's memory.
     Percent(u8),

@@ -174,7 +174,7 @@ impl Meter {
         self.stats.replicas_output_bytes += bytes;
     }
 
-    /// So many bytes of the primary's stream were applied.
+    /// Counts bytes of the primary's stream that were applied.
     pub(crate) fn applied(&mut self, bytes: usize) {
         self.stats.primary_input_bytes += bytes as u64;
     }
@@ -190,7 +190,7 @@ impl Meter {
         self.stats.partial_refusals += u64::from(!can);
     }
 
-    /// So many clients were closed by `maxmemory-clients`.
+    /// Counts clients that were closed by `maxmemory-clients`.
     pub(crate) fn evicted_clients(&mut self, count: u64) {
         self.stats.evicted_clients += count;
     }

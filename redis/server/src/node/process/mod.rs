@@ -76,7 +76,7 @@ impl Process {
         Ok(())
     }
 
-    /// Has the archive obey the settings.
+    /// Makes the archive obey the settings.
     pub(crate) fn tend_archive(&self, config: &Config) {
         if let (Some(archive), Some(wish)) = (&self.archive, config.archive_wish()) {
             archive.obey(&wish);

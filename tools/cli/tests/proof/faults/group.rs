@@ -402,7 +402,7 @@ impl Group {
         // Nothing changes by itself from now on.
         let still = ["DEBUG", "SET-ACTIVE-EXPIRE", "0"];
         self.wait_for("all members answer", |_| everywhere(&still))?;
-        // Whoever has taken it has it; others may answer for what they have.
+        // The members that took it have it; others may answer for what they have.
         let expected = self.wait_for("a leader takes writes", |_| {
             seeker.ask(&["SET", "marker", &marker])?;
             ask(seeker.at(), &["DEBUG", "DIGEST-VALUE", "marker"])

@@ -47,7 +47,7 @@ pub(super) enum Fault {
     Stall(Side),
     /// Bytes come so much later, each connection's by a time of its own.
     Delay(Side, u64),
-    /// So many bytes a second.
+    /// At most this number of bytes a second.
     Throttle(Side, u64),
     /// Connections are refused, and those that were there are cut.
     Refuse(Side),
@@ -59,7 +59,7 @@ pub(super) enum Fault {
     Damage(Side),
     /// No file may grow beyond so many bytes: a full disk.
     FullDisk(u64),
-    /// So many syncs fail.
+    /// This number of syncs fail.
     FailSyncs(i64),
     /// The clock of the day jumps by so many milliseconds, and stays.
     Clock(i64),

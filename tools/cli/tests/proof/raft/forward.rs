@@ -7,7 +7,7 @@ use crate::support::{Client, Reply, Server, encode, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// So long a leader may be silent in a group whose leader is to stay, on a busy machine.
+/// How long a leader may be silent in a group whose leader is to stay, on a busy machine.
 const STEADY: &str = "5000";
 
 /// A group whose members pass requests on; its leader, and those that follow.

@@ -5,7 +5,7 @@ use super::load::{Counter, under_load};
 use super::{Group, leader, wait_until_equal};
 use crate::support::{Disk, Server, wait_until};
 
-/// Has the disk of the leader fill up, or that of a member that follows; the logs for people may be
+/// Fills the disk of the leader, or that of a member that follows; the logs for people may be
 /// on it, too, where nobody reads the last lines.
 fn fill_disk(of_leader: bool, logs_too: bool) {
     let group = Group::new();

@@ -1,4 +1,4 @@
-//! Clients that write to a group, whoever leads it, and judge what they are told.
+//! Clients that write to a group under any leader, and judge what they are told.
 
 use crate::support::{Client, Reply, Stop};
 use std::time::Duration;

@@ -25,7 +25,7 @@ pub(crate) struct Group {
     ports: Vec<[u16; 2]>,
     /// Where the others reach each member.
     reached: Vec<u16>,
-    /// So many of them begin the group; the others join it.
+    /// The number of them that begin the group; the others join it.
     founders: usize,
     flags: Vec<String>,
 }

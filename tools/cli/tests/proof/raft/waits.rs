@@ -17,7 +17,7 @@ fn wait_counts_the_members_that_have_the_writes() {
         client.ok(&format!("SET k {round}"));
         assert_eq!(client.ask("WAIT 2 60000").int(), 2);
     }
-    // Of those that have voted, one does not get more.
+    // With one of the two stopped, the other alone acknowledges.
     send_signal(servers[two].pid(), Signal::STOP);
     client.ok("SET k stopped");
     assert_eq!(client.ask("WAIT 1 0").int(), 1);
