@@ -115,7 +115,8 @@ impl Options {
     /// Calls `report` with the number of each checkpoint that is durable, and with the error of
     /// each that failed or could not begin. The thread that has written the checkpoint calls it:
     /// one of the store's, or the application's where it waits for a checkpoint or none can begin.
-    /// `report` should wake the threads that wait, and return; if it panics, the checkpoint is what it is.
+    /// `report` should wake the threads that wait, and return; if it panics, the checkpoint is what
+    /// it is.
     #[must_use]
     pub fn on_checkpoint(
         self,

@@ -22,8 +22,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A number of records of a number of words, for 16 workers. Before-images take what they need, which
-    /// is a copy of the state and two words a record at most.
+    /// A number of records of a number of words, for 16 workers. Before-images take what they need,
+    /// which is a copy of the state and two words a record at most.
     #[must_use]
     pub fn new(records: usize, words: usize) -> Self {
         let shape = Shape { records, words };

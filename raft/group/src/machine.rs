@@ -165,8 +165,8 @@ impl Machine {
         }
     }
 
-    /// Gives the loop entries to apply. Returns how many of them it did not apply, because memory must
-    /// be loaded anew first.
+    /// Gives the loop entries to apply. Returns how many of them it did not apply, because memory
+    /// must be loaded anew first.
     async fn offer(&mut self, entries: Vec<Entry<Types>>) -> Result<u64, String> {
         let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
         let listed = entries.into_iter().map(entry_of).collect();

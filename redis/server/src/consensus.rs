@@ -133,6 +133,10 @@ pub struct Batch {
 /// Answers an event, once.
 pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
 
+/// Says how an image begins: the last batch in memory that is not applied, by reign and stamp; or
+/// why no image begins.
+pub type Begun = Reply<Result<Option<(Reign, u64)>, String>>;
+
 /// Ends a wait, once.
 pub type GiveUp = Box<dyn FnOnce() + Send>;
 
@@ -146,9 +150,8 @@ pub enum Event {
         label: Label,
         /// Ends the wait for the label: it will not be known.
         give_up: GiveUp,
-        /// The last batch in memory that is not applied, by reign and stamp; or why no image
-        /// begins.
-        begun: Reply<Result<Option<(Reign, u64)>, String>>,
+        /// The answer.
+        begun: Begun,
         /// The image is the dump, or why it is not.
         done: Reply<Result<(), String>>,
     },

@@ -1,5 +1,5 @@
-//! A data directory without a server: for offline tools, and for programs that order requests otherwise
-//! than clients do.
+//! A data directory without a server: for offline tools, and for programs that order requests
+//! otherwise than clients do.
 //!
 //! - One client runs the commands on data; the commands of a server are unknown here, in a log as
 //!   well.

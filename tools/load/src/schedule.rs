@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn every_query_of_the_rate_has_one_time_whoever_sends_it() {
+    fn every_query_of_the_rate_has_one_time_by_any_worker() {
         for (rate, batch, workers) in [(50_000, 1, 1), (30_000, 1, 2), (99_991, 16, 3), (7, 1, 1)] {
             let rate = Rate::PerSecond(rate);
             let end = 3 * SECOND;

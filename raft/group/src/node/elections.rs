@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_has_waited_as_long_as_is_promised() {
+    fn a_member_that_asks_has_waited_as_long_as_is_promised() {
         for _ in 0..1000 {
             let drawn = chance();
             assert!((0.0..=1.0).contains(&drawn), "{drawn}");

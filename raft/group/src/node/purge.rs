@@ -1,8 +1,8 @@
 //! What goes from the log: what is in an image and no member is about to need.
 //!
 //! openraft would let go of all but a number of entries behind the newest image, though members
-//! need them. A member that gets an image while the next one is taken would find no log behind it, and
-//! get an image again, and so on for as long as an image takes longer to send than to come.
+//! need them. A member that gets an image while the next one is taken would find no log behind it,
+//! and get an image again, and so on for as long as an image takes longer to send than to come.
 
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 //! them as well.
 //!
 //! A database shows the entries of another one up to an era. So the databases that show entries of
-//! one owner are nested: a database that shows an old entry less shows no younger one. An entry's *class*
-//! counts these eras, and a table tells up to which class each database shows those of each other.
-//! In a keyspace that is loaded, classes become eras again.
+//! one owner are nested: a database that shows an old entry less shows no younger one. An entry's
+//! *class* counts these eras, and a table tells up to which class each database shows those of each
+//! other. In a keyspace that is loaded, classes become eras again.
 //!
 //! Invariant
 //! - L4: the eras of classes are younger than all that was there before the load, images and views

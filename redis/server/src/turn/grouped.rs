@@ -17,7 +17,7 @@ use crate::commands::{Alone, Replay, replay_units};
 use crate::connections::client::Kind;
 use crate::connections::hub::Delivery;
 use crate::consensus::{
-    Applied, Begin, Content, Entry, Event, GiveUp, Message, Reign, Reply, Start, View,
+    Applied, Begin, Begun, Content, Entry, Event, GiveUp, Message, Reign, Reply, Start, View,
 };
 use crate::peers::group::{DOWN, Member, Whose};
 use crate::state::ServerState;
@@ -67,7 +67,7 @@ impl Server {
             match event {
                 Event::Apply(entries, reply) => reply(self.apply(entries)),
                 Event::Image { label, give_up, begun, done } => {
-                    self.begin_image(label, give_up, (begun, done));
+                    self.begin_image(label, give_up, begun, done);
                 }
                 Event::Reload { install, done } => {
                     let loaded = self.reload(install);
@@ -245,7 +245,8 @@ impl Server {
         &mut self,
         label: Label,
         give_up: GiveUp,
-        (begun, done): (Reply<Result<Option<(Reign, u64)>, String>>, Reply<Result<(), String>>),
+        begun: Begun,
+        done: Reply<Result<(), String>>,
     ) {
         let ServerState { storage, ledger, group, .. } = &mut self.state;
         let Some(member) = group.member_mut() else { return };

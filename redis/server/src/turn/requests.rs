@@ -44,8 +44,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Lets the cache misses of the next clients' keys overlap, as those of one client's requests do
-    /// (see `ahead`).
+    /// Lets the cache misses of the next clients' keys overlap, as those of one client's requests
+    /// do (see `ahead`).
     fn warm_arrived(&mut self) {
         let Self { keyspace, state, sockets, .. } = self;
         let db = |place| state.clients.get(place).map(|client| client.session.caller.db);

@@ -6,8 +6,8 @@
 //! - A machine owns a fifth of its player's attributes and rests or is active. While it is active
 //!   it updates its few hot attributes (a place, a direction, health) in each tick, now and then
 //!   one of the fifth that the game keeps, and, when the player does something, any one.
-//! - Players live in zones. While a zone has a battle, its players fight more, and a player who begins
-//!   to fight moves.
+//! - Players live in zones. While a zone has a battle, its players fight more, and a player who
+//!   begins to fight moves.
 //! - Rates are shared out so that a tick has, on average, as many updates as are asked for.
 
 use stillframe_measure::draw::Rng;

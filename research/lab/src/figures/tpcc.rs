@@ -2,8 +2,8 @@
 //!
 //! - One thread runs the standard mix without think time. Transactions are committed in batches of
 //!   500: while the log writes one batch, the next one runs, and waits for the log when it is
-//!   through. Checkpoints begin at the same times whichever algorithm takes them, about as often as the disk
-//!   allows the slowest: their costs would not compare otherwise (section 5.5).
+//!   through. Checkpoints begin at the same times whichever algorithm takes them, about as often as
+//!   the disk allows the slowest: their costs would not compare otherwise (section 5.5).
 //! - With images the log has requests, which recovery runs again on the newest checkpoint. ARIES
 //!   logs what was written.
 //! - Each run ends with a recovery: the newest image must keep the consistency conditions of TPC-C,

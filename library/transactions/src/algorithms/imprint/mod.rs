@@ -21,8 +21,8 @@
 //! that changes it. A new word is visible only after the before-image: a Release fence before the
 //! store, an Acquire fence after the copy. Before-images lie in chunks (`room.rs`). Each chunk has
 //! one worker at most, who fills it under a lock. A begin takes all chunks back: the capture of the
-//! image before has ended, so a writer that still saves for that one, into a chunk that he takes anew,
-//! saves in vain.
+//! image before has ended, so a writer that still saves for that one, into a chunk that he takes
+//! anew, saves in vain.
 //!
 //! A head holds the last bits of its image's number, and entries of other images have been written
 //! over; so no head may live until its number comes again. When half of all numbers have passed,

@@ -95,7 +95,8 @@ fn write(client: &mut Client, random: &mut Random) -> Option<()> {
         1 => vec![script(&[collection(random), collection(random)])],
         _ => vec![collection(random)],
     };
-    // redis-server 7.0 makes a string longer for an operation that then fails, and tells no replica.
+    // redis-server 7.0 makes a string longer for an operation that then fails, and tells no
+    // replica.
     let fails = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"FAIL");
     if commands.iter().flatten().any(fails) {
         return Some(());

@@ -35,8 +35,8 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// A number of nodes, with logs or without; the first is the primary, each other follows the one
-    /// before it.
+    /// A number of nodes, with logs or without; the first is the primary, each other follows the
+    /// one before it.
     pub(super) fn start(count: usize, seed: u64, logs: bool) -> Self {
         let clock: Clock = Rc::new(Cell::new(START_MS));
         let nodes = (0..count).map(|number| {
