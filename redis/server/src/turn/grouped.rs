@@ -17,7 +17,7 @@ use crate::commands::{Alone, Replay, replay_units};
 use crate::connections::client::Kind;
 use crate::connections::hub::Delivery;
 use crate::consensus::{
-    Applied, Begin, Begun, Content, Entry, Event, GiveUp, Message, Reign, Reply, Start, View,
+    Applied, Begin, Begun, Content, Entry, Event, GiveUp, Message, Reply, Start, View,
 };
 use crate::peers::group::{DOWN, Member, Whose};
 use crate::state::ServerState;
