@@ -82,7 +82,11 @@ impl Group {
     }
 
     fn start_founders(&self) -> Vec<Server> {
-        (0..self.founders).map(|member| self.start(member)).collect()
+        let servers: Vec<Server> = (0..self.founders).map(|member| self.start(member)).collect();
+        // One of them may serve before another has heard of it.
+        let knows = |server: &Server| server.client().info_int("raft_leader") > 0;
+        wait_until("all know who leads", || servers.iter().all(knows));
+        servers
     }
 }
 
