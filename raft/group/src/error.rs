@@ -27,6 +27,28 @@ pub enum Error {
         /// The directory.
         directory: PathBuf,
     },
+    /// The dump has gone, or is an older one, and the log was cut for a newer one.
+    #[error(
+        "{} is missing or older than the log beside it, which begins behind entry {purged}: remove \
+         the member from the group and add it again with an empty directory",
+        path.display()
+    )]
+    DumpBehindLog {
+        /// The dump.
+        path: PathBuf,
+        /// The last entry that the log let go of.
+        purged: u64,
+    },
+    /// The file that says whose the directory is has gone, and the log is there.
+    #[error(
+        "{} is missing beside the log of a member: remove the member from the group and add it \
+         again with an empty directory",
+        path.display()
+    )]
+    IdentityMissing {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file that says whose the directory is.
     #[error("{}: {what}", path.display())]
     Identity {
@@ -52,7 +74,7 @@ pub enum Error {
         directory: PathBuf,
     },
     /// The directory is no member's.
-    #[error("{} is not the directory of a member of a group", directory.display())]
+    #[error("{} is not the directory of a member of a group: it has no raft-member", directory.display())]
     NoMember {
         /// The directory.
         directory: PathBuf,

@@ -14,6 +14,7 @@ use stillframe_raft_net::{Id, Identity, Met, Standing, Starts};
 use stillframe_server::consensus::{MEMBER_FILE, Settings};
 
 use crate::error::Error;
+use crate::node::LOG;
 
 const NAME: &str = MEMBER_FILE;
 const TEMPORARY: &str = "raft-member.tmp";
@@ -58,6 +59,9 @@ impl Member {
     ) -> Result<Option<Owned>, Error> {
         if !directory.holds(NAME)? {
             if has_dump {
+                if directory.holds(LOG)? {
+                    return Err(Self::missing(directory));
+                }
                 return Err(Error::NotOfAMember { directory: directory.path().into() });
             }
             return Ok(None);
@@ -68,6 +72,11 @@ impl Member {
             return Err(Error::OfAnother { directory: directory.path().into(), found, wanted });
         }
         Ok(Some(found))
+    }
+
+    /// The log has records, and nothing says whose it is.
+    pub(crate) fn missing(directory: &Directory) -> Error {
+        Error::IdentityMissing { path: directory.at(NAME) }
     }
 
     /// Another start in the directory, which is this member's from now on. `in_dump`: the id of the

@@ -106,6 +106,15 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         &Application::server(),
         LogOptions::default(),
     )?;
+    let next = label.as_ref().map_or(0, Label::next);
+    if let Some(purged) = log.purged().map(|id| id.index)
+        && purged >= next
+    {
+        return Err(Error::DumpBehindLog { path: files.at(&dump), purged });
+    }
+    if found.is_none() && !log.is_blank() {
+        return Err(identity::Member::missing(&files));
+    }
     let (in_dump, blank) =
         (label.as_ref().and_then(|it| it.group), log.is_blank() && label.is_none());
     let identity = owner.begin(Arc::clone(&files), found, in_dump, (blank, settings.joins))?;

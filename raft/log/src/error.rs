@@ -10,7 +10,7 @@ use openraft::{AnyError, NodeId, StorageError, StorageIOError};
 pub enum Error {
     /// The store, the log, or the files of either.
     #[error(transparent)]
-    Durability(#[from] stillframe_durability::Error),
+    Durability(stillframe_durability::Error),
     /// A file that is none of a member's.
     #[error("{} holds {name}, which is no file of a raft member: name another directory", directory.display())]
     NotOurs {
@@ -36,6 +36,18 @@ pub enum Error {
     LogMissing {
         /// Where it should be.
         directory: PathBuf,
+    },
+    /// The log is damaged: it may lack a vote, or entries that the member has acknowledged.
+    #[error(
+        "the log {} is damaged: {damage}. Remove the node from the group and add it again with an \
+         empty directory",
+        path.display()
+    )]
+    LogDamaged {
+        /// The segment.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: stillframe_durability::LogDamage,
     },
     /// A record of the log is no record of a member's.
     #[error("record {sequence} of the log: {what}")]
@@ -96,6 +108,16 @@ pub enum Error {
     /// Applying an entry panicked before, so the state may hold half of it.
     #[error("an entry was applied in part; open the member again")]
     Poisoned,
+}
+
+impl From<stillframe_durability::Error> for Error {
+    fn from(error: stillframe_durability::Error) -> Self {
+        match error {
+            // An older copy of the log, or a shorter log, would be a node that forgets a vote.
+            stillframe_durability::Error::Log { path, damage } => Self::LogDamaged { path, damage },
+            other => Self::Durability(other),
+        }
+    }
 }
 
 impl Error {

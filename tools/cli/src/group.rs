@@ -110,8 +110,12 @@ impl Init {
     fn run(&self) -> Result<String, String> {
         let peers = stillframe_server::read_peers(&self.raft_peers);
         let peers = peers.map_err(|problem| format!("--raft-peers: {problem}"))?;
+        let others = peers.len() - usize::from(peers.iter().any(|peer| peer.id == self.raft_id));
         let own = peers.into_iter().find(|peer| peer.id == self.raft_id);
         let own = own.ok_or("--raft-peers: name the member itself, as ID=RAFT/CLIENT")?;
+        if self.directory.is_file() {
+            return Err(format!("{} is a file: name a directory", self.directory.display()));
+        }
         let names = Directory::existing(&self.directory).and_then(|it| it.names());
         if names.unwrap_or_default().iter().any(|name| name != "stillframe.lock") {
             return Err(format!("{} is not empty", self.directory.display()));
@@ -140,6 +144,11 @@ impl Init {
             self.directory.display()
         );
         notices.iter().for_each(|notice| text += &format!("  notice: {notice}\n"));
+        if others > 0 {
+            text += "  notice: --raft-peers names others, which are no members yet: start them \
+                     with raft-join yes in empty directories, and add them; a second 'group init' \
+                     makes another group\n";
+        }
         Ok(text)
     }
 

@@ -89,6 +89,9 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     }
     state.net.announce();
     warn_if_open(&state.config, &state.users);
+    if let Some(warning) = state.config.strange_ports() {
+        tracing::warn!("{warning}");
+    }
     process::notify(state.config.process.supervised, "READY=1");
     server.join(start)?;
     server.run()

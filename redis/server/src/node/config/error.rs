@@ -87,6 +87,9 @@ pub enum ValueError {
     /// Not a list of members.
     #[error("argument must be ID=HOST:PORT/HOST:PORT,... (raft port first, then the clients')")]
     Peer,
+    /// Two members have one address.
+    #[error("each member has addresses of its own: two have the same here")]
+    SharedAddress,
     /// A percentile is not a number.
     #[error("Invalid latency-tracking-info-percentiles parameters")]
     Percentile,

@@ -90,6 +90,26 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Ports in this member's entry of `raft-peers` that it does not listen at: behind a gateway
+    /// they may be right.
+    pub(crate) fn strange_ports(&self) -> Option<String> {
+        let own = self.raft.peers.iter().find(|peer| peer.id == self.raft.id)?;
+        let port = |text: &str| address(text).map(|(_, port)| port);
+        let [raft, client] = [port(&own.raft)?, port(&own.client)?];
+        let listens = port(&self.raft.listen)?;
+        let serves = [self.port, self.tls.port];
+        if raft == listens && serves.contains(&client) {
+            return None;
+        }
+        Some(format!(
+            "raft-peers sends the others to port {raft} of this member and clients to port {client}; \
+             it listens at {listens} (raft-listen) and {} (port)",
+            self.port
+        ))
+    }
+}
+
 /// The length of a unit has four bytes in the log, and its signed kin elsewhere.
 const WRITE_BYTES_LIMIT: u64 = (2 << 30) - (1 << 20);
 /// Images go in pieces of 3 MiB, each of which should arrive in seconds.
@@ -149,7 +169,7 @@ impl RaftSettings {
 /// Reads `ID=RAFT/CLIENT,...`, as `raft-peers` does.
 ///
 /// # Errors
-/// [`ValueError::Peer`].
+/// [`ValueError::Peer`], [`ValueError::SharedAddress`].
 pub fn read_peers(value: &str) -> Result<Vec<Peer>, ValueError> {
     peers(value)
 }
@@ -160,6 +180,9 @@ fn peers(value: &str) -> Result<Vec<Peer>, ValueError> {
         let peer = peer(text).ok_or(ValueError::Peer)?;
         if peers.iter().any(|other| other.id == peer.id) {
             return Err(ValueError::Peer);
+        }
+        if peers.iter().any(|other| other.raft == peer.raft || other.client == peer.client) {
+            return Err(ValueError::SharedAddress);
         }
         peers.push(peer);
     }

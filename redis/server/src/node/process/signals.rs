@@ -1,4 +1,5 @@
 //! SIGTERM and SIGINT: the first asks the server to save and stop, the second stops it at once.
+//! SIGXFSZ: a write beyond `ulimit -f` fails with an error, as on a full disk, and ends nothing.
 //!
 //! The flags are plain memory of this process: a forked child has its own and disturbs nobody.
 
@@ -6,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// The requests of signals.
@@ -22,6 +23,8 @@ impl Signals {
     /// Installs the handlers.
     pub(crate) fn watch() -> io::Result<Self> {
         let signals = Self::default();
+        // Any handler lets the write return its error; nobody asks for the flag.
+        flag::register(SIGXFSZ, Arc::default())?;
         for signal in [SIGINT, SIGTERM] {
             // Order matters: the first signal finds `urgent` still down.
             flag::register_conditional_shutdown(signal, 1, Arc::clone(&signals.urgent))?;

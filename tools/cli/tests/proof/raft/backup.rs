@@ -154,6 +154,10 @@ fn a_group_begins_with_nothing_that_is_damaged_or_elsewhere() {
     let refused = stillframe(&[&line[..], &["2=127.0.0.1:1/127.0.0.1:2"]].concat());
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(text.contains("name the member itself"), "{text}");
+    let line = ["group", "init", &file, "--from", &file, "--raft-id", "1", "--raft-peers"];
+    let refused = stillframe(&[&line[..], &["1=127.0.0.1:1/127.0.0.1:2"]].concat());
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("is a file: name a directory"), "{text}");
 }
 
 /// Takes the data out of directories; what the command says.

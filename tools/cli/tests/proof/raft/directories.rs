@@ -1,6 +1,8 @@
 //! Members whose directories are not what they were, and groups of one name: nothing acknowledged
 //! is lost, and no member takes what is not its group's.
 
+use std::fs;
+
 use stillframe_raft_net::{Member, Network, Settings};
 
 use super::load::Counter;
@@ -211,6 +213,64 @@ fn a_directory_that_went_back_is_refused() {
     }
     replace(&group, &mut servers, back);
     has_not_panicked(&servers);
+}
+
+/// What lacks or is damaged is named, with the advice that helps a member.
+#[test]
+fn a_directory_without_one_of_its_parts_is_refused_by_name() {
+    let group = Group::of(1, 1, &["--raft-log-keep-entries", "0"]);
+    let server = group.start(0);
+    leader([&server]);
+    let mut client = server.client();
+    for number in 0..100 {
+        client.ok(&format!("SET k{number} v"));
+    }
+    client.ok("BGSAVE");
+    let last = client.info_int("raft_applied_index");
+    wait_until("the log is cut", || client.info_int("raft_purged_index") >= last);
+    for number in 0..100 {
+        client.ok(&format!("SET j{number} v"));
+    }
+    drop(server);
+    let (place, kept) = (folder(&group, 0), group.folder.path().join("kept"));
+    copy(&place, &kept);
+    let log = |place: &std::path::Path| {
+        let files = fs::read_dir(place.join("raft-log")).expect("it is there");
+        let files = files.map(|entry| entry.expect("it is there").path());
+        files.filter(|path| path.display().to_string().contains("/log-")).max().expect("a segment")
+    };
+    type Harm<'a> = (&'a dyn Fn(), &'a str);
+    let harms: [Harm<'_>; 4] = [
+        (
+            &|| fs::remove_file(place.join("raft-member")).expect("it is there"),
+            "raft-member is missing",
+        ),
+        (
+            &|| fs::remove_dir_all(place.join("raft-log")).expect("it is there"),
+            "the log is missing",
+        ),
+        (&|| fs::remove_file(place.join("dump.rdb")).expect("it is there"), "dump.rdb"),
+        (
+            &|| {
+                let path = log(&place);
+                let mut bytes = fs::read(&path).expect("it is there");
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+                fs::write(&path, bytes).expect("it is ours");
+            },
+            "is damaged",
+        ),
+    ];
+    for (harm, why) in harms {
+        copy(&kept, &place);
+        harm();
+        refused(&group, group.setup(0), 0, why);
+        refused(&group, group.setup(0), 0, "add it again with an empty directory");
+    }
+    copy(&kept, &place);
+    let server = group.start(0);
+    leader([&server]);
+    assert_eq!(server.client().ask("DBSIZE"), Reply::Int(200));
 }
 
 /// A member that follows loses the end of its log, while the leader has cut its own: it gets an
