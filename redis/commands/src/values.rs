@@ -168,6 +168,23 @@ pub enum LoadError {
         /// The key, escaped.
         key: String,
     },
+    /// A collection holds what this server has no room for.
+    #[error(
+        "key \"{key}\" of database {db} is {what}, which this server cannot hold (before byte \
+         {offset}, {format})"
+    )]
+    Unsupported {
+        /// Where that ends.
+        offset: u64,
+        /// The key's database.
+        db: usize,
+        /// The key, escaped.
+        key: String,
+        /// The collection, in words.
+        what: &'static str,
+        /// The format that it comes in.
+        format: String,
+    },
     /// There is no memory, or a collection of another type under the key.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -188,32 +205,43 @@ pub fn decode_elements<R: Read>(
                 if let Element::One(bytes) = element {
                     list.push_back(bytes);
                 }
-                true
+                Taken::Yes
             })
         }),
         Collection::Set => keyspace.edit_set(db, key, |set| {
-            each(decoder, |element| matches!(element, Element::One(member) if set.insert(member)))
+            each(decoder, |element| {
+                Taken::once(matches!(element, Element::One(member) if set.insert(member)))
+            })
         }),
         Collection::Hash => keyspace.edit_hash(db, key, |hash| {
-            each(
-                decoder,
-                |element| matches!(element, Element::Pair(field, value) if hash.set(field, value)),
-            )
+            each(decoder, |element| match element {
+                Element::Pair(field, value) => Taken::once(hash.set(field, value)),
+                _ => Taken::Never("a hash with a field that expires"),
+            })
         }),
         Collection::Sorted => keyspace.edit_sorted(db, key, |sorted| {
             each(decoder, |element| {
-                matches!(element, Element::Scored(member, score)
-                    if sorted.set(member, score).is_none())
+                Taken::once(matches!(element, Element::Scored(member, score)
+                    if sorted.set(member, score).is_none()))
             })
         }),
         Collection::Stream => keyspace.edit_stream(db, key, |edit| {
             let mut stream = StreamRead::default();
-            each(decoder, |element| stream.take(edit, element))?;
+            each(decoder, |element| match element {
+                Element::Released(_) => {
+                    Taken::Never("a stream with a pending entry that no consumer has (XNACK)")
+                }
+                element => Taken::once(stream.take(edit, element)),
+            })?;
             if stream.end_group() { Ok(()) } else { Err(Wrong::Twice { offset: decoder.offset() }) }
         }),
     };
     read?.map_err(|wrong| match wrong {
         Wrong::Decode(error) => LoadError::Decode(error),
+        Wrong::Unsupported { offset, what } => {
+            let (key, format) = (shown(key), decoder.format());
+            LoadError::Unsupported { offset, db, key, what, format }
+        }
         Wrong::Twice { offset } => {
             let what = match kind {
                 Collection::Hash => "a field",
@@ -298,18 +326,39 @@ impl StreamRead {
 enum Wrong {
     Decode(DecodeError),
     Twice { offset: u64 },
+    Unsupported { offset: u64, what: &'static str },
 }
 
-/// Hands on all elements, until `take` says that it had one already.
+/// Whether an element was taken over.
+enum Taken {
+    Yes,
+    /// It was there already.
+    Twice,
+    /// This server has no such collection.
+    Never(&'static str),
+}
+
+impl Taken {
+    fn once(is_new: bool) -> Self {
+        if is_new { Self::Yes } else { Self::Twice }
+    }
+}
+
+/// Hands on all elements, until `take` cannot take one.
 fn each<R: Read>(
     decoder: &mut Decoder<R>,
-    mut take: impl FnMut(Element<'_>) -> bool,
+    mut take: impl FnMut(Element<'_>) -> Taken,
 ) -> Result<(), Wrong> {
     loop {
-        match decoder.next().map_err(Wrong::Decode)? {
-            Some(Event::Element(element)) if take(element) => {}
-            Some(Event::Element(_)) => return Err(Wrong::Twice { offset: decoder.offset() }),
+        let taken = match decoder.next().map_err(Wrong::Decode)? {
+            Some(Event::Element(element)) => take(element),
             _ => return Ok(()),
+        };
+        let offset = decoder.offset();
+        match taken {
+            Taken::Yes => {}
+            Taken::Twice => return Err(Wrong::Twice { offset }),
+            Taken::Never(what) => return Err(Wrong::Unsupported { offset, what }),
         }
     }
 }

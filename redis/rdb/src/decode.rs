@@ -5,9 +5,9 @@ use std::io::Read;
 use crate::elements::Elements;
 use crate::error::Problem;
 use crate::format::*;
-use crate::payload::{PayloadError, verified, versioned};
+use crate::payload::{Checked, PayloadError, verified, versioned};
 use crate::source::{Source, damaged, trim};
-use crate::walk::unknown_type;
+use crate::walk::{metadata, module_value, unknown_type, value};
 use crate::{Collection, DecodeError, Element, Uses, Value};
 
 /// What comes next in a file. Slices live until the next call.
@@ -71,6 +71,15 @@ pub enum Event<'a> {
     Element(Element<'a>),
     /// The collection has no more elements.
     End,
+    /// A value of a type that this server does not have was stepped over, or data of a module.
+    Skipped {
+        /// What it is.
+        what: &'static str,
+        /// The database it belongs to.
+        db: u64,
+        /// The key; `None`: it belongs to no key.
+        key: Option<&'a [u8]>,
+    },
     /// The end: the file is whole. One more call reports bytes that should not follow.
     Eof {
         /// Whether there was a checksum, and it was right. It is absent (0, or a version before 5)
@@ -106,14 +115,16 @@ pub struct Decoder<R> {
     elements: Elements,
     /// Between the beginning and the end of a collection.
     inside: bool,
+    /// Values that are refused by name are stepped over.
+    skips: bool,
+    /// The version of the file or payload; 0 before it is known.
+    version: u32,
 }
 
 #[derive(Debug)]
 enum State {
     Start,
-    Body {
-        version: u32,
-    },
+    Body,
     /// A payload's value comes next.
     Payload,
     Ended,
@@ -125,7 +136,7 @@ impl<'a> Decoder<&'a [u8]> {
     /// # Errors
     /// [`PayloadError`]: version and checksum are checked first.
     pub fn of_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
-        verified(payload).map(Self::of_value)
+        verified(payload).map(Self::of_checked)
     }
 
     /// As [`of_payload`](Self::of_payload), whatever the checksum says: for tests of what is made
@@ -134,11 +145,13 @@ impl<'a> Decoder<&'a [u8]> {
     /// # Errors
     /// [`PayloadError`]: the version is checked first.
     pub fn of_unverified_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
-        versioned(payload).map(|(value, _)| Self::of_value(value))
+        versioned(payload).map(Self::of_checked)
     }
 
-    fn of_value(value: &'a [u8]) -> Self {
-        let decoder = Decoder { state: State::Payload, ..Self::new(value) };
+    fn of_checked(payload: Checked<'a>) -> Self {
+        let (value, version) = (payload.value, payload.version);
+        let mut decoder = Decoder { state: State::Payload, version, ..Self::new(value) };
+        decoder.source.set_dialect(payload.dialect());
         decoder.with_file_bytes(value.len() as u64)
     }
 }
@@ -154,7 +167,20 @@ impl<R: Read> Decoder<R> {
             value: Vec::new(),
             elements: Elements::up_to(u64::MAX),
             inside: false,
+            skips: false,
+            version: 0,
         }
+    }
+
+    /// Makes it step over values of modules and arrays, which it tells of, and over what modules keep
+    /// beside keys.
+    pub fn skip_modules(&mut self) {
+        self.skips = true;
+    }
+
+    /// The format of the file or payload, as far as it was read, in words.
+    pub fn format(&self) -> String {
+        format!("{} version {}", self.source.dialect().word(), self.version)
     }
 
     /// Sets the file's length in bytes, so that a string that runs past its end is refused before
@@ -179,19 +205,21 @@ impl<R: Read> Decoder<R> {
         if self.inside {
             return self.element().map(Some);
         }
-        let version = match self.state {
+        match self.state {
             State::Payload => {
                 self.state = State::Ended;
                 let at = self.source.offset();
                 let kind = self.source.op()?;
+                if self.is_metadata(kind) {
+                    return Err(self.unsupported(0, METADATA));
+                }
                 return self.value(kind, [at, at], None, Uses::Unknown).map(Some);
             }
             State::Start => {
-                let version = self.source.header()?;
-                self.state = State::Body { version };
-                version
+                self.version = self.source.header()?;
+                self.state = State::Body;
             }
-            State::Body { version } => version,
+            State::Body => {}
             State::Ended => {
                 let offset = self.source.offset();
                 return match self.source.next_byte()? {
@@ -199,17 +227,17 @@ impl<R: Read> Decoder<R> {
                     Some(_) => Err(DecodeError::TrailingBytes { offset }),
                 };
             }
-        };
+        }
         trim(&mut self.key);
         trim(&mut self.value);
-        self.event(version).map(Some)
+        self.event().map(Some)
     }
 
-    fn event(&mut self, version: u32) -> Result<Event<'_>, DecodeError> {
+    fn event(&mut self) -> Result<Event<'_>, DecodeError> {
         let offset = self.source.offset();
         let (mut expire_at_ms, mut uses) = (None, Uses::Unknown);
         // Whether an expiry or eviction hint was read, so that a key must follow.
-        let mut inside_entry = false;
+        let (mut inside_entry, mut has_metadata) = (false, false);
         loop {
             let at = self.source.offset();
             let op = self.source.op()?;
@@ -225,6 +253,10 @@ impl<R: Read> Decoder<R> {
                 OP_FREQ => {
                     let [count] = self.source.array("the use count of a key")?;
                     uses = Uses::Frequency(count);
+                }
+                OP_KEY_META if self.is_metadata(op) => {
+                    metadata(&mut self.source)?;
+                    has_metadata = !self.skips;
                 }
                 OP_AUX..=OP_EOF | OP_SLOT_IMPORT..=OP_MODULE_AUX if inside_entry => {
                     let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
@@ -242,7 +274,7 @@ impl<R: Read> Decoder<R> {
                 }
                 OP_EOF => {
                     self.state = State::Ended;
-                    return Ok(Event::Eof { verified: self.source.end(version)? });
+                    return Ok(Event::Eof { verified: self.source.end(self.version)? });
                 }
                 OP_FUNCTION => {
                     self.source.text(&mut self.value)?;
@@ -252,12 +284,20 @@ impl<R: Read> Decoder<R> {
                     self.source.slot_info()?;
                     continue;
                 }
+                OP_MODULE_AUX if self.skips => {
+                    module_value(&mut self.source)?;
+                    let (what, db, key) = ("data of a module", self.db, None);
+                    return Ok(Event::Skipped { what, db, key });
+                }
                 OP_SLOT_IMPORT | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
                 kind => {
-                    if TYPE_STRING == kind || Elements::know(kind) {
+                    if self.reads(kind) || has_metadata {
                         self.source.text(&mut self.key)?;
+                    }
+                    if has_metadata {
+                        return Err(self.unsupported(offset, METADATA));
                     }
                     return self.value(kind, [offset, at], expire_at_ms, uses);
                 }
@@ -287,7 +327,10 @@ impl<R: Read> Decoder<R> {
             let value = integer.map_or(Value::Bytes(&self.value), Value::Int);
             return Ok(Event::Entry { db, key: &self.key, value, expire_at_ms, uses });
         }
-        if !Elements::know(kind) {
+        if !Elements::know(kind, self.source.dialect()) {
+            if self.skips && matches!(kind, TYPE_MODULE | TYPE_ARRAY) {
+                return self.skipped(kind);
+            }
             return Err(self.refused_type(kind, offset, at)?);
         }
         let begun = self.elements.begin(&mut self.source, kind);
@@ -308,25 +351,48 @@ impl<R: Read> Decoder<R> {
         }
     }
 
+    /// Whether this server has values of type `kind`.
+    fn reads(&self, kind: u8) -> bool {
+        kind == TYPE_STRING || Elements::know(kind, self.source.dialect())
+    }
+
+    /// Whether `op` begins what modules keep beside a key.
+    fn is_metadata(&self, op: u8) -> bool {
+        op == OP_KEY_META && self.source.dialect() == Dialect::Redis
+    }
+
+    /// Steps over the key and value of type `kind`.
+    fn skipped(&mut self, kind: u8) -> Result<Event<'_>, DecodeError> {
+        self.source.text(&mut self.key)?;
+        value(&mut self.source, kind)?;
+        let what = if kind == TYPE_MODULE { "a value of a module" } else { "an array" };
+        Ok(Event::Skipped { what, db: self.db, key: Some(&self.key) })
+    }
+
+    /// The error that the key, whose record starts at `offset`, is `kind`.
+    fn unsupported(&self, offset: u64, kind: &str) -> DecodeError {
+        let (db, key, kind) = (self.db, shown(&self.key), kind.to_owned());
+        DecodeError::UnsupportedType { offset, db, key, kind }
+    }
+
     /// The error that names the key of type `kind`, whose record starts at `offset`.
     fn refused_type(&mut self, kind: u8, offset: u64, at: u64) -> Result<DecodeError, DecodeError> {
-        let name = type_name(kind);
+        let name = type_name(kind, self.source.dialect());
         let is_module = matches!(kind, TYPE_MODULE | TYPE_MODULE_PRERELEASE);
         if name.is_none() && !is_module {
             return Ok(unknown_type(kind, at));
         }
-        if matches!(self.state, State::Body { .. }) {
+        if matches!(self.state, State::Body) {
             self.source.text(&mut self.key)?;
         }
         let kind = match name {
-            Some(name) => name.to_owned(),
+            Some(name) => format!("{name}, of {}", self.format()),
             None => {
                 let id = self.source.length("the type of a module")?;
                 format!("a value of module type \"{}\" (there are no modules)", module_name(id))
             }
         };
-        let key = shown(&self.key);
-        Ok(DecodeError::UnsupportedType { offset, db: self.db, key, kind })
+        Ok(self.unsupported(offset, &kind))
     }
 
     /// The error that names the function library or module data at `offset`.
@@ -345,6 +411,9 @@ impl<R: Read> Decoder<R> {
         Ok(DecodeError::UnsupportedSection { offset, what })
     }
 }
+
+/// In words what a key with metadata is.
+const METADATA: &str = "a value with metadata of a module";
 
 /// The error that reports `problem` of a key.
 pub(crate) fn named(db: u64, key: &[u8], problem: Problem) -> DecodeError {

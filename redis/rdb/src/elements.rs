@@ -32,9 +32,37 @@ enum Layout {
     Stream(u8),
 }
 
+/// Where the expiries of fields stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expiries {
+    /// There are none.
+    None,
+    /// A length before each field: 0, or the time; or one more than the time beyond a first one,
+    /// which the value begins with.
+    Before { has_first: bool },
+    /// 8 bytes behind each value: -1, or the time.
+    Behind,
+    /// In the packed string behind each value: 0, or the time.
+    Packed { has_first: bool },
+}
+
+impl Expiries {
+    fn of(kind: u8, dialect: Dialect) -> Self {
+        match kind {
+            TYPE_HASH_VALKEY if dialect == Dialect::Valkey => Self::Behind,
+            TYPE_HASH_EXPIRES_EARLY => Self::Before { has_first: false },
+            TYPE_HASH_EXPIRES => Self::Before { has_first: true },
+            TYPE_HASH_LISTPACK_EXPIRES_EARLY => Self::Packed { has_first: false },
+            TYPE_HASH_LISTPACK_EXPIRES => Self::Packed { has_first: true },
+            _ => Self::None,
+        }
+    }
+}
+
 /// The kind and layout of values of type `kind`; `None` if they are no collections.
-fn layout(kind: u8) -> Option<(Collection, Layout)> {
+fn layout(kind: u8, dialect: Dialect) -> Option<(Collection, Layout)> {
     use Collection::{Hash, List, Set, Sorted, Stream};
+    type_name(kind, dialect)?;
     Some(match kind {
         TYPE_LIST => (List, Layout::Plain),
         TYPE_SET => (Set, Layout::Plain),
@@ -51,7 +79,12 @@ fn layout(kind: u8) -> Option<(Collection, Layout)> {
         TYPE_HASH_LISTPACK => (Hash, Layout::Packed(Form::Listpack)),
         TYPE_SORTED_LISTPACK => (Sorted, Layout::Packed(Form::Listpack)),
         TYPE_LIST_NODES => (List, Layout::Mixed),
-        TYPE_STREAM_FIRST | TYPE_STREAM | TYPE_STREAM_THIRD => (Stream, Layout::Stream(kind)),
+        TYPE_STREAM_FIRST | TYPE_STREAM => (Stream, Layout::Stream(kind)),
+        TYPE_STREAM_THIRD..=TYPE_STREAM_FIFTH => match Expiries::of(kind, dialect) {
+            Expiries::None => (Stream, Layout::Stream(kind)),
+            Expiries::Before { .. } | Expiries::Behind => (Hash, Layout::Plain),
+            Expiries::Packed { .. } => (Hash, Layout::Packed(Form::Listpack)),
+        },
         _ => return None,
     })
 }
@@ -61,6 +94,9 @@ fn layout(kind: u8) -> Option<(Collection, Layout)> {
 pub(crate) struct Elements {
     kind: Collection,
     layout: Layout,
+    expiries: Expiries,
+    /// The time that others count from.
+    first_expiry: u64,
     /// Longer strings are stepped over, and count as empty.
     most: u64,
     /// Elements, or strings of packed ones, that are still to be read.
@@ -80,9 +116,11 @@ enum Found {
     /// In `first`, and `second` if it is a pair.
     Read,
     Scored(f64),
+    /// In `first` and `second`, of a hash.
+    Field(Option<i64>),
     /// In `packed`.
     One(Item),
-    Pair(Item, Item),
+    Pair(Item, Item, Option<i64>),
     PackedScored(Item, f64),
 }
 
@@ -92,6 +130,8 @@ impl Elements {
         Elements {
             kind: Collection::List,
             layout: Layout::Plain,
+            expiries: Expiries::None,
+            first_expiry: 0,
             most,
             left: 0,
             walk: None,
@@ -105,8 +145,8 @@ impl Elements {
     }
 
     /// Whether values of type `kind` are collections.
-    pub(crate) fn know(kind: u8) -> bool {
-        layout(kind).is_some()
+    pub(crate) fn know(kind: u8, dialect: Dialect) -> bool {
+        layout(kind, dialect).is_some()
     }
 
     /// Starts on a value of type `kind`: what it is, and how many elements it seems to have.
@@ -116,9 +156,17 @@ impl Elements {
         kind: u8,
     ) -> Result<(Collection, u64), Problem> {
         let at = source.offset();
-        (self.kind, self.layout) = layout(kind)
+        let dialect = source.dialect();
+        (self.kind, self.layout) = layout(kind, dialect)
             .ok_or_else(|| damaged(at, format!("a value of type {kind} is no collection")))?;
         self.walk = None;
+        self.expiries = Expiries::of(kind, dialect);
+        self.first_expiry = match self.expiries {
+            Expiries::Before { has_first: true } | Expiries::Packed { has_first: true } => {
+                u64::from_le_bytes(source.array("the first expiry of a hash")?)
+            }
+            _ => 0,
+        };
         if let Layout::Stream(kind) = self.layout {
             return Ok((self.kind, self.streams.begin(source, kind)?));
         }
@@ -126,8 +174,11 @@ impl Elements {
             self.left = 0;
             self.unpack(source, form)?;
             let announced = self.walk.as_ref().and_then(Walk::announced).unwrap_or(0);
-            let each =
-                if matches!(self.kind, Collection::Hash | Collection::Sorted) { 2 } else { 1 };
+            let each = match (self.kind, self.expiries) {
+                (_, Expiries::Packed { .. }) => 3,
+                (Collection::Hash | Collection::Sorted, _) => 2,
+                _ => 1,
+            };
             return Ok((self.kind, announced / each));
         }
         self.left = source.length("the number of elements")?;
@@ -153,14 +204,14 @@ impl Elements {
         };
         let [one, two] = &mut self.texts;
         Ok(Some(match found {
-            Found::Read if self.kind == Collection::Hash => {
-                Element::Pair(&self.first, &self.second)
-            }
+            Found::Field(at_ms) => field(&self.first, &self.second, at_ms),
             Found::Read => Element::One(&self.first),
             Found::Scored(score) => Element::Scored(&self.first, score),
             Found::One(item) => Element::One(text(&self.packed, &item, one)),
-            Found::Pair(field, value) => {
-                Element::Pair(text(&self.packed, &field, one), text(&self.packed, &value, two))
+            Found::Pair(name, value, at_ms) => {
+                let (name, value) =
+                    (text(&self.packed, &name, one), text(&self.packed, &value, two));
+                field(name, value, at_ms)
             }
             Found::PackedScored(member, score) => {
                 Element::Scored(text(&self.packed, &member, one), score)
@@ -174,12 +225,23 @@ impl Elements {
             None => return Ok(None),
             Some(left) => self.left = left,
         }
+        let offset = source.offset();
+        let mut expiry = match self.expiries {
+            Expiries::Before { .. } => {
+                self.expiry(offset, source.length("the expiry of a field")?)?
+            }
+            _ => None,
+        };
         source.text_up_to(self.most, &mut self.first)?;
         Ok(Some(match self.kind {
             Collection::List | Collection::Set | Collection::Stream => Found::Read,
             Collection::Hash => {
                 source.text_up_to(self.most, &mut self.second)?;
-                Found::Read
+                if self.expiries == Expiries::Behind {
+                    let at = i64::from_le_bytes(source.array("the expiry of a field")?);
+                    expiry = (at != NO_FIELD_EXPIRY).then_some(at);
+                }
+                Found::Field(expiry)
             }
             Collection::Sorted => {
                 let offset = source.offset();
@@ -206,7 +268,8 @@ impl Elements {
                     }
                     Collection::Hash => {
                         let value = self.item()?.ok_or_else(|| self.alone("a field"))?;
-                        Ok(Some(Found::Pair(first, value)))
+                        let expiry = self.packed_expiry()?;
+                        Ok(Some(Found::Pair(first, value, expiry)))
                     }
                     Collection::Sorted => {
                         let score = self.item()?.ok_or_else(|| self.alone("a member"))?;
@@ -239,6 +302,29 @@ impl Elements {
             }
             self.unpack(source, form)?;
         }
+    }
+
+    /// The expiry behind a value in the packed string, if there is one.
+    fn packed_expiry(&mut self) -> Result<Option<i64>, Problem> {
+        let Expiries::Packed { .. } = self.expiries else { return Ok(None) };
+        match self.item()?.ok_or_else(|| self.alone("a value"))? {
+            Item::Int(0) => Ok(None),
+            Item::Int(at) if u64::try_from(at).is_ok_and(|at| at <= FIELD_EXPIRY_MAX) => {
+                Ok(Some(at))
+            }
+            _ => Err(no_expiry(self.offset)),
+        }
+    }
+
+    /// The expiry that stands as `number` at `offset`, if there is one.
+    fn expiry(&self, offset: u64, number: u64) -> Result<Option<i64>, Problem> {
+        let Some(beyond) = number.checked_sub(1) else { return Ok(None) };
+        let at = match self.expiries {
+            Expiries::Before { has_first: true } => self.first_expiry.checked_add(beyond),
+            _ => Some(number),
+        };
+        let at = at.filter(|&at| at <= FIELD_EXPIRY_MAX).ok_or_else(|| no_expiry(offset))?;
+        Ok(i64::try_from(at).ok())
     }
 
     /// Reads a packed string to be walked over.
@@ -301,6 +387,17 @@ fn text<'a>(packed: &'a [u8], item: &Item, room: &'a mut NumberText) -> &'a [u8]
         Item::Int(value) => number_text(room, format_args!("{value}")),
         Item::Text(Range { start, end }) => packed.get(*start..*end).unwrap_or_default(),
     }
+}
+
+fn field<'a>(name: &'a [u8], value: &'a [u8], expire_at_ms: Option<i64>) -> Element<'a> {
+    match expire_at_ms {
+        None => Element::Pair(name, value),
+        Some(at) => Element::Expiring(name, value, at),
+    }
+}
+
+fn no_expiry(offset: u64) -> Problem {
+    Problem::Value { offset, what: "an expiry of a field that is no time".to_owned() }
 }
 
 fn number(score: f64) -> Option<f64> {

@@ -26,7 +26,8 @@ pub enum DecodeError {
     /// The file was written by a newer server.
     #[error(
         "{writer} version {found} cannot be read: RDB versions 1 to {VERSION_READ_MAX} and VALKEY \
-         version {VALKEY_VERSION} can"
+         version {VALKEY_VERSION} can{}",
+        advice(*found)
     )]
     UnsupportedVersion {
         /// By which word it starts.
@@ -105,6 +106,14 @@ pub enum DecodeError {
         /// Where it should have ended.
         offset: u64,
     },
+}
+
+fn advice(found: u32) -> &'static str {
+    if found == 0 {
+        return "";
+    }
+    "; a newer server wrote it: import the append-only file that it writes with \
+     aof-use-rdb-preamble no"
 }
 
 /// Why there is no next element.

@@ -5,8 +5,8 @@ use std::io::Write;
 
 /// The version written: that of Redis 7.0.
 pub const VERSION: u32 = 10;
-/// The newest version read, of files that begin with "REDIS": that of Redis 7.4 and 8.
-pub(crate) const VERSION_READ_MAX: u32 = 12;
+/// The newest version read, of files that begin with "REDIS": that of Redis 8.8.
+pub(crate) const VERSION_READ_MAX: u32 = 14;
 /// The version of Valkey 9, whose files begin with "VALKEY".
 pub(crate) const VALKEY_VERSION: u32 = 80;
 
@@ -18,8 +18,34 @@ pub(crate) const VALKEY_MAGIC: &[u8; 6] = b"VALKEY";
 /// Bytes of the magic and the version.
 pub const HEADER_BYTES: usize = 9;
 
+/// Whose types and opcodes they are: some bytes mean one thing to Redis, another to Valkey 9.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Redis, and Valkey up to 8.
+    Redis,
+    /// Valkey from 9 on.
+    Valkey,
+}
+
+impl Dialect {
+    /// That of a payload of this version.
+    pub(crate) fn of_payload(version: u32) -> Self {
+        if version == VALKEY_VERSION { Self::Valkey } else { Self::Redis }
+    }
+
+    /// What stands before the version in words.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Redis => "RDB",
+            Self::Valkey => "VALKEY",
+        }
+    }
+}
+
 /// Of Valkey 9 and of clusters alone: what is imported into a slot.
 pub(crate) const OP_SLOT_IMPORT: u8 = 0xF3;
+/// The same byte of Redis 8.6: what modules keep beside the key that follows.
+pub(crate) const OP_KEY_META: u8 = 0xF3;
 /// Of Redis 8, Valkey 8 and clusters alone: how many keys a slot has.
 pub(crate) const OP_SLOT_INFO: u8 = 0xF4;
 
@@ -58,6 +84,25 @@ pub(crate) const TYPE_STREAM: u8 = 19;
 pub(crate) const TYPE_SET_LISTPACK: u8 = 20;
 /// Of Redis 7.2.
 pub(crate) const TYPE_STREAM_THIRD: u8 = 21;
+/// Of Valkey 9: an expiry behind each value.
+pub(crate) const TYPE_HASH_VALKEY: u8 = 22;
+/// Of candidates of Redis 7.4: as those of its release, without the first expiry.
+pub(crate) const TYPE_HASH_EXPIRES_EARLY: u8 = 22;
+pub(crate) const TYPE_HASH_LISTPACK_EXPIRES_EARLY: u8 = 23;
+/// Of Redis 7.4: an expiry before each field, or in the listpack behind each value.
+pub(crate) const TYPE_HASH_EXPIRES: u8 = 24;
+pub(crate) const TYPE_HASH_LISTPACK_EXPIRES: u8 = 25;
+/// Of Redis 8.6: with the ids of messages of producers.
+pub(crate) const TYPE_STREAM_FOURTH: u8 = 26;
+/// Of Redis 8.8: with pending entries that no consumer has.
+pub(crate) const TYPE_STREAM_FIFTH: u8 = 27;
+/// Of Redis 8.8.
+pub(crate) const TYPE_ARRAY: u8 = 28;
+
+/// The expiry that a field of Valkey 9 has if it never expires.
+pub(crate) const NO_FIELD_EXPIRY: i64 = -1;
+/// The last moment at which a field of Redis may expire.
+pub(crate) const FIELD_EXPIRY_MAX: u64 = (1 << 48) - 1;
 
 /// The expiry that means none.
 pub(crate) const NO_EXPIRY: i64 = -1;
@@ -75,8 +120,10 @@ pub(crate) const STRING_INT32: u8 = 0xC2;
 pub(crate) const STRING_LZF: u8 = 0xC3;
 
 /// Words for a value type, other than a string or a module's.
-pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
+pub(crate) fn type_name(kind: u8, dialect: Dialect) -> Option<&'static str> {
     Some(match kind {
+        TYPE_HASH_VALKEY if dialect == Dialect::Valkey => "a hash (with expiries)",
+        22.. if dialect == Dialect::Valkey => return None,
         1 => "a list (linked list)",
         2 => "a set (hash table)",
         3 => "a sorted set (text scores)",
@@ -95,7 +142,11 @@ pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
         19 => "a stream (listpacks, second form)",
         20 => "a set (listpack)",
         21 => "a stream (listpacks, third form)",
-        22..=25 => "a hash whose fields expire, which Redis 7.0 does not have",
+        22 | 24 => "a hash (hash table with expiries)",
+        23 | 25 => "a hash (listpack with expiries)",
+        26 => "a stream (listpacks, fourth form)",
+        27 => "a stream (listpacks, fifth form)",
+        TYPE_ARRAY => "an array",
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! Sans-io codec of the Redis RDB file format: writes version 10, reads versions 1 to 12 and
+//! Sans-io codec of the Redis RDB file format: writes version 10, reads versions 1 to 14 and
 //! that of Valkey 9.
 //!
 //! Invariants:
@@ -25,7 +25,8 @@
 //!   idle   0xF8 length         ; freq 0xF9 1 B     seconds unused; how often, logarithmic
 //! library  0xF5 string                             the source of a library of functions
 //! slot     0xF4 length length length               of a cluster: a hint, stepped over
-//! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3: refused by name
+//! metadata 0xF3 length, then what a module says    between expiry and type, of a module; from 13 on
+//! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3 of Valkey 9: refused by name
 //!
 //! value by type
 //!    0     string
@@ -40,9 +41,13 @@
 //!   20     string                                  set; a listpack
 //!   14     length, then ziplists                   list, by nodes
 //!   18     length, then (1 string | 2 listpack)    list, by nodes of one element or many
-//!   15 19 21                                       stream: see `encode/streams`; 19 is written
-//!   7      22 to 25                                a module's value, a hash whose fields expire:
-//!                                                  refused by key when read
+//!   15 19 21 26 27                                 stream: see `encode/streams`; 19 is written
+//!   24     8 B LE, length, (length field value)    hash, and when fields expire: 0 never, else
+//!                                                  one more than unix ms beyond the first 8 bytes
+//!   25     8 B LE, string                          ... listpack of fields, values, unix ms or 0
+//!   22 23                                          24 and 25 without the 8 bytes, lengths unix ms
+//!   22     length, (field value 8 B LE)            in a file of Valkey 9; -1 ms: never
+//!   7 28                                           a module's value, an array: refused by key
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first
@@ -57,7 +62,7 @@
 //! ```
 //!
 //! The packed strings are drawn at the head of `unpack`. A payload of DUMP is a type and a value,
-//! the version in 2 B LE, and the CRC-64 of all that.
+//! the version in 2 B LE, and the CRC-64 of all that. Version 80 is Valkey 9's.
 //!
 //! Redis groups the keys of a database; we write a `select` wherever the database changes, because
 //! an image comes in the order of slots, which all databases share.
@@ -177,6 +182,8 @@ pub enum Element<'a> {
     One(&'a [u8]),
     /// A field of a hash, and its value.
     Pair(&'a [u8], &'a [u8]),
+    /// A field of a hash, its value, and when it expires, in unix milliseconds.
+    Expiring(&'a [u8], &'a [u8], i64),
     /// A member of a sorted set, and its score, which is a number.
     Scored(&'a [u8], f64),
     /// An entry of a stream. Ids rise.
@@ -222,4 +229,6 @@ pub enum Element<'a> {
     },
     /// The id of an entry that is pending for the consumer before.
     Owned(Id),
+    /// The id of an entry that is pending in the group before, for no consumer.
+    Released(Id),
 }

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::crc64::Crc64;
-use crate::format::{OP_FUNCTION, VERSION};
+use crate::format::{Dialect, OP_FUNCTION, VALKEY_VERSION, VERSION_READ_MAX};
 use crate::source::Source;
 
 /// Why bytes are no payload.
@@ -17,7 +17,10 @@ pub enum PayloadError {
         bytes: usize,
     },
     /// Made by a newer server.
-    #[error("a payload of version {found} cannot be read: versions up to {VERSION} can")]
+    #[error(
+        "a payload of version {found} cannot be read: versions 1 to {VERSION_READ_MAX} and \
+         {VALKEY_VERSION} can"
+    )]
     Version {
         /// The version it claims.
         found: u16,
@@ -38,7 +41,7 @@ pub enum PayloadError {
 /// # Errors
 /// Version or checksum are wrong.
 pub fn libraries(payload: &[u8]) -> Result<Vec<Option<Vec<u8>>>, PayloadError> {
-    let value = verified(payload)?;
+    let Checked { value, .. } = verified(payload)?;
     let (mut source, mut libraries) = (Source::new(value), Vec::new());
     source.set_file_bytes(value.len() as u64);
     while source.offset() < value.len() as u64 {
@@ -53,26 +56,43 @@ pub fn libraries(payload: &[u8]) -> Result<Vec<Option<Vec<u8>>>, PayloadError> {
     Ok(libraries)
 }
 
-/// The type and value in `payload`, whose version and checksum are right.
-pub(crate) fn verified(payload: &[u8]) -> Result<&[u8], PayloadError> {
-    let (value, written) = versioned(payload)?;
+/// A payload without its end.
+pub(crate) struct Checked<'a> {
+    /// Type and value.
+    pub(crate) value: &'a [u8],
+    pub(crate) version: u32,
+    /// The checksum that it states.
+    written: u64,
+}
+
+impl Checked<'_> {
+    pub(crate) fn dialect(&self) -> Dialect {
+        Dialect::of_payload(self.version)
+    }
+}
+
+/// `payload`, whose version and checksum are right.
+pub(crate) fn verified(payload: &[u8]) -> Result<Checked<'_>, PayloadError> {
+    let checked = versioned(payload)?;
+    let written = checked.written;
     let mut crc = Crc64::new();
     crc.update(&payload[..payload.len() - size_of_val(&written)]);
     let computed = crc.value();
     if computed != written {
         return Err(PayloadError::Checksum { computed, written });
     }
-    Ok(value)
+    Ok(checked)
 }
 
-/// The type and value in `payload`, whose version is right, and the checksum it states.
-pub(crate) fn versioned(payload: &[u8]) -> Result<(&[u8], u64), PayloadError> {
+/// `payload`, whose version is right.
+pub(crate) fn versioned(payload: &[u8]) -> Result<Checked<'_>, PayloadError> {
     let short = PayloadError::Short { bytes: payload.len() };
     let (rest, checksum) = payload.split_last_chunk().ok_or(short)?;
     let (value, version) = rest.split_last_chunk().ok_or(short)?;
     let found = u16::from_le_bytes(*version);
-    if u32::from(found) > VERSION {
+    let version = u32::from(found);
+    if version > VERSION_READ_MAX && version != VALKEY_VERSION {
         return Err(PayloadError::Version { found });
     }
-    Ok((value, u64::from_le_bytes(*checksum)))
+    Ok(Checked { value, version, written: u64::from_le_bytes(*checksum) })
 }

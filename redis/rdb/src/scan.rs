@@ -1,5 +1,5 @@
 //! Looks through an RDB file without holding what is in it: structure and checksum of everything
-//! that Redis 7.0 writes, also of types that [`Decoder`](crate::Decoder) refuses.
+//! that Redis and Valkey write, also of types that [`Decoder`](crate::Decoder) refuses.
 //!
 //! - Memory does not depend on the file: long strings are skipped in pieces, those packed by LZF
 //!   are checked without being unpacked, and counts are kept in tables of a fixed size. Repeated
@@ -19,8 +19,8 @@ use crate::elements::Elements;
 use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, damaged};
-use crate::walk::{VALUE_TYPES, module_value, number_of_type, value};
-use crate::{DecodeError, Value};
+use crate::walk::{VALUE_TYPES, metadata, module_value, number_of_type, value};
+use crate::{DecodeError, Element, Value};
 
 /// Aux fields that are kept.
 const AUX_MAX: usize = 64;
@@ -47,6 +47,9 @@ pub struct Summary {
     pub databases: Vec<Database>,
     /// Keys of databases beyond these.
     pub keys_elsewhere: u64,
+    /// Keys that [`Decoder`](crate::Decoder) refuses, or whose elements a server of Redis 7.0's
+    /// types cannot hold: values of modules, arrays, hashes with fields that expire.
+    pub unsupported: u64,
     /// Function libraries.
     pub functions: u64,
     /// Sections of modules.
@@ -63,7 +66,7 @@ pub struct Summary {
 pub struct Database {
     /// Its number.
     pub number: u64,
-    /// Keys by type: string, list, set, sorted set, hash, stream, module.
+    /// Keys by type: string, list, set, sorted set, hash, stream, module, array.
     pub keys: [u64; VALUE_TYPES.len()],
     /// Keys that expire.
     pub expires: u64,
@@ -248,13 +251,16 @@ impl<R: Read> Scan<'_, R> {
                 }
                 OP_IDLE => drop(self.source.length("the idle time of a key")?),
                 OP_FREQ => drop(self.source.array::<1>("the use count of a key")?),
+                OP_KEY_META if self.source.dialect() == Dialect::Redis => {
+                    metadata(&mut self.source)?;
+                }
                 OP_SLOT_IMPORT..=OP_EOF if inside_entry => {
                     let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
                     return Err(damaged(at, text));
                 }
                 OP_SLOT_IMPORT..=OP_EOF => return self.other(op, at),
                 kind => {
-                    let number = number_of_type(kind, at)?;
+                    let number = number_of_type(kind, self.source.dialect(), at)?;
                     let is_short = self.source.text_up_to(AUX_BYTES_MAX, &mut self.key)?;
                     self.value(kind)?;
                     self.count(number, expire_at_ms);
@@ -269,15 +275,21 @@ impl<R: Read> Scan<'_, R> {
     }
 
     fn value(&mut self, kind: u8) -> Result<(), DecodeError> {
-        if !Elements::know(kind) {
+        if !Elements::know(kind, self.source.dialect()) {
+            self.summary.unsupported += u64::from(kind != TYPE_STRING);
             return value(&mut self.source, kind);
         }
-        let mut step = || -> Result<(), Problem> {
+        let mut step = || -> Result<bool, Problem> {
             self.elements.begin(&mut self.source, kind)?;
-            while self.elements.next(&mut self.source)?.is_some() {}
-            Ok(())
+            let mut is_known = true;
+            while let Some(element) = self.elements.next(&mut self.source)? {
+                is_known &= !matches!(element, Element::Expiring(..) | Element::Released(_));
+            }
+            Ok(is_known)
         };
-        step().map_err(|problem| named(self.db, &self.key, problem))
+        let is_known = step().map_err(|problem| named(self.db, &self.key, problem))?;
+        self.summary.unsupported += u64::from(!is_known);
+        Ok(())
     }
 
     /// A section that is not a key.

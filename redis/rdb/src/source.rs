@@ -24,6 +24,7 @@ pub(crate) struct Source<R> {
     /// The offset in the file of `buffer[0]`.
     origin: u64,
     file_bytes: Option<u64>,
+    dialect: Dialect,
     crc: Crc64,
     packed: Vec<u8>,
 }
@@ -44,6 +45,7 @@ impl<R: Read> Source<R> {
             end: 0,
             origin: 0,
             file_bytes: None,
+            dialect: Dialect::Redis,
             crc: Crc64::new(),
             packed: Vec::new(),
         }
@@ -123,7 +125,17 @@ impl<R: Read> Source<R> {
             DecodeError::Damaged { .. } => DecodeError::NotRdb,
             other => other,
         })?;
+        self.dialect = dialect_of(&header);
         check_header(&header)
+    }
+
+    /// Whose types and opcodes follow.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
     }
 
     /// The byte that names the next part.
@@ -338,13 +350,19 @@ impl<R: Read> Source<R> {
 /// [`DecodeError::NotRdb`] and [`DecodeError::UnsupportedVersion`].
 pub fn check_header(head: &[u8]) -> Result<u32, DecodeError> {
     let found = file_version(head).ok_or(DecodeError::NotRdb)?;
-    let is_valkey = head.starts_with(VALKEY_MAGIC);
-    let known = if is_valkey { VALKEY_VERSION..=VALKEY_VERSION } else { 1..=VERSION_READ_MAX };
-    let writer = if is_valkey { "VALKEY" } else { "RDB" };
+    let dialect = dialect_of(head);
+    let known = match dialect {
+        Dialect::Redis => 1..=VERSION_READ_MAX,
+        Dialect::Valkey => VALKEY_VERSION..=VALKEY_VERSION,
+    };
     if !known.contains(&found) {
-        return Err(DecodeError::UnsupportedVersion { writer, found });
+        return Err(DecodeError::UnsupportedVersion { writer: dialect.word(), found });
     }
     Ok(found)
+}
+
+fn dialect_of(head: &[u8]) -> Dialect {
+    if head.starts_with(VALKEY_MAGIC) { Dialect::Valkey } else { Dialect::Redis }
 }
 
 fn not_lzf(offset: u64, packed: u64, length: u64) -> DecodeError {

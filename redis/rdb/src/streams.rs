@@ -10,7 +10,7 @@ use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, trim};
 use crate::unpack::{Flaw, Form, Item, Walk};
-use crate::{Element, Id, StreamHead, Texts};
+use crate::{DecodeError, Element, Id, StreamHead, Texts};
 
 /// Flags of an entry.
 const DELETED: i64 = 1;
@@ -24,6 +24,7 @@ enum Part {
     Pending,
     Consumer,
     Owned,
+    Released,
 }
 
 /// The stream being read.
@@ -34,12 +35,14 @@ pub(crate) struct Streams {
     part: Part,
     /// Longer strings are stepped over.
     most: u64,
-    /// Nodes, groups, pending entries, consumers and their entries that are still to be read.
+    /// Nodes, groups, pending entries, consumers, their entries, and entries that no consumer has,
+    /// all still to be read.
     nodes: u64,
     groups: u64,
     pending: u64,
     consumers: u64,
     owned: u64,
+    released: u64,
     node: Node,
     last: Option<Id>,
     /// Entries so far, and whether a node was stepped over, whose entries nobody counted.
@@ -109,6 +112,7 @@ impl Streams {
             pending: 0,
             consumers: 0,
             owned: 0,
+            released: 0,
             node: Node::default(),
             last: None,
             seen: 0,
@@ -167,17 +171,30 @@ impl Streams {
                 self.part = Part::Consumer;
                 self.next(source)
             }
-            Part::Owned | Part::Consumer | Part::Group => match self.groups.checked_sub(1) {
-                Some(groups) => {
-                    self.groups = groups;
-                    self.group(source)
-                }
-                None => {
-                    trim(&mut self.name);
-                    Ok(None)
-                }
-            },
+            Part::Owned | Part::Consumer if self.kind == TYPE_STREAM_FIFTH => {
+                self.released = source.length("the number of released entries")?;
+                self.part = Part::Released;
+                self.next(source)
+            }
+            Part::Released if self.released > 0 => {
+                self.released -= 1;
+                Ok(Some(Element::Released(id(source.array("an id")?))))
+            }
+            Part::Owned | Part::Consumer | Part::Released | Part::Group => {
+                let Some(groups) = self.groups.checked_sub(1) else { return self.end(source) };
+                self.groups = groups;
+                self.group(source)
+            }
         }
+    }
+
+    /// Reads what stands behind the groups.
+    fn end<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Element<'_>>, Problem> {
+        if matches!(self.kind, TYPE_STREAM_FOURTH | TYPE_STREAM_FIFTH) {
+            producers(source)?;
+        }
+        trim(&mut self.name);
+        Ok(None)
     }
 
     fn head<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Element<'_>>, Problem> {
@@ -224,7 +241,7 @@ impl Streams {
     ) -> Result<Option<Element<'_>>, Problem> {
         source.text_up_to(self.most, &mut self.name)?;
         let seen_ms = i64::from_le_bytes(source.array("a time")?);
-        if self.kind == TYPE_STREAM_THIRD {
+        if self.kind >= TYPE_STREAM_THIRD {
             source.array::<8>("a time")?; // of the last success, which 7.0 does not know
         }
         self.owned = source.length("the number of pending entries")?;
@@ -357,6 +374,24 @@ impl Node {
     fn flaw(&self, Flaw { at, what }: &Flaw) -> Problem {
         self.problem(&format!("{what}, at byte {at} of its {}", self.packed.len()))
     }
+}
+
+/// Steps over the ids of messages by which Redis 8.6 knows those that a producer sends again: this
+/// server has no such producers, and they are forgotten after a while.
+fn producers<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
+    source.length("how long ids of messages are kept")?;
+    source.length("how many ids of messages are kept")?;
+    for _ in 0..source.length("the number of producers")? {
+        source.skip_string()?;
+        for _ in 0..source.length("the number of ids of messages")? {
+            source.skip_string()?;
+            source.length("an id")?;
+            source.length("an id")?;
+        }
+    }
+    source.length("the number of ids of messages ever")?;
+    source.length("the number of messages sent again")?;
+    Ok(())
 }
 
 /// An id, its milliseconds first, the highest byte first.

@@ -3,6 +3,8 @@
 //! ```text
 //! string                a string
 //! module                id, then (op, operand) until op 0
+//! metadata of modules   length, then (class 4 B, (op, operand) until op 0)
+//! array                 length, 0 | 1 length (where it goes on), then (index tag element)
 //! ```
 
 use std::io::Read;
@@ -12,30 +14,27 @@ use crate::format::*;
 use crate::source::{Source, damaged};
 
 /// The types that keys are counted by.
-pub const VALUE_TYPES: [&str; 7] =
-    ["string", "list", "set", "sorted set", "hash", "stream", "module"];
+pub const VALUE_TYPES: [&str; 8] =
+    ["string", "list", "set", "sorted set", "hash", "stream", "module", "array"];
 
 /// The index in [`VALUE_TYPES`] of type `kind`, which stands at `at`.
-pub(crate) fn number_of_type(kind: u8, at: u64) -> Result<usize, DecodeError> {
+pub(crate) fn number_of_type(kind: u8, dialect: Dialect, at: u64) -> Result<usize, DecodeError> {
+    if type_name(kind, dialect).is_none() && !matches!(kind, TYPE_STRING | 6 | TYPE_MODULE) {
+        return Err(unknown_type(kind, at));
+    }
     Ok(match kind {
         TYPE_STRING => 0,
         1 | 10 | 14 | 18 => 1,
         2 | 11 | TYPE_SET_LISTPACK => 2,
         3 | 5 | 12 | 17 => 3,
-        4 | 9 | 13 | 16 => 4,
-        TYPE_STREAM_FIRST | TYPE_STREAM | TYPE_STREAM_THIRD => 5,
+        4 | 9 | 13 | 16 | 22..=25 => 4,
         TYPE_MODULE => 6,
+        TYPE_ARRAY => 7,
         TYPE_MODULE_PRERELEASE => {
             let what = "a value of a module of a pre-release of Redis 4".to_owned();
             return Err(DecodeError::UnsupportedSection { offset: at, what });
         }
-        _ => match type_name(kind) {
-            Some(name) => {
-                let what = name.to_owned();
-                return Err(DecodeError::UnsupportedSection { offset: at, what });
-            }
-            None => return Err(unknown_type(kind, at)),
-        },
+        _ => 5,
     })
 }
 
@@ -48,6 +47,7 @@ pub(crate) fn unknown_type(kind: u8, at: u64) -> DecodeError {
 pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), DecodeError> {
     match kind {
         TYPE_MODULE => module_value(source),
+        TYPE_ARRAY => array(source),
         _ => source.skip_string(),
     }
 }
@@ -55,6 +55,19 @@ pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), Dec
 /// What a module wrote: its type's id, then operands that say themselves what they are.
 pub(crate) fn module_value<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
     source.length("the type of a module")?;
+    operands(source)
+}
+
+/// What modules keep beside a key.
+pub(crate) fn metadata<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
+    for _ in 0..source.length("the number of metadata of modules")? {
+        source.array::<4>("the class of metadata of a module")?;
+        operands(source)?;
+    }
+    Ok(())
+}
+
+fn operands<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
     loop {
         let at = source.offset();
         match source.length("the kind of a module's operand")? {
@@ -66,4 +79,25 @@ pub(crate) fn module_value<R: Read>(source: &mut Source<R>) -> Result<(), Decode
             other => return Err(damaged(at, format!("{other} is no kind of a module's operand"))),
         }
     }
+}
+
+/// An array of Redis 8.8.
+fn array<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
+    let elements = source.length("the number of elements")?;
+    let at = source.offset();
+    match source.length("whether an array goes on somewhere")? {
+        0 => {}
+        1 => drop(source.length("the index at which an array goes on")?),
+        other => return Err(damaged(at, format!("{other} stands where an array has 0 or 1"))),
+    }
+    for _ in 0..elements {
+        source.length("the index of an element")?;
+        let at = source.offset();
+        match source.length("the kind of an element")? {
+            0 | 3 => source.skip_string()?,
+            1 | 2 => drop(source.array::<8>("a number of an array")?),
+            other => return Err(damaged(at, format!("{other} is no kind of an element"))),
+        }
+    }
+    Ok(())
 }

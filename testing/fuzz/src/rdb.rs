@@ -7,12 +7,15 @@ use stillframe_rdb::{
     Workspace, scan,
 };
 
-/// Reads `data` as an RDB file, as it is and as the body of a file with a right checksum.
+/// Reads `data` as an RDB file, as it is and as the body of files with a right checksum: to Redis
+/// and to Valkey some bytes mean different things.
 pub fn rdb(data: &[u8]) {
     read(data);
-    let mut file = [b"REDIS0010", data, b"\xff"].concat();
-    seal(&mut file);
-    read(&file);
+    for head in [b"REDIS0010", b"REDIS0014", b"VALKEY080"] {
+        let mut file = [head, data, b"\xff"].concat();
+        seal(&mut file);
+        read(&file);
+    }
 }
 
 /// Reads `data` as RESTORE's payload, as it is and with version and checksum made right.
@@ -20,12 +23,19 @@ pub fn payload(data: &[u8]) {
     if let Ok(decoder) = Decoder::of_payload(data) {
         let _ = entries(decoder);
     }
-    let mut payload = [data, &[10, 0]].concat();
+    for version in [10, 14, 80] {
+        sealed_payload(&[data, &[version, 0]].concat());
+    }
+}
+
+/// Reads a payload without its checksum.
+fn sealed_payload(payload: &[u8]) {
+    let mut payload = payload.to_vec();
     seal(&mut payload);
     let decoder = Decoder::of_payload(&payload).expect("it was sealed just now");
     let Ok(found) = entries(decoder) else { return };
     assert_eq!(found.len(), 1, "one value");
-    let found = without_streams(found);
+    let found = writable(found);
     if found.is_empty() {
         return;
     }
@@ -69,12 +79,15 @@ struct Entry {
     /// The value as text, elements one after the other, fields before values.
     texts: Vec<Vec<u8>>,
     scores: Vec<u64>,
+    /// Of a hash: whether a field expires.
+    expires: bool,
 }
 
 impl Entry {
     fn new(db: u64, key: &[u8], expire_at_ms: Option<i64>, kind: Option<Collection>) -> Self {
         let (texts, scores) = (Vec::new(), Vec::new());
-        Entry { db, key: key.to_vec(), expire_at_ms, kind, texts, scores }
+        let key = key.to_vec();
+        Entry { db, key, expire_at_ms, kind, texts, scores, expires: false }
     }
 
     fn head(&self) -> Head<'_> {
@@ -107,9 +120,10 @@ impl Entry {
     }
 }
 
-/// All but the streams: only a keyspace can give them to be written, and tests there do.
-fn without_streams(mut entries: Vec<Entry>) -> Vec<Entry> {
-    entries.retain(|entry| entry.kind != Some(Collection::Stream));
+/// All but the streams, which only a keyspace can give to be written (tests there do), and hashes of
+/// forms that are not written.
+fn writable(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.retain(|entry| entry.kind != Some(Collection::Stream) && !entry.expires);
     entries
 }
 
@@ -132,6 +146,10 @@ fn entries(mut decoder: Decoder<&[u8]>) -> Result<Vec<Entry>, DecodeError> {
                     Element::One(bytes) => entry.texts.push(bytes.to_vec()),
                     Element::Pair(field, value) => {
                         entry.texts.extend([field.to_vec(), value.to_vec()]);
+                    }
+                    Element::Expiring(..) => {
+                        assert_eq!(entry.kind, Some(Collection::Hash));
+                        entry.expires = true;
                     }
                     Element::Scored(member, score) => {
                         assert!(!score.is_nan(), "a score is a number");
@@ -177,7 +195,7 @@ fn read(file: &[u8]) {
     };
     let listed: u64 = summary.databases.iter().map(|database| database.total()).sum();
     assert_eq!(listed + summary.keys_elsewhere, entries.len() as u64);
-    let entries = without_streams(entries);
+    let entries = writable(entries);
     // A value that was read can be written and read again.
     let written = encoded(|encoder| {
         let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };

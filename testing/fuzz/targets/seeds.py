@@ -8,7 +8,7 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent
-SOURCES = HERE.parent / "crates" / "stillframe-durability" / "src"
+SOURCES = HERE.parents[2] / "library" / "durability" / "src"
 
 
 def fixture(path, version):
@@ -71,6 +71,11 @@ def string(text):
     return (bytes([len(text)]) if len(text) < 64 else b"\x40" + bytes([len(text)])) + text
 
 
+FIRST = struct.pack("<Q", 1 << 40)
+# Two fields, one of which expires.
+EXPIRING = listpack(b"\x81f", b"\x81v", b"\x00", b"\x81g", b"\x81w", b"\xf4" + FIRST)
+
+
 def values():
     """A value for each layout of a collection, by a name."""
     long_zl = ziplist(b"\x02ab", b"\x40\x03abc", b"\x80\0\0\0\x01z", b"\xc0\x39\x30", b"\xf0\1\2\3", b"\xfe\xff", b"\xf5")
@@ -91,15 +96,24 @@ def values():
         "sorted-binary": (5, b"\x02\x01b" + struct.pack("<d", 2.5) + b"\x01a" + struct.pack("<d", -1e300)),
         "sorted-text": (3, b"\x03\x01a\x031.5\x01b\xfe\x01c\xff"),
         "set": (2, b"\x02\x01a\xc0\x05"),
+        "hash-expires": (24, FIRST + b"\x02\x00\x01f\x01v\x01\x01g\x01w"),
+        "hash-expires-early": (22, b"\x02\x00\x01f\x01v\x40\x99\x01g\x01w"),
+        "hash-expires-valkey": (22, b"\x02\x01f\x01v" + b"\xff" * 8 + b"\x01g\x01w" + FIRST),
+        "hash-listpack-expires": (25, FIRST + string(EXPIRING)),
+        "hash-listpack-expires-early": (23, string(EXPIRING)),
+        "array": (28, b"\x03\x01\x09\x01\x00\x01a\x02\x01" + FIRST + b"\x05\x02" + struct.pack("<d", 1.5)),
         "packed": (16, b"\xc3\x0e\x12\x0c" + b"\x12\0\0\0\x02\0\x86aaaaaa" + b"\x01\x07\x81" + b"b"),
     }
+
+
+STREAMS = (15, 19, 21, 26, 27)
 
 
 def payload():
     seeds = {name: bytes([kind]) + value for name, (kind, value) in values().items()}
     seeds["string"] = b"\x00\xc3\x04\x0a\x00a\xe0\x00"
     seeds["stream"] = b"\x13\x01\x01i\x02lp"
-    seeds |= {f"stream-{kind}": bytes([kind]) + stream(kind) for kind in (15, 19, 21)}
+    seeds |= {f"stream-{kind}": bytes([kind]) + stream(kind) for kind in STREAMS}
     return seeds
 
 
@@ -115,9 +129,10 @@ def stream(kind):
     group = b"\x01g\x05\x01" + (b"\x01" if kind > 15 else b"")
     pending = b"\x01" + stream_id(5, 1) + struct.pack("<Q", 1000) + b"\x02"
     times = struct.pack("<Q", 1000) * (2 if kind > 19 else 1)
-    consumers = b"\x01\x01c" + times + b"\x01" + stream_id(5, 1)
+    consumers = b"\x01\x01c" + times + b"\x01" + stream_id(5, 1) + (b"\x00" if kind > 26 else b"")
+    producers = b"\x10\x20\x01\x01p\x01\x01m\x05\x01\x01\x00" if kind > 25 else b""
     entries = b"\x01" + string(stream_id(5, 1)) + string(node)
-    return entries + numbers + b"\x01" + group + pending + consumers
+    return entries + numbers + b"\x01" + group + pending + consumers + producers
 
 
 def rdb():
@@ -142,7 +157,9 @@ def rdb():
         b"\xe0\x00\xfc\x00\x00\x01\x00\x00\x00\x00\x00\xf9\x07\x00\x40\x01m\x80\x00\x00\x00\x01v"
     )
     seeds["sections"] = b"\xf5\x03lib\xf7\x01\x02\x01\x02\x01\x00\xfe\x03\xfd\x01\x00\x00\x00\xf8\x05\x00\x01k\xc2abcd"
-    seeds |= {f"stream-{kind}": bytes([kind]) + b"\x01k" + stream(kind) for kind in (15, 19, 21)}
+    seeds |= {f"stream-{kind}": bytes([kind]) + b"\x01k" + stream(kind) for kind in STREAMS}
+    seeds["metadata"] = b"\xfc" + FIRST + b"\xf3\x01\1\2\3\4\x05\x01s\x00\x00\x01k\x01v"
+    seeds["slot-info"] = b"\xfe\x00\xf4\x07\x02\x00\x00\x01k\x01v"
     for name, (kind, text) in values().items():
         seeds[name] = bytes([kind]) + b"\x01k" + text
     seeds["whole"] = b"REDIS0004\xfe\x00\x00\x01k\x01v\xff"

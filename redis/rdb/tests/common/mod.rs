@@ -70,6 +70,9 @@ impl Owned {
             (Owned::Hash(hash), Element::Pair(field, value)) => {
                 hash.insert(field.to_vec(), value.to_vec());
             }
+            (Owned::Hash(hash), Element::Expiring(field, value, _)) => {
+                hash.insert(field.to_vec(), value.to_vec());
+            }
             (Owned::Sorted(sorted), Element::Scored(member, score)) => {
                 sorted.insert(member.to_vec(), Score(score));
             }

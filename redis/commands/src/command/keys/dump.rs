@@ -205,6 +205,7 @@ fn take_over(
             decode_elements(&mut decoder, ctx.keyspace, db, key, kind).map_err(
                 |error| match error {
                     LoadError::Edit(EditError::Memory(error)) => memory(error),
+                    LoadError::Unsupported { what, .. } => Refused::without(what),
                     error => Refused::Damaged(error.to_string()),
                 },
             )?;
@@ -229,6 +230,11 @@ enum Refused {
 }
 
 impl Refused {
+    /// The payload is a value that this server does not have.
+    fn without(what: &str) -> Self {
+        Self::Lacks(format!("ERR the payload is {what}, which this server cannot hold").into())
+    }
+
     fn reply(self) -> Refusal {
         match self {
             Self::Lacks(reply) => reply,
@@ -240,10 +246,7 @@ impl Refused {
 impl From<DecodeError> for Refused {
     fn from(error: DecodeError) -> Self {
         match error {
-            DecodeError::UnsupportedType { kind, .. } => {
-                let reply = format!("ERR the payload is {kind}, which this server cannot hold");
-                Self::Lacks(reply.into())
-            }
+            DecodeError::UnsupportedType { kind, .. } => Self::without(&kind),
             error => Self::Damaged(error.to_string()),
         }
     }
