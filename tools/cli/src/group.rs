@@ -171,7 +171,7 @@ impl Init {
             return Err(format!("{} has no log to go back in: leave --until out", from.display()));
         }
         let imported =
-            stillframe_server::import(from, config).map_err(|error| error.to_string())?;
+            stillframe_server::import(from, config, false).map_err(|error| error.to_string())?;
         Ok((imported.keys, imported.notices))
     }
 }

@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     /// Name of the dump file in it [default: dump.rdb]
     #[arg(long, value_name = "NAME")]
     dbfilename: Option<String>,
+    /// Leave out values of modules (JSON, search, vector sets) and arrays in RDB files, with a count
+    #[arg(long)]
+    skip_modules: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -44,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
     }
     logs::start(LogLevel::Notice);
-    match stillframe_server::import(&arguments.from, config) {
+    match stillframe_server::import(&arguments.from, config, arguments.skip_modules) {
         Ok(imported) => {
             let (keys, commands) = (imported.keys, imported.commands);
             let dump = imported.dump.display();

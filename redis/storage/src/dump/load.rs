@@ -30,6 +30,31 @@ pub struct Loaded {
     pub saved_bytes: u64,
     /// Its label, if it was made by a member of a group.
     pub label: Option<Vec<u8>>,
+    /// What was skipped, if that was wished.
+    pub skipped: Skipped,
+}
+
+/// Values of a file that were not loaded, as this server does not have their types.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Values of modules and arrays.
+    pub values: u64,
+    /// Sections of data of modules.
+    pub sections: u64,
+    /// The first value: what it is, and its key.
+    pub first: Option<String>,
+}
+
+impl Skipped {
+    fn take(&mut self, what: &str, db: u64, key: Option<&[u8]>) {
+        let Some(key) = key else {
+            self.sections += 1;
+            return;
+        };
+        self.values += 1;
+        let shown = || format!("{what}, key \"{}\" of database {db}", key.escape_ascii());
+        self.first.get_or_insert_with(shown);
+    }
 }
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
@@ -203,7 +228,7 @@ impl Load {
             tracing::warn!("empty keys skipped: {}", self.empty);
         }
         let label = self.field(LABEL_FIELD).map(<[u8]>::to_vec);
-        Loaded { label, ..self.loaded }
+        Loaded { label, skipped: self.reader.skipped, ..self.loaded }
     }
 
     fn failed(&self, problem: EntryError) -> StorageError {
@@ -245,8 +270,8 @@ pub fn load(
     }
 }
 
-/// Loads an RDB file, of so many bytes, up to its end mark and checksum; returns that offset. More
-/// may follow.
+/// Loads an RDB file, of so many bytes, up to its end mark and checksum; returns that offset, and
+/// what was skipped. More may follow.
 ///
 /// # Errors
 /// As for [`Load::slice`].
@@ -254,13 +279,16 @@ pub fn load_file(
     keyspace: &mut Keyspace,
     path: &Path,
     file: (Input, u64),
-) -> Result<u64, StorageError> {
+    skips_modules: bool,
+) -> Result<(u64, Skipped), StorageError> {
     // Nothing counts as expired: what follows may be about keys that have.
     let mut load = Load::new(path, file, i64::MIN);
+    if skips_modules {
+        load.reader.skip_modules();
+    }
     while !load.slice(keyspace, 0)? {}
     let end = load.offset();
-    load.end();
-    Ok(end)
+    Ok((end, load.end().skipped))
 }
 
 /// A part of a file.
@@ -301,12 +329,18 @@ pub struct Reader<R> {
     /// Whether keys replace existing ones.
     merges: bool,
     shares: Shares,
+    skipped: Skipped,
 }
 
 impl<R: Read> Reader<R> {
     /// A reader at the start of a file.
     pub fn new(decoder: Decoder<R>) -> Self {
-        Self { decoder, merges: false, shares: Shares::default() }
+        Self { decoder, merges: false, shares: Shares::default(), skipped: Skipped::default() }
+    }
+
+    /// Makes it skip values of modules and arrays.
+    fn skip_modules(&mut self) {
+        self.decoder.skip_modules();
     }
 
     /// Bytes read.
@@ -319,7 +353,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`EntryError`]: what is wrong, and at which offset.
     pub fn next(&mut self, keyspace: &mut Keyspace, now: i64) -> Result<Next, EntryError> {
-        let Self { decoder, merges, shares } = self;
+        let Self { decoder, merges, shares, skipped } = self;
         let offset = decoder.offset();
         let Some(event) = decoder.next()? else { return Ok(Next::End) };
         if shares.take(&event, offset)? {
@@ -377,6 +411,10 @@ impl<R: Read> Reader<R> {
             Event::Aux { name, value } => return field(name, value, offset),
             Event::Library { source } => {
                 keyspace.add_library(source);
+                return Ok(Next::Other);
+            }
+            Event::Skipped { what, db, key } => {
+                skipped.take(what, db, key);
                 return Ok(Next::Other);
             }
             Event::Eof { .. } => {

@@ -27,7 +27,7 @@ pub use directory::{DataDirectory, create, enter};
 pub use error::{EntryError, LoadError, SaveError};
 pub use file::{DumpFile, given_up, stage};
 pub use handback::{Handback, Taker};
-pub use load::{Load, Loaded, Next, Reader, load, load_file};
+pub use load::{Load, Loaded, Next, Reader, Skipped, load, load_file};
 pub(crate) use saves::Saved;
 pub use saves::{Save, Saves};
 use sharing::BRANCHES_FIELD;

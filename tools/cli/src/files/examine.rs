@@ -83,6 +83,11 @@ fn rdb(finding: &mut Finding, input: impl Read + Seek) {
         let notice = "the file has no checksum: its structure is sound, its values are unverified";
         finding.notice = Some(notice.to_owned());
     }
+    if error.is_none() && summary.unsupported > 0 {
+        let what = "values of modules, arrays, hashes with fields that expire, released entries";
+        let keys = summary.unsupported;
+        finding.notice = Some(format!("keys that this server cannot hold: {keys} ({what})"));
+    }
     finding.flaws.extend(error.map(|error| flaw(&error, finding.bytes)));
     finding.facts = (summary.version > 0).then(|| Facts::Rdb(summary.into()));
 }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{HEADER_BYTES, file_version};
-use stillframe_storage::dump::{self, DataDirectory};
+use stillframe_storage::dump::{self, DataDirectory, Skipped};
 
 use crate::start::boot::Boot;
 use crate::{Config, ServeError};
@@ -47,20 +47,22 @@ pub struct Imported {
     pub notices: Vec<String>,
 }
 
-/// Imports `from` into the data directory of `config`, which must not have a dump file yet.
+/// Imports `from` into the data directory of `config`, which must not have a dump file yet. With
+/// `skips_modules` it leaves out values of types that this server does not have, with a notice.
 ///
 /// `from` is a directory with a manifest, the directory above (which has `appendonlydir`), an
 /// append-only file, an RDB file, or a directory with one such file.
 ///
 /// # Errors
 /// [`ServeError`] in one sentence.
-pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
+pub fn import(from: &Path, config: Config, skips_modules: bool) -> Result<Imported, ServeError> {
     let parts = parts(from)?;
     let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
     let mut opened = Boot::offline(config)?.open_empty(directory)?;
     let mut import = Import::new();
     for part in &parts {
-        let file = load_base(&mut opened.keyspace, &part.path)?;
+        let (file, skipped) = load_base(&mut opened.keyspace, &part.path, skips_modules)?;
+        import.leave_out_skipped(&part.path, &skipped);
         let replayed = import.file(&mut opened.alone(), file, part);
         replayed.map_err(|error| unloadable(&part.path, error))?;
     }
@@ -82,19 +84,24 @@ struct Part {
     last: bool,
 }
 
-/// Loads the RDB file that `path` is or starts with. Returns the file, and the offset of commands.
-fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), ServeError> {
+/// Loads the RDB file that `path` is or starts with. Returns the file with the offset of commands,
+/// and what was skipped.
+fn load_base(
+    keyspace: &mut Keyspace,
+    path: &Path,
+    skips_modules: bool,
+) -> Result<((Input, u64), Skipped), ServeError> {
     let failed = |error: io::Error| unloadable(path, error);
     let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
     let mut head = Vec::new();
     file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
     if file_version(&head).is_none() {
-        return Ok((file, 0));
+        return Ok(((file, 0), Skipped::default()));
     }
-    let end = dump::load_file(keyspace, path, (file.clone(), bytes))?;
+    let (end, skipped) = dump::load_file(keyspace, path, (file.clone(), bytes), skips_modules)?;
     file.seek(SeekFrom::Start(end)).map_err(failed)?;
-    Ok((file, end))
+    Ok(((file, end), skipped))
 }
 
 /// The files of `from`, in order.

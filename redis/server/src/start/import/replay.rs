@@ -4,8 +4,10 @@
 //! - A command that cannot be replayed, or that fails, ends the import.
 
 use std::io::Read;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use stillframe_storage::dump::Skipped;
 use stillframe_storage::replay::{ReplayError, Replays, named};
 
 use super::commands::{Commands, Next, whole_command_within};
@@ -104,14 +106,29 @@ impl Import {
         }
     }
 
+    /// Notes what was skipped in the RDB file that `path` is or starts with.
+    pub(super) fn leave_out_skipped(&mut self, path: &Path, skipped: &Skipped) {
+        let (path, Skipped { values, sections, first }) = (path.display(), skipped);
+        if let Some(first) = first {
+            self.notice(format!("{path}: values left out: {values}; the first is {first}"));
+        }
+        if *sections > 0 {
+            self.notice(format!("{path}: sections with data of modules left out: {sections}"));
+        }
+    }
+
+    fn notice(&mut self, notice: String) {
+        tracing::warn!("{notice}");
+        self.notices.push(notice);
+    }
+
     fn leave_out(&mut self, what: &'static str, at: u64, part: &Part) -> Result<(), ImportError> {
         let path = part.path.display();
         if !part.last {
             return Err(ImportError::Cut { what, at });
         }
         let notice = format!("{path} ends with {what}, which is left out, from byte {at} on");
-        tracing::warn!("{notice}");
-        self.notices.push(notice);
+        self.notice(notice);
         Ok(())
     }
 
@@ -132,7 +149,7 @@ impl Import {
         applied.map_err(|source| ImportError::Command { named: named(args), at, source })
     }
 
-    fn report(&mut self, path: &std::path::Path, at: u64) {
+    fn report(&mut self, path: &Path, at: u64) {
         if self.commands.is_multiple_of(1024) && self.reported.elapsed() >= PROGRESS_PERIOD {
             self.reported = Instant::now();
             tracing::info!("replaying {}: byte {at}, {} commands", path.display(), self.commands);

@@ -50,7 +50,7 @@ fn imported(from: &Path) -> Result<(Imported, Keys), String> {
     let mut config = Config::default();
     config.set("dir", &[data.path().to_str().expect("text")]).expect("a setting");
     config.set("proto-max-bulk-len", &["1mb"]).expect("a setting");
-    let imported = import(from, config).map_err(|error| error.to_string());
+    let imported = import(from, config, false).map_err(|error| error.to_string());
     let dump_path = data.path().join("dump.rdb");
     assert_eq!(imported.is_ok(), dump_path.exists(), "all or nothing");
     imported.map(|imported| (imported, dump(&dump_path)))
@@ -231,7 +231,7 @@ fn data_that_is_there_is_not_replaced() {
     let mut config = Config::default();
     config.set("dir", &[folder.path().to_str().expect("text")]).expect("a setting");
     fs::write(folder.path().join("dump.rdb"), b"precious").expect("writable");
-    let refused = import(&from, config).expect_err("there is data").to_string();
+    let refused = import(&from, config, false).expect_err("there is data").to_string();
     assert!(refused.contains("dump.rdb is there already"), "{refused}");
     assert_eq!(fs::read(folder.path().join("dump.rdb")).expect("it is there"), b"precious");
 }
