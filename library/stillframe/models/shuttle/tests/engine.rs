@@ -259,6 +259,64 @@ fn drop_half_way<A: Algorithm>() {
     }
 }
 
+fn expect(oracle: &[u64]) -> Expect {
+    Expect { expected: oracle.to_vec(), found: Vec::new(), settled: Settled::default() }
+}
+
+/// Writes pairs, and frames too: a block whose words all change.
+fn change(state: &mut imprint::Imprint, oracle: &mut [u64], value: u64) {
+    let mut write = |index| {
+        state.write(index, value);
+        oracle[index] = value;
+    };
+    let (a, b) = PAIRS[thread_rng().gen_range(0..PAIRS.len())];
+    write(a);
+    write(b);
+    if thread_rng().gen_range(0..4) == 0 {
+        let block = thread_rng().gen_range(0..WORDS / BLOCK_WORDS);
+        (block * BLOCK_WORDS..(block + 1) * BLOCK_WORDS).for_each(write);
+    }
+}
+
+/// A held image is read at random while later ones begin and end, so that their volumes are merged
+/// into that of its begin.
+fn merging_beside_readers() {
+    let options = Options::words(WORDS).images(4).budget(AMPLE, OnFull::Cancel);
+    let mut state = imprint::Imprint::create(&options).expect("memory");
+    let mut oracle = vec![0; WORDS];
+    change(&mut state, &mut oracle, 1);
+    let mut held = state.begin(Point::declare(), expect(&oracle)).expect("room");
+    let expected = oracle.clone();
+    let reader = thread::spawn(move || {
+        for _ in 0..6 {
+            let (a, b) = PAIRS[thread_rng().gen_range(0..PAIRS.len())];
+            for index in [a, b, thread_rng().gen_range(0..WORDS)] {
+                assert_eq!(held.get(index), Some(expected[index]), "word {index}");
+            }
+        }
+        held.capture().expect("whole");
+        held.settle();
+    });
+    let mut others = Vec::new();
+    for value in 2..5 {
+        change(&mut state, &mut oracle, 2 * value);
+        let mut later = state.begin(Point::declare(), expect(&oracle)).expect("room");
+        others.push(thread::spawn(move || {
+            later.capture().expect("whole");
+            later.settle();
+        }));
+        change(&mut state, &mut oracle, 2 * value + 1);
+    }
+    for thread in others.into_iter().chain([reader]) {
+        thread.join().expect("right");
+    }
+}
+
+#[test]
+fn held_images_stay_right_while_volumes_are_merged() {
+    explore(merging_beside_readers);
+}
+
 macro_rules! suite {
     ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
         $(#[allow(non_snake_case, reason = "named as the type")]
@@ -301,6 +359,8 @@ fn broken_builds_are_rejected() {
         (Mutant::PiggybackCopyThenFlag, images_are_right::<piggyback::Piggyback>),
         (Mutant::AsyncForkDoesNotWait, images_are_right::<page_table::AsyncFork>),
         (Mutant::AsyncForkMarksLate, images_are_right::<page_table::AsyncFork>),
+        (Mutant::ImprintMergesNoFrames, merging_beside_readers),
+        (Mutant::ImprintLeadsPastUnmerged, merging_beside_readers),
         (Mutant::UserFaultIgnoresShadow, images_are_right::<userfault::UserFault>),
     ] {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
