@@ -241,6 +241,8 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 replica.psync2 |= value.eq_ignore_ascii_case(b"psync2");
                 replica.branches |= value.eq_ignore_ascii_case(b"branches");
             }
+            // Of Valkey, which reads what this server writes in every version.
+            b"version" => {}
             b"rdb-only" => match parse_integer(value) {
                 Some(only @ (0 | 1)) => replica.image_only = only == 1,
                 Some(_) => {

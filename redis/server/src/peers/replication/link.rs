@@ -66,6 +66,8 @@ pub(crate) enum Question {
     Address,
     /// REPLCONF: what this server supports.
     Abilities,
+    /// REPLCONF: the version of Valkey whose files this server reads.
+    Version,
     /// PSYNC: whether the stream goes on at the offset of the data.
     Psync,
 }

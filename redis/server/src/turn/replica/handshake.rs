@@ -29,6 +29,8 @@ pub(super) fn ask(question: Question, link: &mut Link, state: &ServerState) {
         Question::Abilities => {
             vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2", b"capa", b"branches"]
         }
+        // Valkey 9 writes files of its own version only for replicas that announce one.
+        Question::Version => vec![b"REPLCONF", b"version", b"9.0.0"],
         Question::Psync => {
             let lost = state.replication.following.as_ref().is_none_or(|it| it.lost);
             if lost || !state.replication.is_active() {
@@ -57,7 +59,8 @@ impl Question {
             Self::Ping | Self::Auth => Self::Port,
             Self::Port if !settings.announce_ip.is_empty() => Self::Address,
             Self::Port | Self::Address => Self::Abilities,
-            Self::Abilities | Self::Psync => Self::Psync,
+            Self::Abilities => Self::Version,
+            Self::Version | Self::Psync => Self::Psync,
         }
     }
 }
@@ -98,7 +101,11 @@ impl Follower<'_> {
             }
             Question::Psync => return self.psynced(link, &answer),
             // A primary that does not know REPLCONF may refuse the question.
-            Question::Auth | Question::Port | Question::Address | Question::Abilities => {}
+            Question::Auth
+            | Question::Port
+            | Question::Address
+            | Question::Abilities
+            | Question::Version => {}
         }
         ask(question.next(&self.state.config), link, self.state);
         Ok(())
