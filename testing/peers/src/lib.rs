@@ -31,6 +31,12 @@ pub use watchdog::Watchdog;
 pub enum Peer {
     /// `redis-server`, which is Redis's Sentinel, too.
     RedisServer,
+    /// Redis 7.4, whose files have version 12.
+    Redis74,
+    /// Redis 8.
+    Redis8,
+    /// Valkey 9, whose files begin with another word.
+    Valkey,
     /// `redis-cli`.
     RedisCli,
     /// `redis-benchmark`.
@@ -58,6 +64,9 @@ impl Peer {
     fn name(self) -> &'static str {
         match self {
             Self::RedisServer => "redis-server",
+            Self::Redis74 => "redis-7.4-server",
+            Self::Redis8 => "redis-8-server",
+            Self::Valkey => "valkey-server",
             Self::RedisCli => "redis-cli",
             Self::RedisBenchmark => "redis-benchmark",
             Self::RedisCheckRdb => "redis-check-rdb",
@@ -70,11 +79,20 @@ impl Peer {
         }
     }
 
+    /// A server where `scripts/install-peers.sh` puts it, else the one in `PATH`.
+    #[must_use]
+    pub fn program(self) -> String {
+        installed(self.name(), self.name())
+    }
+
     fn is_here(self) -> bool {
         match self {
             Self::RedisPy => succeeds(&python(), &["-c", "import redis"]) == Some(true),
             Self::RedisConf => std::fs::File::open(conf()).is_ok(),
             Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
+            Self::Redis74 | Self::Redis8 | Self::Valkey => {
+                succeeds(&self.program(), &["--version"]) == Some(true)
+            }
             Self::Versitygw => succeeds(&versitygw(), &["--version"]) == Some(true),
             Self::Azurite => succeeds(&azurite(), &["--version"]) == Some(true),
             // An old redis-check-rdb takes the flag for a file: its exit status means nothing.
