@@ -31,7 +31,7 @@ codecs=(--workspace --test redis --test lab_servers)
 proof=(--workspace --test proof)
 proofs=(archived:: clients:: configuration:: collections:: files:: import:: introspection::
     operations:: permissions:: programs:: requests:: tools:: settings:: transcript:: twins::
-    replication::sentinel replication::migration replication::failover journal::always lifecycle::
+    newer:: replication::sentinel replication::migration replication::failover journal::always lifecycle::
     load::saves load::ycsb load::every load::a_rewrite saving:: scanning::)
 
 # A folder of links to every program in PATH but those named.

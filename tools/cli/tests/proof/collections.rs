@@ -19,8 +19,13 @@ const LIMITS: [&str; 3] = [
 ];
 
 pub(crate) fn redis(folder: Option<&Path>, limits: &str) -> Server {
+    debugged(Kind::Redis, folder, limits)
+}
+
+/// A server of Redis or Valkey with more flags.
+pub(crate) fn debugged(kind: Kind, folder: Option<&Path>, limits: &str) -> Server {
     let line = format!("exec \"$@\" --enable-debug-command yes {limits}");
-    let setup = Setup::new(Kind::Redis).wrapper(&["sh", "-c", &line, "sh"]);
+    let setup = Setup::new(kind).wrapper(&["sh", "-c", &line, "sh"]);
     match folder {
         Some(folder) => setup.folder(folder).start(),
         None => setup.start(),

@@ -31,7 +31,7 @@ fn rewritten(kind: Kind) -> (Vec<String>, Vec<String>) {
     fs::write(&file, &text).expect("a file");
     let name = file.display().to_string();
     let setup = match kind {
-        Kind::Redis => Setup::new(kind).first(&name),
+        Kind::Redis | Kind::Newer(_) => Setup::new(kind).first(&name),
         Kind::Ours(_) => Setup::new(kind).flags(&["--config", &name]),
     };
     let server = setup.folder(folder.path()).password("a b").start();
@@ -113,7 +113,7 @@ fn users_are_kept_in_the_configuration_or_in_a_file_of_their_own() {
     let start = |text: &str| {
         fs::write(&file, text).expect("a file");
         match Kind::subject("imprint") {
-            Kind::Redis => setup().first(&config).start(),
+            Kind::Redis | Kind::Newer(_) => setup().first(&config).start(),
             Kind::Ours(_) => setup().flags(&["--config", &config]).start(),
         }
     };

@@ -38,6 +38,7 @@ mod long_texts;
 mod memory;
 mod migrating;
 mod mixed;
+mod newer;
 mod notifications;
 mod operations;
 mod pairs;

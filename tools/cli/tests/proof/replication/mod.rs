@@ -17,9 +17,9 @@ mod under_load;
 mod useless;
 mod writable;
 
-use crate::collections::redis;
+use crate::collections::debugged;
 use crate::replayed::{Contents, collection, contents};
-use crate::support::{Client, Kind, Random, Server, Stop, wait_until};
+use crate::support::{Client, Kind, Peer, Random, Server, Stop, wait_until};
 use std::time::Duration;
 use stillframe_peers::requests::{ALL, script};
 
@@ -28,14 +28,23 @@ use stillframe_peers::requests::{ALL, script};
 pub(crate) enum Who {
     Ours,
     Redis,
+    Newer(Peer),
 }
 
 impl Who {
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Ours => Kind::Ours("imprint"),
+            Self::Redis => Kind::Redis,
+            Self::Newer(peer) => Kind::Newer(peer),
+        }
+    }
+
     /// Starts one with flags that both know; images for replicas begin at once.
     pub(crate) fn start(self, flags: &str) -> Server {
         let flags = format!("--repl-diskless-sync-delay 0 --repl-backlog-size 10mb {flags}");
         match self {
-            Self::Redis => redis(None, &flags),
+            Self::Redis | Self::Newer(_) => debugged(self.kind(), None, &flags),
             Self::Ours => ours("imprint", &flags),
         }
     }
@@ -132,6 +141,15 @@ pub(crate) fn wait_for_all(primary: &Server, replica: &Server) {
 
 /// Both hold the same, key by key.
 pub(crate) fn assert_equal(primary: &Server, replica: &Server) {
+    assert_same(primary, replica, contents);
+}
+
+/// As [`assert_equal`], by what `contents` reads.
+pub(crate) fn assert_same(
+    primary: &Server,
+    replica: &Server,
+    contents: impl Fn(&mut Client) -> Contents,
+) {
     // Whatever was written: there is something to compare.
     primary.client().ok("SET the end");
     // What was to expire soon has.

@@ -1,7 +1,7 @@
 //! Servers that start from the file of a stream: a replica that has as much of it needs no image.
 
 use super::{Who, assert_equal, fill, wait_for_all, wait_for_link};
-use crate::collections::redis;
+use crate::collections::debugged;
 use crate::support::{Kind, Random, Server, Setup, redis_is_here, send_signal, wait_until};
 use rustix::process::Signal;
 use std::path::Path;
@@ -12,7 +12,8 @@ fn start(who: Who, folder: &Path, more: &[&str]) -> Server {
     let flags = ["--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes"];
     let flags = [&flags, more].concat();
     match who {
-        Who::Redis => redis(
+        Who::Redis | Who::Newer(_) => debugged(
+            who.kind(),
             Some(folder),
             &flags[..2].iter().chain(more).fold(String::new(), |line, word| {
                 line + " " + if word.is_empty() { "''" } else { word }

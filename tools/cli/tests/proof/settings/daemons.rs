@@ -39,7 +39,7 @@ fn debians_own_file_starts_a_daemon() {
         let file = folder.path().join("redis.conf");
         fs::write(&file, text).expect("a file");
         let mut command = match kind {
-            Kind::Redis => Command::new("redis-server"),
+            Kind::Redis | Kind::Newer(_) => Command::new("redis-server"),
             Kind::Ours(_) => Command::new(env!("CARGO_BIN_EXE_stillframe")),
         };
         if kind != Kind::Redis {

@@ -19,7 +19,7 @@ impl Drop for Started {
 
 fn program(kind: Kind) -> Command {
     match kind {
-        Kind::Redis => Command::new("redis-server"),
+        Kind::Redis | Kind::Newer(_) => Command::new("redis-server"),
         Kind::Ours(_) => {
             let mut command = Command::new(env!("CARGO_BIN_EXE_stillframe"));
             command.arg("serve");

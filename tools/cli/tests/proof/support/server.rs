@@ -1,6 +1,6 @@
 //! A server as a child process in a folder of its own, killed when dropped.
 
-use super::{Client, PATIENCE, own_port, wait_until};
+use super::{Client, PATIENCE, Peer, own_port, wait_until};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -12,6 +12,8 @@ use tempfile::TempDir;
 pub(crate) enum Kind {
     /// Redis's own.
     Redis,
+    /// A later one of Redis or Valkey.
+    Newer(Peer),
     /// The one under proof, with an algorithm's name.
     Ours(&'static str),
 }
@@ -143,6 +145,7 @@ impl Setup {
         let mut line = self.wrapper.clone();
         match self.kind {
             Kind::Redis => line.push("redis-server".to_owned()),
+            Kind::Newer(peer) => line.push(peer.program()),
             Kind::Ours(_) => {
                 let program = env!("CARGO_BIN_EXE_stillframe");
                 line.extend([program, "serve"].map(str::to_owned));

@@ -1,0 +1,324 @@
+//! Later servers of Redis and Valkey: their files, logs, payloads and streams come in, and ours go
+//! back.
+
+use std::fs;
+use std::path::Path;
+
+use stillframe_rdb::Crc64;
+
+use crate::collections::debugged;
+use crate::replayed::{Contents, contents_by};
+use crate::replication::{Who, assert_same, fill, ours, under_load, wait_for_all, wait_for_link};
+use crate::support::{
+    Client, Kind, Peer, Random, Reply, Server, Setup, are_here, encode, rounds, stillframe,
+    wait_until,
+};
+
+/// Those that are here.
+fn peers(test: &str) -> Vec<Peer> {
+    let all = [Peer::Redis74, Peer::Redis8, Peer::Valkey];
+    all.into_iter().filter(|&peer| are_here(test, &[peer])).collect()
+}
+
+/// All that a server holds. Scores as numbers: from 7.2 on Redis shows them in the shortest form.
+fn contents(client: &mut Client) -> Contents {
+    contents_by(client, |client, words| {
+        let reply = client.call(words);
+        if words[0] != b"ZRANGE" {
+            return reply;
+        }
+        let shortest = |score: &Reply| {
+            let number: f64 = score.text().parse().expect("a score");
+            Reply::Text(number.to_string().into_bytes())
+        };
+        let pairs = reply.list().chunks(2);
+        Reply::List(pairs.flat_map(|pair| [pair[0].clone(), shortest(&pair[1])]).collect())
+    })
+}
+
+/// Both hold the same.
+fn assert_equal(primary: &Server, replica: &Server) {
+    assert_same(primary, replica, contents);
+}
+
+/// What the servers of a peer call images over a connection of their own.
+fn channel(peer: Peer) -> &'static str {
+    match peer {
+        Peer::Redis8 => "--repl-rdb-channel yes",
+        Peer::Valkey => "--dual-channel-replication-enabled yes",
+        _ => "",
+    }
+}
+
+/// A hash that once had a field that expires, in both of its forms, and a set of words.
+fn add_new_forms(client: &mut Client) {
+    for line in [
+        "HSET persisted f v g w",
+        "HEXPIRE persisted 1000 FIELDS 1 f",
+        "HPERSIST persisted FIELDS 1 f",
+        "CONFIG SET hash-max-listpack-entries 1",
+        "HSET persisted-table f v g w",
+        "HEXPIRE persisted-table 1000 FIELDS 1 f",
+        "HPERSIST persisted-table FIELDS 1 f",
+        "CONFIG SET hash-max-listpack-entries 128",
+        "SADD words a b 7",
+        "XADD entries 5-1 f v",
+        "XGROUP CREATE entries group 0",
+        "XREADGROUP GROUP group consumer STREAMS entries >",
+    ] {
+        client.ask(line);
+    }
+}
+
+#[test]
+fn files_of_newer_servers_are_served_and_ours_by_them() {
+    for peer in peers("files_of_newer_servers_are_served_and_ours_by_them") {
+        let mut random = Random::new("files of newer servers");
+        let source = Who::Newer(peer).start("");
+        fill(&source, &mut random, 300);
+        let mut client = source.client();
+        client.ok("SELECT 0");
+        add_new_forms(&mut client);
+        client.ok("SAVE");
+        let expected = contents(&mut client);
+        assert!(expected.keys().any(|(_, key)| key == "persisted-table"), "{peer:?}");
+        let checked = stillframe(&["check", &source.dump().display().to_string()]);
+        assert!(checked.status.success(), "{peer:?}: {checked:?}");
+        let data = tempfile::tempdir().expect("a folder");
+        fs::copy(source.dump(), data.path().join("dump.rdb")).expect("the dump was written");
+        let ours = Setup::new(Kind::Ours("imprint")).folder(data.path()).start();
+        let mut client = ours.client();
+        assert!(contents(&mut client) == expected, "{peer:?}: what we serve differs");
+        client.ok("SAVE");
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::copy(ours.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
+        let back = debugged(Kind::Newer(peer), Some(folder.path()), "");
+        assert!(contents(&mut back.client()) == expected, "{peer:?}: what it serves differs");
+    }
+}
+
+/// As JSON's values would be, a field that expires is refused by name, and nothing is lost.
+#[test]
+fn a_field_that_expires_is_refused_by_its_key_everywhere() {
+    for peer in peers("a_field_that_expires_is_refused_by_its_key_everywhere") {
+        let source = Who::Newer(peer).start("");
+        let mut client = source.client();
+        client.ask("HSET h f v");
+        client.ask("HEXPIRE h 1000 FIELDS 1 f");
+        client.ok("SAVE");
+        let from = source.dump().display().to_string();
+        let folder = tempfile::tempdir().expect("a folder");
+        let to = folder.path().join("data").display().to_string();
+        let output = stillframe(&["import", &from, "--dir", &to, "--skip-modules"]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        let words = "key \"h\" of database 0 is a hash with a field that expires";
+        assert!(!output.status.success() && text.contains(words), "{peer:?}: {text}");
+        assert!(!folder.path().join("data/dump.rdb").exists());
+        let checked = stillframe(&["check", &from]);
+        let text = String::from_utf8_lossy(&checked.stdout);
+        assert!(text.contains("keys that this server cannot hold: 1"), "{peer:?}: {text}");
+        let ours = ours("imprint", "");
+        let mut target = ours.client();
+        let moved = client.ask(&format!("MIGRATE 127.0.0.1 {} h 0 5000", ours.port)).text();
+        let reply = "ERR Target instance replied with error: ERR the payload is a hash with a field \
+            that expires, which this server cannot hold";
+        assert_eq!(moved, reply, "{peer:?}");
+        assert_eq!(client.ask("HGET h f").text(), "v");
+        target.ok(&format!("REPLICAOF 127.0.0.1 {}", source.port));
+        wait_until("the image is refused", || {
+            target.ask("INFO replication").text().contains(words)
+        });
+    }
+}
+
+/// A command of later servers that this one does not have ends the link; it is never passed over.
+#[test]
+fn a_command_in_the_stream_that_is_unknown_here_ends_the_link_by_name() {
+    for peer in peers("a_command_in_the_stream_that_is_unknown_here_ends_the_link_by_name") {
+        let source = Who::Newer(peer).start("");
+        let replica = Who::Ours.follow(source.port);
+        wait_for_link(&replica);
+        let mut client = source.client();
+        client.ask("HSET h f v");
+        client.ask("HEXPIRE h 1000 FIELDS 1 f");
+        wait_until("the command is refused", || replica.log().contains("HPEXPIREAT of key \"h\""));
+    }
+}
+
+#[test]
+fn we_follow_newer_servers_under_load_and_end_equal() {
+    for peer in peers("we_follow_newer_servers_under_load_and_end_equal") {
+        let mut random = Random::new("we follow newer servers");
+        let ways = ["--repl-diskless-sync yes", "--repl-diskless-sync no", channel(peer)];
+        for flags in ways {
+            let primary = Who::Newer(peer).start(flags);
+            fill(&primary, &mut random, 300);
+            let replica = under_load(primary.port, &mut random, || {
+                let replica = Who::Ours.follow(primary.port);
+                wait_for_link(&replica);
+                std::thread::sleep(std::time::Duration::from_millis(rounds(300, 10_000) as u64));
+                replica
+            });
+            println!("{peer:?} {flags}");
+            primary.client().ask("HINCRBYFLOAT float f 0.5");
+            assert_equal(&primary, &replica);
+            // Not by another image after a command that was unknown.
+            assert!(!replica.log().contains("of its stream"), "{}", replica.log());
+            // And back: the old primary follows ours.
+            replica.client().ok("REPLICAOF NO ONE");
+            under_load(replica.port, &mut random, || {
+                primary.client().ok(&format!("REPLICAOF 127.0.0.1 {}", replica.port));
+                wait_for_link(&primary);
+            });
+            assert_equal(&replica, &primary);
+        }
+    }
+}
+
+#[test]
+fn newer_servers_follow_us_under_load_and_end_equal() {
+    for peer in peers("newer_servers_follow_us_under_load_and_end_equal") {
+        let mut random = Random::new("newer servers follow us");
+        for flags in ["", channel(peer)] {
+            let primary = Who::Ours.start("");
+            fill(&primary, &mut random, 300);
+            let replica = Who::Newer(peer).start(flags);
+            under_load(primary.port, &mut random, || {
+                replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+                wait_for_link(&replica);
+            });
+            println!("{peer:?} {flags}");
+            assert_equal(&primary, &replica);
+            // A failover back and forth loses no write and needs no image.
+            primary.client().ok(&format!("FAILOVER TO 127.0.0.1 {}", replica.port));
+            wait_until("the newer server is the primary", || {
+                replica.client().info("role") == "master"
+            });
+            wait_for_all(&replica, &primary);
+            replica.client().ok("SET written-there 1");
+            assert_equal(&replica, &primary);
+        }
+    }
+}
+
+#[test]
+fn keys_migrate_both_ways() {
+    for peer in peers("keys_migrate_both_ways") {
+        let [theirs, ours] = [Who::Newer(peer), Who::Ours].map(|who| who.start(""));
+        add_new_forms(&mut theirs.client());
+        for line in ["SET text v", "RPUSH list a b", "ZADD zset 1 a", "SET passing v EX 9999"] {
+            theirs.client().ask(line);
+        }
+        let all = "persisted persisted-table words entries text list zset passing";
+        let expected = contents(&mut theirs.client());
+        assert_eq!(expected.len(), 8, "{peer:?}: {expected:?}");
+        for (from, to) in [(&theirs, &ours), (&ours, &theirs)] {
+            let line = format!("MIGRATE 127.0.0.1 {} EMPTY 0 5000 KEYS {all}", to.port);
+            let words: Vec<&[u8]> =
+                line.split(' ').map(|it| if it == "EMPTY" { b"" } else { it.as_bytes() }).collect();
+            assert_eq!(from.client().call(&words).text(), "OK", "{peer:?}");
+            assert_eq!(from.client().ask("DBSIZE").int(), 0, "{peer:?}");
+            assert_eq!(contents(&mut to.client()).len(), 8, "{peer:?}");
+        }
+        let found = contents(&mut theirs.client());
+        for (key, value) in &expected {
+            assert!(key.1 == "passing" || found.get(key) == Some(value), "{peer:?}: {key:?}");
+        }
+    }
+}
+
+#[test]
+fn append_only_directories_of_newer_servers_are_imported() {
+    for peer in peers("append_only_directories_of_newer_servers_are_imported") {
+        for preamble in ["yes", "no"] {
+            let mut random = Random::new("append-only directories of newer servers");
+            let flags = format!(
+                "--appendonly yes --appendfsync always --aof-use-rdb-preamble {preamble} \
+                 --aof-timestamp-enabled yes"
+            );
+            let mut source = Who::Newer(peer).start(&flags);
+            let mut client = source.client();
+            fill(&source, &mut random, 200);
+            client.ok("BGREWRITEAOF");
+            wait_until("the rewrite has ended", || {
+                client.info("aof_rewrite_in_progress") == "0"
+                    && client.info("aof_rewrite_scheduled") == "0"
+            });
+            fill(&source, &mut random, 200);
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            let expected = contents(&mut client);
+            source.kill();
+            let folder = tempfile::tempdir().expect("a folder");
+            let to = folder.path().display().to_string();
+            let output =
+                stillframe(&["import", &source.folder.display().to_string(), "--dir", &to]);
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{peer:?}, preamble {preamble}: {text}");
+            let ours = Setup::new(Kind::Ours("imprint")).folder(folder.path()).start();
+            let found = contents(&mut ours.client());
+            assert!(found == expected, "{peer:?}, preamble {preamble}");
+        }
+    }
+}
+
+/// Redis 8 logs and replicates HINCRBYFLOAT so. With a time to live it is a command unknown here.
+#[test]
+fn what_redis_8_writes_for_hincrbyfloat_is_replayed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [from, to] = ["their.aof", "data"].map(|name| folder.path().join(name));
+    let import = |request: &str| {
+        let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+        let mut bytes = Vec::new();
+        encode(&words, &mut bytes);
+        fs::write(&from, bytes).expect("a file");
+        let [from, to] = [&from, &to].map(|path| path.display().to_string());
+        let output = stillframe(&["import", &from, "--dir", &to]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for request in ["HSETEX h EX 9 FIELDS 1 f 1.5", "HSETEX h KEEPTTL FIELDS 2 f 1.5"] {
+        let (done, text) = import(request);
+        assert!(!done && text.contains("HSETEX of key \"h\" at byte 0"), "{text}");
+    }
+    let (done, text) = import("HSETEX h KEEPTTL FIELDS 1 f 1.5");
+    assert!(done, "{text}");
+    let ours = Setup::new(Kind::Ours("imprint")).folder(&to).start();
+    assert_eq!(ours.client().ask("HGET h f").text(), "1.5");
+}
+
+/// A file of Redis 8.8 by hand: data of a module, a string, a value of a module, an array.
+fn file_with_modules() -> Vec<u8> {
+    let parts: [&[u8]; 5] = [
+        b"REDIS0014\xf7\x01\x02\x01\x02\x01\x00",
+        b"\x00\x04text\x01v",
+        b"\x07\x06module\x81\x00\x00\x00\x00\x00\x00\x00\x01\x02\x06\x05\x01s\x00",
+        b"\x1c\x05array\x02\x01\x09\x01\x00\x01x\x02\x0112345678",
+        b"\x02\x03set\x01\x01x\xff",
+    ];
+    let mut file = parts.concat();
+    let mut checksum = Crc64::new();
+    checksum.update(&file);
+    file.extend_from_slice(&checksum.value().to_le_bytes());
+    file
+}
+
+#[test]
+fn values_of_modules_are_refused_by_key_or_left_out_with_a_count() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = folder.path().join("theirs.rdb");
+    fs::write(&from, file_with_modules()).expect("a file");
+    let [from, to] = [from, folder.path().join("data")].map(|path| path.display().to_string());
+    let import = |more: &[&str]| {
+        let output = stillframe(&[&["import", &from, "--dir", &to], more].concat());
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (_, refused) = import(&[]);
+    assert!(refused.contains("data of module type \"AAAAAAAAA\""), "{refused}");
+    let (done, text) = import(&["--skip-modules"]);
+    let value =
+        "values left out: 2; the first is a value of a module, key \"module\" of database 0";
+    assert!(done && text.contains(value), "{text}");
+    assert!(text.contains("sections with data of modules left out: 1"), "{text}");
+    let ours = Setup::new(Kind::Ours("imprint")).folder(Path::new(&to)).start();
+    let keys: Vec<_> = contents(&mut ours.client()).into_keys().collect();
+    assert_eq!(keys, [(0, "set".to_owned()), (0, "text".to_owned())]);
+}
