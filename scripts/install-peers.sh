@@ -8,9 +8,9 @@
 # the tests of newer formats use. All go into a folder of their own in the user's cache. Nothing
 # fails without them.
 #
-# With --build, for the same tests and for figures: Valkey 9.1 built from its source with jemalloc, in the
-# place of the wheel's, and a redis-server 8 beside Debian's 7. The sources are those of Debian sid,
-# known by their sums. It takes a C++ compiler, make and a minute for each.
+# With --build, for the same tests and for figures: Valkey 9.1 built from its source with
+# jemalloc, in the place of the wheel's, and a redis-server 8 beside Debian's 7. The sources are
+# those of Debian sid, known by their sums. It takes a C++ compiler, make and a minute for each.
 #
 # For Debian 12 and its relatives. Safe to run again: it does nothing when all is there.
 # The packages' own service is never started, so port 6379 stays free.

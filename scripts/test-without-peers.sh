@@ -31,8 +31,8 @@ codecs=(--workspace --test redis --test lab_servers)
 proof=(--workspace --test proof)
 proofs=(archived:: clients:: configuration:: collections:: files:: import:: introspection::
     operations:: permissions:: programs:: requests:: tools:: settings:: transcript:: twins::
-    newer:: replication::sentinel replication::migration replication::failover journal::always lifecycle::
-    load::saves load::ycsb load::every load::a_rewrite saving:: scanning::)
+    newer:: replication::sentinel replication::migration replication::failover journal::always
+    lifecycle:: load::saves load::ycsb load::every load::a_rewrite saving:: scanning::)
 
 # A folder of links to every program in PATH but those named.
 links() {

@@ -172,8 +172,8 @@ impl<R: Read> Decoder<R> {
         }
     }
 
-    /// Makes it step over values of modules and arrays, which it tells of, and over what modules keep
-    /// beside keys.
+    /// Makes it step over values of modules and arrays, which it tells of, and over what modules
+    /// keep beside keys.
     pub fn skip_modules(&mut self) {
         self.skips = true;
     }
@@ -284,11 +284,7 @@ impl<R: Read> Decoder<R> {
                     self.source.slot_info()?;
                     continue;
                 }
-                OP_MODULE_AUX if self.skips => {
-                    module_value(&mut self.source)?;
-                    let (what, db, key) = ("data of a module", self.db, None);
-                    return Ok(Event::Skipped { what, db, key });
-                }
+                OP_MODULE_AUX if self.skips => return self.skipped_section(),
                 OP_SLOT_IMPORT | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
@@ -359,6 +355,12 @@ impl<R: Read> Decoder<R> {
     /// Whether `op` begins what modules keep beside a key.
     fn is_metadata(&self, op: u8) -> bool {
         op == OP_KEY_META && self.source.dialect() == Dialect::Redis
+    }
+
+    /// Steps over data of a module.
+    fn skipped_section(&mut self) -> Result<Event<'_>, DecodeError> {
+        module_value(&mut self.source)?;
+        Ok(Event::Skipped { what: "data of a module", db: self.db, key: None })
     }
 
     /// Steps over the key and value of type `kind`.

@@ -25,7 +25,7 @@
 //!   idle   0xF8 length         ; freq 0xF9 1 B     seconds unused; how often, logarithmic
 //! library  0xF5 string                             the source of a library of functions
 //! slot     0xF4 length length length               of a cluster: a hint, stepped over
-//! metadata 0xF3 length, then what a module says    between expiry and type, of a module; from 13 on
+//! metadata 0xF3 length, then what modules say      between expiry and type; from version 13 on
 //! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3 of Valkey 9: refused by name
 //!
 //! value by type

@@ -1,5 +1,5 @@
-//! Values as the releases after Redis 7.0 write them: bytes that DUMP of Redis 7.4.1, Redis 8.0.6 and
-//! Valkey 9.1.2 gave, and forms of Redis 8.6 and 8.8 by hand.
+//! Values as the releases after Redis 7.0 write them: bytes that DUMP of Redis 7.4.1, Redis 8.0.6
+//! and Valkey 9.1.2 gave, and forms of Redis 8.6 and 8.8 by hand.
 
 use stillframe_rdb::{Crc64, DecodeError, Decoder, Event, PayloadError, Summary, scan};
 

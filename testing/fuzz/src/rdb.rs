@@ -120,8 +120,8 @@ impl Entry {
     }
 }
 
-/// All but the streams, which only a keyspace can give to be written (tests there do), and hashes of
-/// forms that are not written.
+/// All but the streams, which only a keyspace can give to be written (tests there do), and hashes
+/// of forms that are not written.
 fn writable(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.retain(|entry| entry.kind != Some(Collection::Stream) && !entry.expires);
     entries

@@ -129,8 +129,8 @@ pub(crate) fn replay(
     ctx.refused.take().map_or(Ok(()), |refusal| Err(ReplayError::Fails(refusal)))
 }
 
-/// The same request as this server knows it. Redis 8 replicates HINCRBYFLOAT as an HSETEX that keeps
-/// the expiries of fields; no field has one here.
+/// The same request as this server knows it. Redis 8 replicates HINCRBYFLOAT as an HSETEX that
+/// keeps the expiries of fields; no field has one here.
 fn of_later_server<'a>(args: &[&'a [u8]]) -> Option<Vec<&'a [u8]>> {
     let [name, key, keep, fields, count, pairs @ ..] = args else { return None };
     let words = [(name, "hsetex"), (keep, "keepttl"), (fields, "fields")];

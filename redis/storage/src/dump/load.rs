@@ -399,32 +399,35 @@ impl<R: Read> Reader<R> {
                 keep_uses(keyspace, db, &key, uses);
                 shares.share(keyspace, (db, &key), offset)?;
             }
-            Event::Aux { name: BRANCHES_FIELD, .. } if *merges => return Ok(Next::Other),
-            Event::Aux { name: BRANCHES_FIELD, value } => {
-                shares.begin(keyspace, value, offset)?;
-                return Ok(Next::Other);
-            }
-            Event::Aux { name: CLASS_FIELD, value } => {
-                shares.set_class(value, offset)?;
-                return Ok(Next::Other);
-            }
-            Event::Aux { name, value } => return field(name, value, offset),
-            Event::Library { source } => {
-                keyspace.add_library(source);
-                return Ok(Next::Other);
-            }
-            Event::Skipped { what, db, key } => {
-                skipped.take(what, db, key);
-                return Ok(Next::Other);
-            }
-            Event::Eof { .. } => {
-                shares.end(keyspace);
-                return Ok(Next::End);
-            }
-            _ => return Ok(Next::Other),
+            other => return section(&other, keyspace, *merges, shares, skipped, offset),
         }
         Ok(Next::Loaded)
     }
+}
+
+/// A part that is no key.
+fn section(
+    event: &Event<'_>,
+    keyspace: &mut Keyspace,
+    merges: bool,
+    shares: &mut Shares,
+    skipped: &mut Skipped,
+    offset: u64,
+) -> Result<Next, EntryError> {
+    match *event {
+        Event::Aux { name: BRANCHES_FIELD, .. } if merges => {}
+        Event::Aux { name: BRANCHES_FIELD, value } => shares.begin(keyspace, value, offset)?,
+        Event::Aux { name: CLASS_FIELD, value } => shares.set_class(value, offset)?,
+        Event::Aux { name, value } => return field(name, value, offset),
+        Event::Library { source } => keyspace.add_library(source),
+        Event::Skipped { what, db, key } => skipped.take(what, db, key),
+        Event::Eof { .. } => {
+            shares.end(keyspace);
+            return Ok(Next::End);
+        }
+        _ => {}
+    }
+    Ok(Next::Other)
 }
 
 /// A field of a file.
