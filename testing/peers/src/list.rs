@@ -9,6 +9,8 @@ pub struct Line {
     pub command: &'static str,
     /// The group of the command.
     pub group: &'static str,
+    /// The version that had the command first.
+    pub since: &'static str,
     /// The kind of line: its first word.
     pub field: &'static str,
     /// All behind the first word.
@@ -32,6 +34,7 @@ pub fn lines(field: &str) -> impl Iterator<Item = Line> {
     all.filter(move |(_, line)| line.0 == field).map(|(entry, (field, value))| Line {
         command: entry.name,
         group: entry.group,
+        since: entry.since,
         field,
         value,
     })

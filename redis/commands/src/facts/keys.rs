@@ -1,8 +1,7 @@
 //! Where the keys of a request are, as ACL rules, caches and COMMAND need them; derived from the
 //! specifications.
 
-use stillframe_resp::parse_integer;
-
+use super::specs::counted_keys;
 use super::{Begin, Find, Spec};
 
 /// Positions of the keys among the arguments: first, last (negative: from the end), step.
@@ -26,7 +25,12 @@ pub enum More {
     #[default]
     None,
     /// The argument at this position says how many keys follow it.
-    Counted(u8),
+    Counted {
+        /// The position of the count.
+        at: u8,
+        /// The distance between keys.
+        step: u8,
+    },
     /// The argument after the option STORE or STOREDIST, where options begin at this position.
     Stored(u8),
     /// All arguments after the option KEYS of MIGRATE, if the key before is empty.
@@ -50,7 +54,10 @@ impl Keys {
                     }
                     keys.last = if last < 0 { last } else { narrow(*at) + last };
                 }
-                (Begin::Index(at), _) => keys.more = More::Counted(*at as u8),
+                (Begin::Index(at), Find::Counted { step }) => {
+                    keys.more = More::Counted { at: *at as u8, step };
+                }
+                (Begin::Index(_), Find::Unknown) => {}
                 (Begin::Keyword("KEYS", _), _) => keys.more = More::Migrated,
                 (Begin::Keyword("STREAMS", _), _) => keys.more = More::Streams(1),
                 (Begin::Keyword(_, from), _) => keys.more = More::Stored(from.unsigned_abs() as u8),
@@ -73,15 +80,11 @@ impl Keys {
         let mut keys: Vec<&[u8]> = span.unwrap_or_default().iter().step_by(step).copied().collect();
         match self.more {
             More::None => {}
-            More::Counted(at) => {
-                let counted = request.get(at.into()..).and_then(|from| {
-                    let (count, rest) = from.split_first()?;
-                    rest.get(..usize::try_from(parse_integer(count)?).ok()?)
-                });
-                match counted {
-                    Some(counted @ [_, ..]) => keys.extend(counted),
+            More::Counted { at, step } => {
+                match request.get(at.into()..).and_then(|from| counted_keys(from, step)) {
+                    Some(counted) => keys.extend(counted),
                     // Such a request is refused whatever else it says.
-                    _ => keys.clear(),
+                    None => keys.clear(),
                 }
             }
             More::Stored(from) => {

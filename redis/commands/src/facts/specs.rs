@@ -43,8 +43,11 @@ pub enum Find {
         /// What is no key stands behind them: of so many parts one is keys.
         parts: i8,
     },
-    /// The first one is none: it says how many follow.
-    Counted,
+    /// The first one is none: it says how many follow, every `step`th of what is behind it.
+    Counted {
+        /// The distance between keys.
+        step: u8,
+    },
     /// Only the command itself knows.
     Unknown,
 }
@@ -52,15 +55,16 @@ pub enum Find {
 impl Spec {
     /// Reads `flag+flag@place`. A place is `?`, or a beginning (`1`, or `STORE>5`) and an end:
     /// nothing (one key), `..-1` (up to there), `..-1/2` (every second), `..-1/1%2` (the first
-    /// half), `#` (a count leads).
+    /// half), `#` (a count leads), `#2` (of pairs of which each begins with a key).
     pub(super) fn parse(text: &'static str) -> Option<Self> {
         let (flags, place) = text.split_once('@')?;
         let flags = flags.split('+').collect();
         if place == "?" {
             return Some(Self { flags, begin: Begin::Unknown, find: Find::Unknown });
         }
-        let (begin, find) = match (place.strip_suffix('#'), place.split_once("..")) {
-            (Some(begin), _) => (begin, Find::Counted),
+        let (begin, find) = match (place.split_once('#'), place.split_once("..")) {
+            (Some((begin, "")), _) => (begin, Find::Counted { step: 1 }),
+            (Some((begin, step)), _) => (begin, Find::Counted { step: step.parse().ok()? }),
             (None, Some((begin, end))) => {
                 let (last, step) = end.split_once('/').unwrap_or((end, "1"));
                 let (step, parts) = step.split_once('%').unwrap_or((step, "1"));
@@ -112,14 +116,19 @@ impl Spec {
                 let keys = keys[..keys.len() / usize::try_from(parts).ok()?.max(1)].iter();
                 Some(keys.step_by(usize::try_from(step).ok()?.max(1)).copied().collect())
             }
-            Find::Counted => {
-                let count = usize::try_from(parse_integer(request.get(first)?)?).ok()?;
-                let keys = request.get(first + 1..)?.get(..count)?;
-                (count > 0).then(|| keys.to_vec())
-            }
+            Find::Counted { step } => counted_keys(request.get(first..)?, step),
             Find::Unknown => None,
         }
     }
+}
+
+/// The keys behind a count, every `step`th argument; `None` if it is no count, or counts none or
+/// more than there are.
+pub(super) fn counted_keys<'a>(from: &[&'a [u8]], step: u8) -> Option<Vec<&'a [u8]>> {
+    let (count, rest) = from.split_first()?;
+    let (count, step) = (usize::try_from(parse_integer(count)?).ok()?, usize::from(step.max(1)));
+    let keys = rest.get(..count.checked_mul(step)?).filter(|keys| !keys.is_empty())?;
+    Some(keys.iter().step_by(step).copied().collect())
 }
 
 /// The place behind a word of the request.

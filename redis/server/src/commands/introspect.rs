@@ -332,8 +332,9 @@ fn describe_keys(out: &mut Out<'_>, spec: &Spec) {
             let fields = [("lastkey", last.into()), ("keystep", step.into()), ("limit", limit)];
             numbers(out, "range", &fields);
         }
-        Find::Counted => {
-            numbers(out, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
+        Find::Counted { step } => {
+            let fields = [("keynumidx", 0), ("firstkey", 1), ("keystep", step.into())];
+            numbers(out, "keynum", &fields);
         }
         Find::Unknown => numbers(out, "unknown", &[]),
     }

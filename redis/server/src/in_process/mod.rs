@@ -221,7 +221,7 @@ pub(crate) fn request_of(facts: &'static stillframe_commands::Facts) -> Vec<Vec<
         words[keys.first as usize] = b"K".to_vec();
     }
     match keys.more {
-        More::Counted(at) => {
+        More::Counted { at, .. } => {
             let at = usize::from(at);
             words.resize(words.len().max(at + 2), b"1".to_vec());
             (words[at], words[at + 1]) = (b"1".to_vec(), b"K".to_vec());
