@@ -181,6 +181,11 @@ impl<A: Algorithm> Keyspace<A> {
         Some(self.slots.entry_of(seat))
     }
 
+    /// Whether lookups are no uses of keys from now on; returns whether they were none.
+    pub fn spare_uses(&mut self, spares: bool) -> bool {
+        self.access.spare_uses(spares)
+    }
+
     /// Memory that deleting all keys would give back, in bytes: entries and their place in the
     /// index. O(1).
     #[must_use]

@@ -101,8 +101,10 @@ pub(crate) struct Access {
     /// The same for images, which begin in O(1) however many there are.
     shared: Arc<[Chunk]>,
     present: Present,
-    /// `counting` in one test, for reads.
+    /// `counting` in one test, for reads; off while uses do not count.
     recency: bool,
+    /// Lookups are no uses.
+    spares: bool,
     random: u64,
 }
 
@@ -110,7 +112,14 @@ impl Default for Access {
     fn default() -> Self {
         let random = 0x9e37_79b9_7f4a_7c15;
         let present = Present { tick: 0, counting: Counting::Recency };
-        Self { chunks: Vec::new(), shared: Arc::default(), present, recency: true, random }
+        Self {
+            chunks: Vec::new(),
+            shared: Arc::default(),
+            present,
+            recency: true,
+            spares: false,
+            random,
+        }
     }
 }
 
@@ -121,7 +130,14 @@ impl Access {
 
     pub(crate) fn set_counting(&mut self, counting: Counting) {
         self.present.counting = counting;
-        self.recency = counting == Counting::Recency;
+        self.recency = counting == Counting::Recency && !self.spares;
+    }
+
+    /// Whether lookups are no uses from now on; returns whether they were none.
+    pub(crate) fn spare_uses(&mut self, spares: bool) -> bool {
+        let before = std::mem::replace(&mut self.spares, spares);
+        self.set_counting(self.present.counting);
+        before
     }
 
     pub(crate) fn counting(&self) -> Counting {
@@ -153,7 +169,7 @@ impl Access {
     pub(crate) fn touch(&mut self, slot: u32) {
         if self.recency {
             self.put(slot, self.present.tick);
-        } else {
+        } else if !self.spares {
             self.count(slot);
         }
     }
@@ -230,6 +246,10 @@ mod tests {
         access.touch(3);
         access.touch(1_000);
         assert_eq!((access.idle_ms(20), access.idle_ms(3)), (7_000, 0));
+        assert!(!access.spare_uses(true));
+        access.touch(20);
+        assert_eq!(access.idle_ms(20), 7_000, "a lookup that is no use");
+        assert!(access.spare_uses(false));
         access.set_idle_ms(3, 60_000);
         access.set_frequency(20, 9);
         assert_eq!((access.idle_ms(20), access.idle_ms(3)), (7_000, 60_000));

@@ -1,5 +1,6 @@
 //! CLIENT: facts of the clients, their names, and ways to close them.
 
+pub(super) mod filter;
 mod kill;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::connections::client::Replies;
 use kill::kill;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
+use stillframe_commands::text::c_string;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -26,7 +28,11 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("client|list", list);
     table.add_server("client|kill", kill);
     table.add_server("client|unblock", unblock);
+    table.add_server("client|import-source", import_source);
+    table.add_server("client|maint_notifications", maint_notifications);
     table.add_server("client|no-evict", no_evict);
+    table.add_server("client|no-touch", no_touch);
+    table.add_server("client|setinfo", setinfo);
     table.add_server("client|pause", pause);
     table.add_server("client|reply", reply);
     table.add_server("client|unpause", unpause);
@@ -48,15 +54,23 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "    Show what is known of this connection.",
         "KILL <ip:port>",
         "KILL <option> <value> [<option> <value> [...]]",
-        "    Close connections: by ADDR, LADDR, ID, TYPE, USER; SKIPME yes spares this one.",
-        "LIST [TYPE <type> | ID <id> [<id> ...]]",
-        "    Show what is known of all connections.",
+        "    Close connections: by ADDR, LADDR, IP, ID, TYPE, USER, NAME, LIB-NAME, LIB-VER, DB,",
+        "    FLAGS, CAPA, each of them with NOT- before it, and by seconds, MAXAGE and IDLE;",
+        "    SKIPME yes spares this one.",
+        "LIST [<option> <value> [<option> <value> [...]]]",
+        "    Show what is known of connections; all, or those that the options of KILL choose.",
+        "MAINT_NOTIFICATIONS (ON|OFF) [<option> <value> [...]]",
+        "    Taken from clients that ask to hear of maintenance; none is ever announced.",
         "NO-EVICT (ON|OFF)",
         "    Mark this connection as one to be spared.",
+        "NO-TOUCH (ON|OFF)",
+        "    Say whether requests of this connection are no uses of keys.",
         "PAUSE <milliseconds> [WRITE|ALL]",
         "    Hold all requests, or those that write.",
         "REPLY (ON|OFF|SKIP)",
         "    Say whether requests are answered.",
+        "SETINFO (LIB-NAME|LIB-VER) <text>",
+        "    Name the library of this client, and its version.",
         "SETNAME <name>",
         "    Name this connection.",
         "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
@@ -137,6 +151,54 @@ fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     };
     ctx.out.ok();
     Ok(())
+}
+
+/// `CLIENT NO-TOUCH ON | OFF`: whether the requests of this connection leave the last use of keys
+/// as it is.
+fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.session.touches_nothing = match args[2].to_ascii_lowercase().as_slice() {
+        b"on" => true,
+        b"off" => false,
+        _ => return Err(SYNTAX),
+    };
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT SETINFO LIB-NAME name | LIB-VER version`: RESET keeps both.
+fn setinfo(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let library = &mut ctx.session.library;
+    let field = match args[2].to_ascii_lowercase().as_slice() {
+        b"lib-name" => &mut library.name,
+        b"lib-ver" => &mut library.version,
+        _ => return Err([b"ERR Unrecognized option '", c_string(args[2]), b"'"].concat().into()),
+    };
+    if !valid_name(args[3]) {
+        const WHY: &[u8] = b" cannot contain spaces, newlines or special characters.";
+        return Err([b"ERR ", args[2], WHY].concat().into());
+    }
+    *field = args[3].to_vec();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT MAINT_NOTIFICATIONS ON | OFF [option value]...`: clients ask for it when they connect,
+/// and log an error where it is refused. This server announces no maintenance, so that nothing
+/// follows from it.
+fn maint_notifications(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let is_mode = [&b"on"[..], b"off"].iter().any(|mode| args[2].eq_ignore_ascii_case(mode));
+    if !is_mode || args.len() % 2 == 0 {
+        return Err(SYNTAX);
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT IMPORT-SOURCE ON | OFF`
+fn import_source(_ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    Err("ERR CLIENT IMPORT-SOURCE is not supported: this server has no import mode; `stillframe \
+         import` takes files of other servers, and REPLICAOF their data"
+        .into())
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`: only ON gets a reply, but for EXEC, which has announced one for

@@ -1,18 +1,16 @@
 //! CLIENT INFO and LIST: a line for each client.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use stillframe_resp::{Protocol, parse_integer};
+use stillframe_resp::Protocol;
 
 use super::Context;
+use super::client::filter::{Filter, Verb};
 use super::tracking::redirection;
 use crate::connections::client::{Client, Kind, Replica, Session};
 use crate::connections::io_threads::Remote;
 use stillframe_commands::Address;
 use stillframe_commands::Refusal;
-use stillframe_commands::errors::SYNTAX;
-use stillframe_commands::text::c_string;
 
 /// The line of the calling client.
 pub(super) fn describe_own(ctx: &Context<'_>) -> String {
@@ -26,29 +24,12 @@ pub(super) fn info(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal
     Ok(())
 }
 
-/// `CLIENT LIST [TYPE type] [ID id...]`
+/// `CLIENT LIST [filter value [filter value]...]`
 pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let mut ids: Option<HashSet<i64>> = None;
-    let mut only = None;
-    match args.get(2..).unwrap_or_default() {
-        [] => {}
-        [option, kind] if option.eq_ignore_ascii_case(b"type") => match Class::parse(kind) {
-            Some(class) => only = Some(class),
-            None => {
-                return Err([b"ERR Unknown client type '", c_string(kind), b"'"].concat().into());
-            }
-        },
-        [option, given @ ..] if option.eq_ignore_ascii_case(b"id") && !given.is_empty() => {
-            ids = given.iter().map(|id| parse_integer(id)).collect();
-            if ids.is_none() {
-                return Err("ERR Invalid client ID".into());
-            }
-        }
-        _ => return Err(SYNTAX),
-    }
+    let filter = Filter::parse(&ctx.server.users, Verb::List, args.get(2..).unwrap_or_default())?;
+    let (own_id, now) = (ctx.session.caller.id, ctx.server.clock.turn());
     let wanted = |session: &Session| {
-        only.is_none_or(|class| class == Class::of(session))
-            && ids.as_ref().is_none_or(|ids| ids.contains(&(session.caller.id.cast_signed())))
+        filter.matches(session, now) && !(filter.spares_self && session.caller.id == own_id)
     };
     let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
     let primary = ctx.server.replication.following().and_then(|it| it.client());
@@ -77,7 +58,7 @@ impl Class {
     pub(super) fn parse(kind: &[u8]) -> Option<Self> {
         match kind.to_ascii_lowercase().as_slice() {
             b"normal" => Some(Self::Normal),
-            b"master" => Some(Self::Primary),
+            b"master" | b"primary" => Some(Self::Primary),
             b"replica" | b"slave" => Some(Self::Replica),
             b"pubsub" => Some(Self::Subscriber),
             _ => None,
@@ -135,7 +116,8 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={} argv-mem={parsed} multi-mem={} rbs={} rbp={} \
-         obl={pending} oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
+         obl={pending} oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={} \
+         lib-name={} lib-ver={}",
         session.caller.id,
         session.caller.peer,
         session.local,
@@ -157,12 +139,17 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
         user,
         redirection(session.tracking.as_deref()),
         if session.protocol == Protocol::Resp3 { 3 } else { 2 },
+        String::from_utf8_lossy(&session.library.name),
+        String::from_utf8_lossy(&session.library.version),
     );
     line
 }
 
+/// The letters of Redis and Valkey for the state of a client.
+pub(super) const KNOWN_FLAGS: &[u8] = b"NOSMPxdbtRBrcuUAeTIi";
+
 /// The state of a client in letters, in Redis's order.
-fn flags(session: &Session) -> String {
+pub(super) fn flags(session: &Session) -> String {
     let tracking = session.tracking.as_deref();
     let replica = session.replica.as_deref().is_some_and(Replica::is_real);
     let letters = [
@@ -179,6 +166,7 @@ fn flags(session: &Session) -> String {
         (session.closing, 'c'),
         (matches!(session.caller.peer, Address::Unix(_)), 'U'),
         (session.spared, 'e'),
+        (session.touches_nothing, 'T'),
     ];
     let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();
     if flags.is_empty() { "N".to_owned() } else { flags }

@@ -59,6 +59,7 @@ fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.session.replies = Replies::Sent; // a reply to be skipped is that of RESET
     }
     ctx.session.reads_locally = false;
+    ctx.session.touches_nothing = false;
     ctx.session.caller.db = 0;
     ctx.session.name.clear();
     ctx.session.user = DEFAULT;

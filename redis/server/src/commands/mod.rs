@@ -309,6 +309,15 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]], given: &[u8]) {
     }
 }
 
+/// Calls a command whose lookups are no uses of keys, unless it is TOUCH.
+#[cold]
+fn call_untouching(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
+    let spares = ctx.table.get(index).name != "touch";
+    let before = ctx.keyspace.spare_uses(spares);
+    call(ctx, index, args);
+    ctx.keyspace.spare_uses(before);
+}
+
 /// Runs a command that was looked up and checked, replies if it refuses, and counts it.
 pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
@@ -317,7 +326,11 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     ctx.session.caller.last_command = index;
     ctx.server.ledger.begin(ctx.keyspace, ctx.session.caller.db);
     let command = ctx.table.get(index);
-    call(ctx, index, args);
+    if ctx.session.touches_nothing {
+        call_untouching(ctx, index, args);
+    } else {
+        call(ctx, index, args);
+    }
     if ctx.keyspace.has_expired() {
         ctx.server.ledger.note_expired(ctx.keyspace);
     }

@@ -22,12 +22,16 @@ pub(crate) struct Session {
     pub(crate) user: usize,
     /// Name given by CLIENT SETNAME, or empty.
     pub(crate) name: Vec<u8>,
+    /// The library of the client, as it has told.
+    pub(crate) library: Library,
     /// Its subscriptions, if any.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// Its mode of CLIENT TRACKING, if on.
     pub(crate) tracking: Option<Box<TrackingMode>>,
     /// CLIENT NO-EVICT is on.
     pub(crate) spared: bool,
+    /// CLIENT NO-TOUCH is on: its requests are no uses of keys, but for TOUCH.
+    pub(crate) touches_nothing: bool,
     /// READONLY is on: it may read at a member that follows.
     pub(crate) reads_locally: bool,
     /// Its last requests go to the leader of the group, and all that follow.
@@ -62,6 +66,15 @@ pub(crate) struct Session {
     pub(crate) connected: Instant,
     /// When it last sent anything.
     pub(crate) active: Instant,
+}
+
+/// What CLIENT SETINFO sets.
+#[derive(Debug, Default)]
+pub(crate) struct Library {
+    /// LIB-NAME
+    pub(crate) name: Vec<u8>,
+    /// LIB-VER
+    pub(crate) version: Vec<u8>,
 }
 
 /// The state of CLIENT REPLY.
@@ -114,9 +127,11 @@ impl Session {
             authenticated,
             user: crate::node::acl::DEFAULT,
             name: Vec::new(),
+            library: Library::default(),
             subscriptions: None,
             tracking: None,
             spared: false,
+            touches_nothing: false,
             reads_locally: false,
             to_forward: false,
             forwarded: false,
