@@ -17,6 +17,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("hexists", hexists);
     table.add("hget", hget);
     table.add("hgetall", hgetall);
+    table.add("hgetdel", hgetdel);
     table.add("hincrby", hincrby);
     table.add("hincrbyfloat", hincrbyfloat);
     table.add("hkeys", hkeys);
@@ -165,6 +166,47 @@ fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     ctx.out.integer(removed as i64);
     Ok(())
+}
+
+/// `HGETDEL key FIELDS numfields field...`
+fn hgetdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let key = args[1];
+    let (_, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
+    let exists = hash.is_some();
+    let fields = counted_fields(&args[2..])?;
+    ctx.out.array(fields.len());
+    if !exists {
+        fields.iter().for_each(|_| ctx.out.null());
+        return Ok(());
+    }
+    let Context { keyspace, out, caller, .. } = ctx;
+    let (removed, left) = keyspace.edit_hash(caller.db, key, |hash| {
+        let mut removed = 0;
+        for field in fields {
+            answer_field(out, Some(hash.view()), field);
+            removed += usize::from(hash.remove(field));
+        }
+        (removed, hash.view().len())
+    })?;
+    if removed > 0 {
+        ctx.changed_times(key, removed, 'h', "hdel");
+        ctx.emptied(key, left);
+        ctx.effect(&[&[&b"HDEL"[..], key], fields].concat());
+    }
+    Ok(())
+}
+
+/// What stands behind `FIELDS numfields`, which must count it.
+fn counted_fields<'r, 'a>(rest: &'r [&'a [u8]]) -> Result<&'r [&'a [u8]], Refusal> {
+    let [word, count, fields @ ..] = rest else { return Err(SYNTAX) };
+    if !word.eq_ignore_ascii_case(b"FIELDS") {
+        return Err("ERR Mandatory argument FIELDS is missing or not at the right position".into());
+    }
+    match parse_integer(count) {
+        Some(count @ 1..) if count as usize == fields.len() => Ok(fields),
+        Some(1..) => Err("ERR The `numfields` parameter must match the number of arguments".into()),
+        _ => Err("ERR Number of fields must be a positive integer".into()),
+    }
 }
 
 /// `HINCRBY key field increment`

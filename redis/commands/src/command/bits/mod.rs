@@ -1,8 +1,9 @@
 //! Bits of strings: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. Bit 0 is the highest of byte 0.
 
 mod bitfield;
+mod operation;
 
-use stillframe_keyspace::{Entry, Expire, IntText, Value};
+use stillframe_keyspace::{Entry, IntText, Value};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
@@ -12,11 +13,11 @@ use crate::table::Table;
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("bitcount", bitcount);
-    table.add("bitop", bitop);
     table.add("bitpos", bitpos);
     table.add("getbit", getbit);
     table.add("setbit", setbit);
     bitfield::register(table);
+    operation::register(table);
 }
 
 /// The bytes of a string, `None` of an absent key; an error for any other type.
@@ -174,86 +175,4 @@ fn find_bit(bytes: &[u8], bit: bool, range: &[&[u8]]) -> Result<i64, Refusal> {
     }
     // Without an end given, zeros go on behind the string.
     Ok(if bit || end.is_some() { -1 } else { last as i64 + 1 })
-}
-
-/// How BITOP combines strings.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Combine {
-    And,
-    Or,
-    Xor,
-    Not,
-}
-
-/// `BITOP AND|OR|XOR|NOT destination key...`
-fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let destination = args[2];
-    let how = match args[1].to_ascii_lowercase().as_slice() {
-        b"and" => Combine::And,
-        b"or" => Combine::Or,
-        b"xor" => Combine::Xor,
-        b"not" => Combine::Not,
-        _ => return Err(SYNTAX),
-    };
-    if how == Combine::Not && args.len() != 4 {
-        return Err("ERR BITOP NOT must be called with a single source key.".into());
-    }
-    let mut result: Option<Combined> = None;
-    for key in &args[3..] {
-        let combined = ctx.read(key, |_, entry| {
-            let mut text = IntText::default();
-            let bytes = string_bytes(entry, &mut text)?.unwrap_or_default();
-            Ok::<_, WrongType>(combine(result.take(), bytes, how))
-        });
-        result = Some(combined?);
-    }
-    let result = result.unwrap_or_default().bytes;
-    let db = ctx.caller.db;
-    if !result.is_empty() {
-        ctx.notify_expired(destination);
-        let outcome = ctx.keyspace.set(db, destination, &result, Expire::Never);
-        ctx.stored_as(destination, "set", outcome)?;
-    } else {
-        ctx.store_nothing(destination);
-    }
-    ctx.out.integer(result.len() as i64);
-    Ok(())
-}
-
-/// Strings that were combined.
-#[derive(Default)]
-struct Combined {
-    bytes: Vec<u8>,
-    /// All bytes from here on are zero.
-    zeros_from: usize,
-}
-
-/// What was combined so far, and one string more; the shorter of the two goes on as zeros. What is
-/// zero of a long one is not walked for each short one again.
-fn combine(result: Option<Combined>, bytes: &[u8], how: Combine) -> Combined {
-    let Some(Combined { bytes: mut result, zeros_from }) = result else {
-        let zeros_from = bytes.len();
-        let bytes = match how {
-            Combine::Not => bytes.iter().map(|byte| !byte).collect(),
-            _ => bytes.to_vec(),
-        };
-        return Combined { bytes, zeros_from };
-    };
-    result.resize(result.len().max(bytes.len()), 0);
-    let common = zeros_from.min(bytes.len());
-    let zeros_from = match how {
-        Combine::And => {
-            result[common..zeros_from].fill(0);
-            common
-        }
-        _ => zeros_from.max(bytes.len()),
-    };
-    let pairs = result.iter_mut().zip(bytes);
-    match how {
-        Combine::And => pairs.take(common).for_each(|(into, byte)| *into &= byte),
-        Combine::Or => pairs.for_each(|(into, byte)| *into |= byte),
-        Combine::Xor => pairs.for_each(|(into, byte)| *into ^= byte),
-        Combine::Not => unreachable!("NOT takes one string"),
-    }
-    Combined { bytes: result, zeros_from }
 }

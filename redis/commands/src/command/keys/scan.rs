@@ -49,28 +49,47 @@ impl<'a> Filter<'a> {
 struct Options<'a> {
     filter: Filter<'a>,
     count: usize,
+    /// NOVALUES of HSCAN: fields alone.
+    no_values: bool,
+}
+
+/// What is walked over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walked {
+    Keys,
+    Fields,
+    Others,
 }
 
 impl<'a> Options<'a> {
-    /// Reads `[MATCH pattern] [COUNT count]` and, for keys, `[TYPE type]`.
-    fn parse(args: &[&'a [u8]], of_keys: bool) -> Result<Self, Refusal> {
-        let mut options =
-            Self { filter: Filter { pattern: None, type_name: None }, count: SCAN_COUNT };
-        let (pairs, odd) = args.as_chunks::<2>();
-        for &[option, argument] in pairs {
+    /// Reads `[MATCH pattern] [COUNT count]`, and `[TYPE type]` for keys, `[NOVALUES]` for fields.
+    fn parse(mut args: &[&'a [u8]], walked: Walked) -> Result<Self, Refusal> {
+        let filter = Filter { pattern: None, type_name: None };
+        let mut options = Self { filter, count: SCAN_COUNT, no_values: false };
+        while let Some((option, rest)) = args.split_first() {
+            if option.eq_ignore_ascii_case(b"NOVALUES") {
+                if walked != Walked::Fields {
+                    return Err("ERR NOVALUES option can only be used in HSCAN".into());
+                }
+                options.no_values = true;
+                args = rest;
+                continue;
+            }
+            let (argument, rest) = rest.split_first().ok_or(SYNTAX)?;
+            args = rest;
             if option.eq_ignore_ascii_case(b"COUNT") {
                 let count = parse_integer(argument).ok_or(NOT_AN_INTEGER)?;
                 let count = usize::try_from(count).ok().filter(|&count| count > 0);
                 options.count = count.ok_or(SYNTAX)?;
             } else if option.eq_ignore_ascii_case(b"MATCH") {
                 options.filter.set_pattern(argument);
-            } else if of_keys && option.eq_ignore_ascii_case(b"TYPE") {
+            } else if walked == Walked::Keys && option.eq_ignore_ascii_case(b"TYPE") {
                 options.filter.type_name = Some(argument);
             } else {
                 return Err(SYNTAX);
             }
         }
-        if odd.is_empty() { Ok(options) } else { Err(SYNTAX) }
+        Ok(options)
     }
 }
 
@@ -108,7 +127,7 @@ pub fn scan_by(
 ) -> Result<(), Refusal> {
     let (cursor, args) = args.split_first().ok_or(SYNTAX)?;
     let cursor = parse_cursor(cursor).ok_or(INVALID_CURSOR)?;
-    let Options { filter, count } = Options::parse(args, true)?;
+    let Options { filter, count, .. } = Options::parse(args, Walked::Keys)?;
     let start = out.position();
     let mut found = 0;
     let next = walk(cursor, count, &mut |entry| {
@@ -132,7 +151,7 @@ pub fn scan_remarks_by(
 ) -> Result<(), Refusal> {
     let (cursor, args) = args.split_first().ok_or(SYNTAX)?;
     let cursor = parse_cursor(cursor).ok_or(INVALID_CURSOR)?;
-    let Options { filter, count } = Options::parse(args, false)?;
+    let Options { filter, count, .. } = Options::parse(args, Walked::Others)?;
     let start = out.position();
     let mut found = 0;
     let next = walk(cursor, count, &mut |entry, remark| {
@@ -146,11 +165,20 @@ pub fn scan_remarks_by(
     Ok(())
 }
 
-/// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
+/// `SSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
 /// cursor on, about so many, each by its name and what is answered after the name.
 pub(in crate::command) fn scan_collection<'s, V: View<'s>>(
     ctx: &'s mut Context<'_>,
     args: &[&[u8]],
+    walk: impl FnOnce(V, u64, usize, &mut dyn FnMut(&[u8], Option<&[u8]>)) -> u64,
+) -> Result<(), Refusal> {
+    scan_elements(ctx, args, Walked::Others, walk)
+}
+
+fn scan_elements<'s, V: View<'s>>(
+    ctx: &'s mut Context<'_>,
+    args: &[&[u8]],
+    walked: Walked,
     walk: impl FnOnce(V, u64, usize, &mut dyn FnMut(&[u8], Option<&[u8]>)) -> u64,
 ) -> Result<(), Refusal> {
     let cursor = parse_cursor(args[2]).ok_or(INVALID_CURSOR)?;
@@ -160,13 +188,13 @@ pub(in crate::command) fn scan_collection<'s, V: View<'s>>(
         finish(out, start, 0, 0);
         return Ok(());
     };
-    let Options { filter, count } = Options::parse(&args[3..], false)?;
+    let Options { filter, count, no_values } = Options::parse(&args[3..], walked)?;
     let mut found = 0;
     let next = walk(view, cursor, count, &mut |name, value| {
         if filter.pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
             out.bulk(name);
             found += 1;
-            if let Some(value) = value {
+            if let Some(value) = value.filter(|_| !no_values) {
                 out.bulk(value);
                 found += 1;
             }
@@ -176,9 +204,9 @@ pub(in crate::command) fn scan_collection<'s, V: View<'s>>(
     Ok(())
 }
 
-/// `HSCAN key cursor [MATCH pattern] [COUNT count]`
+/// `HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]`
 fn hscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    scan_collection(ctx, args, |hash: Hash<'_>, cursor, count, show| {
+    scan_elements(ctx, args, Walked::Fields, |hash: Hash<'_>, cursor, count, show| {
         hash.scan(cursor, count, |field, value| show(field, Some(value)))
     })
 }

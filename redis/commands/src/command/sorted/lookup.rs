@@ -8,7 +8,7 @@ use super::super::sample::Count;
 use super::bounds::{NameRange, ScoreRange, Span};
 use super::{member, members_head};
 use crate::context::Context;
-use crate::errors::{OUT_OF_RANGE, Refusal, SYNTAX};
+use crate::errors::{OUT_OF_RANGE, Refusal, SYNTAX, wrong_arity};
 use crate::table::Table;
 
 /// Adds the commands of this module.
@@ -64,13 +64,29 @@ fn answer_score(out: &mut Out<'_>, set: Option<Sorted<'_>>, member: &[u8]) {
     }
 }
 
-/// `ZRANK key member` and `ZREVRANK key member`
+/// `ZRANK key member [WITHSCORE]` and `ZREVRANK key member [WITHSCORE]`
 fn rank(ctx: &mut Context<'_>, args: &[&[u8]], reversed: bool) -> Result<(), Refusal> {
+    let with_score = match &args[3..] {
+        [] => false,
+        [option] if option.eq_ignore_ascii_case(b"WITHSCORE") => true,
+        [_] => return Err(SYNTAX),
+        _ => return Err(wrong_arity(if reversed { "zrevrank" } else { "zrank" })),
+    };
     let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
-    match set.and_then(|set| set.rank(args[2]).map(|rank| (rank, set.len()))) {
-        Some((rank, length)) if reversed => out.integer((length - 1 - rank) as i64),
-        Some((rank, _)) => out.integer(rank as i64),
-        None => out.null(),
+    let Some((set, rank)) = set.and_then(|set| Some((set, set.rank(args[2])?))) else {
+        if with_score {
+            out.null_array()
+        } else {
+            out.null()
+        }
+        return Ok(());
+    };
+    if with_score {
+        out.array(2);
+    }
+    out.integer(if reversed { set.len() - 1 - rank } else { rank } as i64);
+    if with_score {
+        answer_score(out, Some(set), args[2]);
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use stillframe_resp::{format_integer, parse_integer};
 
 use super::Word;
 use super::id::{self, Given};
+use super::references::{References, Removal};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, wrong_arity};
 use crate::table::Table;
@@ -39,6 +40,7 @@ struct Trim {
 struct Options {
     trim: Option<Trim>,
     no_mkstream: bool,
+    references: Option<References>,
 }
 
 impl Options {
@@ -79,6 +81,12 @@ impl Options {
                     continue;
                 }
                 b"nomkstream" if is_xadd => options.no_mkstream = true,
+                b"keepref" | b"delref" | b"acked" => {
+                    if options.references.is_some() {
+                        return Err(SYNTAX);
+                    }
+                    options.references = References::of(option);
+                }
                 _ if is_xadd => break,
                 _ => return Err(SYNTAX),
             }
@@ -175,12 +183,35 @@ impl Trim {
         if last < node && len <= most { len } else { whole }
     }
 
-    fn run(&self, edit: &mut StreamEdit<'_>, node: usize) -> usize {
-        let doomed = self.doomed(edit.view(), node);
-        if doomed > 0 {
-            edit.trim(doomed);
+    /// Trims; returns how many entries went, and what became of references and of entries in the
+    /// middle.
+    fn run(
+        &self,
+        edit: &mut StreamEdit<'_>,
+        node: usize,
+        references: References,
+    ) -> (usize, Removal) {
+        let (doomed, mut removal) = (self.doomed(edit.view(), node), Removal::default());
+        if doomed == 0 {
+            return (0, removal);
         }
-        doomed
+        match references {
+            References::Keep => {}
+            References::Delete => {
+                let first = edit.view().iter_from(0).take(doomed).map(|entry| entry.id);
+                let first: Vec<StreamId> = first.collect();
+                first.into_iter().for_each(|id| removal.forget(edit, id));
+            }
+            References::Acked => {
+                // In place of an entry that has to stay, a later one may go.
+                let is_length = matches!(self.kept, Kept::Length(_)) && !self.approximate;
+                let seen = if is_length { edit.view().len() } else { doomed };
+                removal.trim_acked(edit, seen, doomed);
+                return (removal.deleted.len(), removal);
+            }
+        }
+        edit.trim(doomed);
+        (doomed, removal)
     }
 }
 
@@ -206,7 +237,8 @@ fn next_id(stream: Stream<'_>, given: Option<Given>, now: i64) -> Result<StreamI
     })
 }
 
-/// `XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value...`
+/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold [LIMIT
+/// count]] * | id field value...`
 fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
     let (options, rest) = Options::parse(&args[2..], ctx, true)?;
@@ -225,10 +257,12 @@ fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     let (db, now, node) = (ctx.caller.db, ctx.now, ctx.keyspace.limits().stream_node_entries);
-    let (id, trimmed, len) = ctx.keyspace.edit_stream(db, key, |edit| {
+    let references = options.references.unwrap_or_default();
+    let (id, (trimmed, removal), len) = ctx.keyspace.edit_stream(db, key, |edit| {
         let id = next_id(edit.view(), given, now)?;
         edit.add(id, pairs.iter().map(|&[name, value]| (name, value)));
-        let trimmed = options.trim.map_or(0, |trim| trim.run(edit, node));
+        let trimmed = options.trim.map(|trim| trim.run(edit, node, references));
+        let trimmed = trimmed.unwrap_or_default();
         Ok::<_, Refusal>((id, trimmed, edit.view().len()))
     })??;
     ctx.changed_as(key, 't', "xadd");
@@ -237,26 +271,28 @@ fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     let text = id::text(id);
     let is_certain = matches!(given, Some(Given::Whole(_)))
-        && !options.trim.is_some_and(|trim| trim.approximate);
+        && !options.trim.is_some_and(|trim| trim.approximate)
+        && options.references.is_none();
     if !is_certain && ctx.ledger.effects.wanted() {
         let mut digits = [0; 20];
         let mut words = vec![args[0], key];
-        if options.trim.is_some() {
+        if options.trim.is_some() && references != References::Acked {
             let len = format_integer(len as i64, &mut digits);
             words.extend([&b"MAXLEN"[..], b"=", len]);
         }
         words.push(text.as_ref());
         words.extend(fields);
         ctx.effect(&words);
+        removal.note(ctx, key, true);
     }
     ctx.out.bulk(text);
     Ok(())
 }
 
-/// `XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]`
+/// `XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count] [KEEPREF | DELREF | ACKED]`
 fn xtrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let (Options { trim, .. }, _) = Options::parse(&args[2..], ctx, false)?;
+    let (Options { trim, references, .. }, _) = Options::parse(&args[2..], ctx, false)?;
     let Some(trim) = trim else { return Err(SYNTAX) };
     let (out, found) = ctx.found_to_edit::<Stream<'_>>(key)?;
     if found.is_none() {
@@ -264,17 +300,18 @@ fn xtrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     let (db, node) = (ctx.caller.db, ctx.keyspace.limits().stream_node_entries);
-    let (trimmed, len) = ctx.keyspace.edit_stream(db, key, |edit| {
-        let trimmed = trim.run(edit, node);
+    let ((trimmed, removal), len) = ctx.keyspace.edit_stream(db, key, |edit| {
+        let trimmed = trim.run(edit, node, references.unwrap_or_default());
         (trimmed, edit.view().len())
     })?;
     if trimmed > 0 {
         ctx.changed_times(key, trimmed, 't', "xtrim");
-        if trim.approximate {
+        if (trim.approximate || references.is_some()) && references != Some(References::Acked) {
             let mut digits = [0; 20];
             let len = format_integer(len as i64, &mut digits);
             ctx.effect(&[args[0], key, b"MAXLEN", b"=", len]);
         }
+        removal.note(ctx, key, true);
     }
     ctx.out.integer(trimmed as i64);
     Ok(())

@@ -11,6 +11,7 @@ mod info;
 mod pending;
 mod range;
 mod read;
+mod references;
 
 use stillframe_keyspace::{IntText, Stream, StreamEntry, StreamId, Text};
 use stillframe_resp::Out;
@@ -29,6 +30,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     pending::register(table);
     claim::register(table);
     info::register(table);
+    references::register(table);
 }
 
 /// An id as a reply.

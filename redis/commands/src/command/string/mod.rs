@@ -1,9 +1,11 @@
 //! Strings: whole strings, parts of them, counters, and the common subsequence of two.
 
+mod compare;
 mod counters;
 mod lcs;
 mod parts;
 mod set;
+mod xxh3;
 
 pub(super) use self::parts::length_of;
 
@@ -13,6 +15,7 @@ use crate::table::Table;
 pub(crate) fn register<S>(table: &mut Table<S>) {
     parts::register(table);
     set::register(table);
+    compare::register(table);
     counters::register(table);
     lcs::register(table);
 }

@@ -1,7 +1,9 @@
 //! SET in all its forms: the commands that store whole strings.
 
 use stillframe_keyspace::{Expire, WARM_BATCH};
+use stillframe_resp::parse_integer;
 
+use super::compare::Comparison;
 use crate::command::keys::expire::{
     MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS, expire_at, make_eternal,
 };
@@ -14,6 +16,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("getex", getex);
     table.add("getset", getset);
     table.add("mset", mset);
+    table.add("msetex", msetex);
     table.add("msetnx", msetnx);
     table.add("psetex", |ctx, args| setex(ctx, args, "psetex", MILLISECONDS));
     table.add("set", set);
@@ -38,13 +41,16 @@ enum Lifetime<'a> {
 struct Options<'a> {
     /// XX: only if the key exists (true); NX: only if it does not (false).
     only_if_exists: Option<bool>,
+    /// IFEQ, IFNE, IFDEQ or IFDNE.
+    comparison: Option<Comparison<'a>>,
     /// GET: answer the old value.
     get: bool,
     lifetime: Lifetime<'a>,
 }
 
 impl<'a> Options<'a> {
-    const NONE: Self = Self { only_if_exists: None, get: false, lifetime: Lifetime::Unsaid };
+    const NONE: Self =
+        Self { only_if_exists: None, comparison: None, get: false, lifetime: Lifetime::Unsaid };
 
     /// Options of SET (`setting`) or of GETEX; `None` if they do not make sense together.
     fn parse(args: &[&'a [u8]], setting: bool) -> Option<Self> {
@@ -71,7 +77,8 @@ impl<'a> Options<'a> {
                 options.set_lifetime(Lifetime::Persist)?;
             } else if named("NX") || named("XX") {
                 let exists = named("XX");
-                if options.only_if_exists.is_some_and(|said| said != exists) {
+                let differs = options.only_if_exists.is_some_and(|said| said != exists);
+                if differs || options.comparison.is_some() {
                     return None;
                 }
                 options.only_if_exists = Some(exists);
@@ -79,11 +86,26 @@ impl<'a> Options<'a> {
                 options.get = true;
             } else if named("KEEPTTL") {
                 options.set_lifetime(Lifetime::Keep)?;
+            } else if let [given, after @ ..] = rest
+                && options.only_if_exists.is_none()
+                && options.comparison.is_none()
+            {
+                options.comparison = Some(Comparison::of(option, given)?);
+                rest = after;
             } else {
                 return None;
             }
         }
         Some(options)
+    }
+
+    /// What becomes of the time to live of the key that `command` sets.
+    fn expire(&self, now: i64, command: &str) -> Result<Expire, Refusal> {
+        Ok(match self.lifetime {
+            Lifetime::Unsaid | Lifetime::Persist => Expire::Never,
+            Lifetime::Keep => Expire::Keep,
+            Lifetime::Time(form, number) => Expire::At(form.future_instant(number, now, command)?),
+        })
     }
 
     /// Saying the same twice is allowed and the last number counts.
@@ -98,7 +120,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
+/// `SET key value [NX | XX | IFEQ v | IFNE v | IFDEQ digest | IFDNE digest] [GET]
+/// [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
 fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, key, value] = args {
         ctx.notify_expired(key);
@@ -110,7 +133,15 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let dirty = ctx.ledger.dirty;
     set_with(ctx, "set", args[1], args[2], &options)?;
     let timed = matches!(options.lifetime, Lifetime::Time(..));
-    if options.get && !timed && ctx.ledger.dirty > dirty {
+    if timed || ctx.ledger.dirty == dirty {
+        return Ok(());
+    }
+    if options.comparison.is_some() {
+        // A replay compares nothing.
+        let keeps = options.lifetime == Lifetime::Keep;
+        let words: [&[u8]; 4] = [b"SET", args[1], args[2], b"KEEPTTL"];
+        ctx.effect(if keeps { &words } else { &words[..3] });
+    } else if options.get {
         // A replay asks for no old value.
         let (start, rest) = args.split_at(3);
         let others = rest.iter().filter(|word| !word.eq_ignore_ascii_case(b"get"));
@@ -127,14 +158,14 @@ fn set_with(
     value: &[u8],
     options: &Options<'_>,
 ) -> Result<(), Refusal> {
-    let expire = match options.lifetime {
-        Lifetime::Unsaid | Lifetime::Persist => Expire::Never,
-        Lifetime::Keep => Expire::Keep,
-        Lifetime::Time(form, number) => Expire::At(form.future_instant(number, ctx.now, command)?),
-    };
+    let expire = options.expire(ctx.now, command)?;
     // This also deletes a key whose time has come, so that KEEPTTL cannot keep a past time.
     let exists = if options.get { ctx.answer_value(key)? } else { ctx.exists(key) };
-    if options.only_if_exists.is_some_and(|wanted| wanted != exists) {
+    let holds = match options.comparison {
+        Some(comparison) => comparison.holds(ctx, key)?,
+        None => options.only_if_exists.is_none_or(|wanted| wanted == exists),
+    };
+    if !holds {
         if !options.get {
             ctx.out.null();
         }
@@ -233,6 +264,40 @@ fn msetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     store_pairs(ctx, pairs)?;
+    ctx.out.integer(1);
+    Ok(())
+}
+
+/// `MSETEX numkeys key value [key value]... [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
+fn msetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let count = parse_integer(args[1]).filter(|count| (1..=0x7fff_ffff).contains(count));
+    let count = count.ok_or("ERR invalid numkeys value")? as usize;
+    let Some((pairs, options)) = args[2..].split_at_checked(2 * count) else {
+        return Err("ERR wrong number of key-value pairs".into());
+    };
+    let options = Options::parse(options, true).ok_or(SYNTAX)?;
+    if options.get || options.comparison.is_some() {
+        return Err(SYNTAX);
+    }
+    let expire = options.expire(ctx.now, "msetex")?;
+    if let Some(wanted) = options.only_if_exists
+        && pairs.iter().step_by(2).any(|key| ctx.exists(key) != wanted)
+    {
+        ctx.out.integer(0);
+        return Ok(());
+    }
+    if expire == Expire::Never {
+        store_pairs(ctx, pairs)?;
+        ctx.effect(&[&[&b"MSET"[..]], pairs].concat());
+    } else {
+        for &[key, value] in pairs.as_chunks().0 {
+            ctx.exists(key); // one whose time has come has no time to keep
+            store(ctx, key, value, expire)?;
+            if expire == Expire::Keep {
+                ctx.effect(&[b"SET", key, value, b"KEEPTTL"]);
+            }
+        }
+    }
     ctx.out.integer(1);
     Ok(())
 }
