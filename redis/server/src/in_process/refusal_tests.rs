@@ -66,7 +66,8 @@ const TYPES: [(&str, &str); 5] = [
 
 /// Commands on values of one type that store a new value whatever is there, or take another type
 /// for no value.
-const INDIFFERENT: [&str; 6] = ["mget", "mset", "msetnx", "psetex", "setex", "setnx"];
+const INDIFFERENT: [&str; 8] =
+    ["delex", "mget", "mset", "msetex", "msetnx", "psetex", "setex", "setnx"];
 
 struct Server {
     server: InProcess,

@@ -31,6 +31,7 @@ mod introspection;
 mod journal;
 mod kill;
 mod knobs;
+mod later_commands;
 mod lifecycle;
 mod load;
 mod loading;

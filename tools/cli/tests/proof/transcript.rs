@@ -112,7 +112,7 @@ fn read(path: &Path) -> Transcript {
     Transcript::parse(std::fs::read_to_string(path).expect("a transcript"))
 }
 
-fn compare(kind: Kind, path: &Path) {
+pub(crate) fn compare(kind: Kind, path: &Path) {
     let transcript = read(path);
     let wrong = transcript.differences(&mut Theatre::open(kind));
     let (path, of) = (path.display(), transcript.replies());
