@@ -2,6 +2,7 @@
 
 pub(super) mod filter;
 mod kill;
+pub(super) mod kinds;
 
 use std::time::Duration;
 
