@@ -14,9 +14,10 @@ use stillframe_raft_net::{Id, Identity, Met, Standing, Starts};
 use stillframe_server::consensus::{MEMBER_FILE, Settings};
 
 use crate::error::Error;
-use crate::node::LOG;
 
 const NAME: &str = MEMBER_FILE;
+/// The directory of the log.
+pub(crate) const LOG: &str = "raft-log";
 const TEMPORARY: &str = "raft-member.tmp";
 const HEAD: &str = "stillframe raft member, version 2";
 const OLDER: &str = "stillframe raft member, version 1";

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use openraft::error::{CheckIsLeaderError, RaftError};
 use openraft::{Config, LogId, Raft, RaftMetrics, ServerState, SnapshotPolicy};
+use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
 use stillframe_raft_net::{
@@ -34,12 +35,10 @@ use self::elections::Elections;
 use self::messages::Messages;
 use crate::error::Error;
 use crate::events::Events;
-use crate::identity;
+use crate::identity::{self, LOG};
 use crate::machine::{Machine, Newest, remove_incoming};
 use crate::types::{Label, Types, reign_of};
 
-/// The directory of the log.
-pub(crate) const LOG: &str = "raft-log";
 /// Threads of the runtime.
 const THREADS: usize = 2;
 /// How often figures are looked at that change all the time.
@@ -77,6 +76,20 @@ struct Node {
     log: LogStore<Types>,
 }
 
+/// Refuses a log that was cut for a newer dump than there is.
+fn check_log(
+    log: &LogStore<Types>,
+    files: &Directory,
+    dump: &str,
+    label: Option<&Label>,
+) -> Result<(), Error> {
+    let next = label.map_or(0, Label::next);
+    match log.purged().map(|id| id.index).filter(|&purged| purged >= next) {
+        Some(purged) => Err(Error::DumpBehindLog { path: files.at(dump), purged }),
+        None => Ok(()),
+    }
+}
+
 /// Starts a member: opens its log and its port, and begins to take part in the group.
 ///
 /// # Errors
@@ -106,12 +119,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
         &Application::server(),
         LogOptions::default(),
     )?;
-    let next = label.as_ref().map_or(0, Label::next);
-    if let Some(purged) = log.purged().map(|id| id.index)
-        && purged >= next
-    {
-        return Err(Error::DumpBehindLog { path: files.at(&dump), purged });
-    }
+    check_log(&log, &files, &dump, label.as_ref())?;
     if found.is_none() && !log.is_blank() {
         return Err(identity::Member::missing(&files));
     }

@@ -11,8 +11,8 @@ use stillframe_openraft::LogStore;
 use stillframe_server::consensus::{self, Batch, Content, Peer, Reign};
 
 use crate::error::Error;
-use crate::identity;
-use crate::node::{LOG, member};
+use crate::identity::{self, LOG};
+use crate::node::member;
 use crate::received;
 use crate::types::{Label, Types, entry_of, reign_of};
 

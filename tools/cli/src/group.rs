@@ -1,5 +1,6 @@
 //! `stillframe group`: a group begun from a backup, and the data of a group taken out.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -113,10 +114,10 @@ impl Init {
         let others = peers.len() - usize::from(peers.iter().any(|peer| peer.id == self.raft_id));
         let own = peers.into_iter().find(|peer| peer.id == self.raft_id);
         let own = own.ok_or("--raft-peers: name the member itself, as ID=RAFT/CLIENT")?;
-        if self.directory.is_file() {
+        let names = Directory::existing(&self.directory).and_then(|it| it.names());
+        if names.as_ref().is_err_and(|error| error.kind() == Some(ErrorKind::NotADirectory)) {
             return Err(format!("{} is a file: name a directory", self.directory.display()));
         }
-        let names = Directory::existing(&self.directory).and_then(|it| it.names());
         if names.unwrap_or_default().iter().any(|name| name != "stillframe.lock") {
             return Err(format!("{} is not empty", self.directory.display()));
         }

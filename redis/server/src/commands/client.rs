@@ -2,18 +2,18 @@
 
 pub(super) mod filter;
 mod kill;
-pub(super) mod kinds;
+mod list;
 
 use std::time::Duration;
 
 use stillframe_resp::parse_integer;
 
-use super::client_list::{info, list};
 use super::connection::{INVALID_NAME, valid_name};
 use super::pubsub::wrong_subcommand;
 use super::{Context, Table};
 use crate::connections::client::Replies;
 use kill::kill;
+use list::{info, list};
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_commands::text::c_string;

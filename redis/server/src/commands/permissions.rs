@@ -4,7 +4,7 @@
 use stillframe_commands::Refusal;
 use stillframe_commands::facts::{READ, WRITE};
 
-use super::client_list::describe_own;
+use super::client_line::describe_own;
 use super::{Command, Context, Lookup, flags};
 use crate::node::acl::{Denied, Entry, Touched};
 

@@ -6,8 +6,7 @@
 use stillframe_keyspace::IntText;
 use stillframe_resp::parse_integer;
 
-use super::string_bytes;
-use crate::command::string::length_of;
+use crate::command::string::{length_of, string_bytes};
 use crate::context::Context;
 use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::Table;

@@ -3,11 +3,12 @@
 mod bitfield;
 mod operation;
 
-use stillframe_keyspace::{Entry, IntText, Value};
+use stillframe_keyspace::IntText;
 use stillframe_resp::parse_integer;
 
+use crate::command::string::string_bytes;
 use crate::context::Context;
-use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
+use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::Table;
 
 /// Adds the commands of this module.
@@ -18,18 +19,6 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("setbit", setbit);
     bitfield::register(table);
     operation::register(table);
-}
-
-/// The bytes of a string, `None` of an absent key; an error for any other type.
-pub(super) fn string_bytes<'a>(
-    entry: Option<&'a Entry>,
-    text: &'a mut IntText,
-) -> Result<Option<&'a [u8]>, WrongType> {
-    match entry.map(Entry::value) {
-        None => Ok(None),
-        Some(value @ (Value::Int(_) | Value::Bytes(_))) => Ok(Some(value.to_bytes(text))),
-        Some(_) => Err(WrongType),
-    }
 }
 
 /// The position of a bit, in a string that may be `bytes_max` long.

@@ -2,7 +2,7 @@
 
 use stillframe_keyspace::{Expire, IntText};
 
-use super::string_bytes;
+use crate::command::string::string_bytes;
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX, WrongType};
 use crate::table::Table;

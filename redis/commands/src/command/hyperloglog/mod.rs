@@ -23,7 +23,7 @@ mod sparse;
 use stillframe_keyspace::{Entry, Expire, IntText};
 
 use self::sketch::{Registers, Sketch, check};
-use super::bits::string_bytes;
+use super::string::string_bytes;
 use crate::context::Context;
 use crate::errors::Refusal;
 use crate::table::Table;

@@ -3,7 +3,7 @@
 
 use stillframe_keyspace::{Entry, IntText};
 
-use super::super::bits::string_bytes;
+use super::string_bytes;
 use super::xxh3::xxh3_64;
 use crate::context::Context;
 use crate::errors::{Refusal, WRONG_TYPE, wrong_arity};

@@ -7,7 +7,7 @@ mod parts;
 mod set;
 mod xxh3;
 
-pub(super) use self::parts::length_of;
+pub(super) use self::parts::{length_of, string_bytes};
 
 use crate::table::Table;
 

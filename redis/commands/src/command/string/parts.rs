@@ -1,6 +1,6 @@
 //! Commands that read strings or change parts of them.
 
-use stillframe_keyspace::{Entry, IntText, Type, WARM_BATCH};
+use stillframe_keyspace::{Entry, IntText, Type, Value, WARM_BATCH};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
@@ -115,6 +115,18 @@ fn append(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// Length of a key's text, 0 if there is no such key. Deletes the key if its time has come.
 fn length(ctx: &mut Context<'_>, key: &[u8]) -> Result<usize, WrongType> {
     length_of(ctx.keyspace.get(ctx.caller.db, key, ctx.now))
+}
+
+/// The bytes of a string, `None` of an absent key; an error for any other type.
+pub(in crate::command) fn string_bytes<'a>(
+    entry: Option<&'a Entry>,
+    text: &'a mut IntText,
+) -> Result<Option<&'a [u8]>, WrongType> {
+    match entry.map(Entry::value) {
+        None => Ok(None),
+        Some(value @ (Value::Int(_) | Value::Bytes(_))) => Ok(Some(value.to_bytes(text))),
+        Some(_) => Err(WrongType),
+    }
 }
 
 /// Length of an entry's text, 0 if there is none.

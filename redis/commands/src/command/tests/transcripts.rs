@@ -1,5 +1,5 @@
-//! Transcripts of redis-server and its kin, played by the commands alone. The proofs of the binary have
-//! redis-server play them, too.
+//! Transcripts of redis-server and its kin, played by the commands alone. The proofs of the binary
+//! have redis-server play them, too.
 
 use std::collections::VecDeque;
 use std::fs;

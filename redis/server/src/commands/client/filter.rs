@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use stillframe_resp::parse_integer;
 
-use super::kinds::{Class, KNOWN_FLAGS, flags};
+use crate::commands::client_kinds::{Class, KNOWN_FLAGS, flags};
 use crate::connections::client::Session;
 use crate::node::acl::Users;
 use stillframe_commands::errors::SYNTAX;

@@ -1,53 +1,23 @@
-//! CLIENT INFO and LIST: a line for each client.
+//! The line that tells of a client, in CLIENT INFO and LIST and in ACL LOG.
 
 use std::fmt::Write as _;
 
 use stillframe_resp::Protocol;
 
 use super::Context;
-use super::client::filter::{Filter, Verb};
-use super::client::kinds::flags;
+use super::client_kinds::flags;
 use super::tracking::redirection;
 use crate::connections::client::{Client, Kind, Session};
 use crate::connections::io_threads::Remote;
-use stillframe_commands::Refusal;
 
 /// The line of the calling client.
 pub(super) fn describe_own(ctx: &Context<'_>) -> String {
     describe(ctx, ctx.session, None).trim_end().to_owned()
 }
 
-/// `CLIENT INFO`
-pub(super) fn info(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    let line = describe(ctx, ctx.session, None);
-    ctx.out.verbatim(b"txt", line);
-    Ok(())
-}
-
-/// `CLIENT LIST [filter value [filter value]...]`
-pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let filter = Filter::parse(&ctx.server.users, Verb::List, args.get(2..).unwrap_or_default())?;
-    let (own_id, now) = (ctx.session.caller.id, ctx.server.clock.turn());
-    let wanted = |session: &Session| {
-        filter.matches(session, now) && !(filter.spares_self && session.caller.id == own_id)
-    };
-    let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
-    let primary = ctx.server.replication.following().and_then(|it| it.client());
-    let own = [Some(&*ctx.session), primary];
-    let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
-    let mut lines: Vec<(u64, String)> = clients
-        .filter(|(session, _)| wanted(session))
-        .map(|(session, client)| (session.caller.id, describe(ctx, session, client)))
-        .collect();
-    lines.sort_unstable_by_key(|(id, _)| *id);
-    let text: String = lines.into_iter().map(|(_, line)| line).collect();
-    ctx.out.verbatim(b"txt", text);
-    Ok(())
-}
-
 /// The line of a client. `client` is `None` for the calling one, which is out of the registry, and
 /// for the primary.
-fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
+pub(super) fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
     let now = ctx.server.clock.turn();
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let open = session.caller.transaction.as_ref();
@@ -83,8 +53,8 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={} argv-mem={parsed} multi-mem={} rbs={} rbp={} \
-         obl={pending} oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={} \
-         lib-name={} lib-ver={}",
+         obl={pending} oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} \
+         resp={} lib-name={} lib-ver={}",
         session.caller.id,
         session.caller.peer,
         session.local,

@@ -6,7 +6,7 @@ use crate::connections::client::{Replica, Session};
 
 /// The type of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::commands) enum Class {
+pub(super) enum Class {
     Normal,
     Primary,
     Replica,
@@ -14,7 +14,7 @@ pub(in crate::commands) enum Class {
 }
 
 impl Class {
-    pub(in crate::commands) fn parse(kind: &[u8]) -> Option<Self> {
+    pub(super) fn parse(kind: &[u8]) -> Option<Self> {
         match kind.to_ascii_lowercase().as_slice() {
             b"normal" => Some(Self::Normal),
             b"master" | b"primary" => Some(Self::Primary),
@@ -24,7 +24,7 @@ impl Class {
         }
     }
 
-    pub(in crate::commands) fn of(session: &Session) -> Self {
+    pub(super) fn of(session: &Session) -> Self {
         if session.caller.internal {
             Self::Primary
         } else if session.replica.as_deref().is_some_and(Replica::is_real) {
@@ -38,10 +38,10 @@ impl Class {
 }
 
 /// The letters of Redis and Valkey for the state of a client.
-pub(in crate::commands) const KNOWN_FLAGS: &[u8] = b"NOSMPxdbtRBrcuUAeTIi";
+pub(super) const KNOWN_FLAGS: &[u8] = b"NOSMPxdbtRBrcuUAeTIi";
 
 /// The state of a client in letters, in Redis's order.
-pub(in crate::commands) fn flags(session: &Session) -> String {
+pub(super) fn flags(session: &Session) -> String {
     let tracking = session.tracking.as_deref();
     let replica = session.replica.as_deref().is_some_and(Replica::is_real);
     let letters = [
