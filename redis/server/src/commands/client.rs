@@ -188,7 +188,7 @@ fn setinfo(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// follows from it.
 fn maint_notifications(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let is_mode = [&b"on"[..], b"off"].iter().any(|mode| args[2].eq_ignore_ascii_case(mode));
-    if !is_mode || args.len() % 2 == 0 {
+    if !is_mode || args.len().is_multiple_of(2) {
         return Err(SYNTAX);
     }
     ctx.out.ok();

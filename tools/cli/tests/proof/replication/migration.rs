@@ -64,7 +64,14 @@ fn the_four_commands_move_the_data_while_clients_write() {
         wait_until("the link is up", || output(link).contains("master_link_status:up"));
         let counters: Vec<_> = (0..4).map(|n| count_until_refused(old.port, n)).collect();
         assert_eq!(output(hand_over).trim(), "OK");
-        wait_until("ours is the primary", || output(role).starts_with("master"));
+        wait_until("ours is the primary", || {
+            let is_primary = output(role).starts_with("master");
+            // A link that breaks in this moment has the old primary go on: the page says again.
+            if !is_primary && old.client().info("master_failover_state") == "no-failover" {
+                output(hand_over);
+            }
+            is_primary
+        });
         let told: Vec<i64> =
             counters.into_iter().map(|counter| counter.join().expect("it ends")).collect();
         let mut client = Client::try_connect(port).expect("the new primary takes connections");
