@@ -111,7 +111,7 @@ impl Init {
     fn run(&self) -> Result<String, String> {
         let peers = stillframe_server::read_peers(&self.raft_peers);
         let peers = peers.map_err(|problem| format!("--raft-peers: {problem}"))?;
-        let others = peers.len() - usize::from(peers.iter().any(|peer| peer.id == self.raft_id));
+        let names_others = peers.len() > 1;
         let own = peers.into_iter().find(|peer| peer.id == self.raft_id);
         let own = own.ok_or("--raft-peers: name the member itself, as ID=RAFT/CLIENT")?;
         let names = Directory::existing(&self.directory).and_then(|it| it.names());
@@ -145,7 +145,7 @@ impl Init {
             self.directory.display()
         );
         notices.iter().for_each(|notice| text += &format!("  notice: {notice}\n"));
-        if others > 0 {
+        if names_others {
             text += "  notice: --raft-peers names others, which are no members yet: start them \
                      with raft-join yes in empty directories, and add them; a second 'group init' \
                      makes another group\n";

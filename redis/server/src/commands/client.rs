@@ -1,6 +1,6 @@
 //! CLIENT: facts of the clients, their names, and ways to close them.
 
-pub(super) mod filter;
+mod filter;
 mod kill;
 mod list;
 
@@ -143,13 +143,17 @@ fn unpause(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn on_or_off(word: &[u8]) -> Result<bool, Refusal> {
+    match word.to_ascii_lowercase().as_slice() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(SYNTAX),
+    }
+}
+
 /// `CLIENT NO-EVICT ON | OFF`: whether `maxmemory-clients` spares this connection.
 fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.session.spared = match args[2].to_ascii_lowercase().as_slice() {
-        b"on" => true,
-        b"off" => false,
-        _ => return Err(SYNTAX),
-    };
+    ctx.session.spared = on_or_off(args[2])?;
     ctx.out.ok();
     Ok(())
 }
@@ -157,11 +161,7 @@ fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `CLIENT NO-TOUCH ON | OFF`: whether the requests of this connection leave the last use of keys
 /// as it is.
 fn no_touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.session.touches_nothing = match args[2].to_ascii_lowercase().as_slice() {
-        b"on" => true,
-        b"off" => false,
-        _ => return Err(SYNTAX),
-    };
+    ctx.session.touches_nothing = on_or_off(args[2])?;
     ctx.out.ok();
     Ok(())
 }
@@ -187,8 +187,8 @@ fn setinfo(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// and log an error where it is refused. This server announces no maintenance, so that nothing
 /// follows from it.
 fn maint_notifications(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let is_mode = [&b"on"[..], b"off"].iter().any(|mode| args[2].eq_ignore_ascii_case(mode));
-    if !is_mode || args.len().is_multiple_of(2) {
+    on_or_off(args[2])?;
+    if args.len().is_multiple_of(2) {
         return Err(SYNTAX);
     }
     ctx.out.ok();

@@ -175,52 +175,56 @@ impl Request {
 
 /// `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id...`
 fn xdelex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let key = args[1];
     let Request { references, ids } = Request::parse(&args[2..])?;
-    let (out, stream) = ctx.found_to_edit::<Stream<'_>>(key)?;
-    out.array(ids.len());
-    if stream.is_none() {
-        ids.iter().for_each(|_| out.integer(NO_ENTRY));
-        return Ok(());
-    }
-    let Context { keyspace, out, caller, .. } = ctx;
-    let removal = keyspace.edit_stream(caller.db, key, |edit| {
-        let mut removal = Removal::default();
-        for &id in &ids {
+    delete_each(
+        ctx,
+        args[1],
+        |_| true,
+        &ids,
+        |removal, edit, id| {
             let is_there = edit.view().get(id).is_some();
-            out.integer(match is_there {
-                true if removal.delete(edit, id, references) => STAYS,
-                true => DELETED,
-                false => NO_ENTRY,
-            });
             if !is_there && references == References::Delete {
                 removal.forget(edit, id); // of an entry that was deleted before
             }
-        }
-        removal
-    })?;
-    removal.finish(ctx, key);
-    Ok(())
+            is_there.then(|| removal.delete(edit, id, references))
+        },
+    )
 }
 
 /// `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id...`
 fn xackdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let (key, group) = (args[1], args[2]);
+    let group = args[2];
     let Request { references, ids } = Request::parse(&args[3..])?;
+    let has_group = |stream: Stream<'_>| stream.group(group).is_some();
+    delete_each(ctx, args[1], has_group, &ids, |removal, edit, id| {
+        let was_pending = removal.acknowledge(edit, group, id);
+        was_pending.then(|| removal.delete(edit, id, references))
+    })
+}
+
+/// Replies to each id what `delete` did to its entry: `None`, there was none; whether it had to
+/// stay. Of a stream that does not `fit` there is none.
+fn delete_each(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    fits: impl FnOnce(Stream<'_>) -> bool,
+    ids: &[StreamId],
+    delete: impl Fn(&mut Removal, &mut StreamEdit<'_>, StreamId) -> Option<bool>,
+) -> Result<(), Refusal> {
     let (out, stream) = ctx.found_to_edit::<Stream<'_>>(key)?;
     out.array(ids.len());
-    if stream.and_then(|stream| stream.group(group)).is_none() {
+    if !stream.is_some_and(fits) {
         ids.iter().for_each(|_| out.integer(NO_ENTRY));
         return Ok(());
     }
     let Context { keyspace, out, caller, .. } = ctx;
     let removal = keyspace.edit_stream(caller.db, key, |edit| {
         let mut removal = Removal::default();
-        for &id in &ids {
-            out.integer(match removal.acknowledge(edit, group, id) {
-                false => NO_ENTRY,
-                true if removal.delete(edit, id, references) => STAYS,
-                true => DELETED,
+        for &id in ids {
+            out.integer(match delete(&mut removal, edit, id) {
+                None => NO_ENTRY,
+                Some(true) => STAYS,
+                Some(false) => DELETED,
             });
         }
         removal

@@ -17,10 +17,10 @@ use stillframe_keyspace::DATABASES;
 
 /// Which clients are meant: those that pass all tests.
 #[derive(Default)]
-pub(in crate::commands) struct Filter {
+pub(super) struct Filter {
     rules: Vec<Rule>,
     /// SKIPME: not the client that asks.
-    pub(in crate::commands) spares_self: bool,
+    pub(super) spares_self: bool,
 }
 
 struct Rule {
@@ -61,7 +61,7 @@ const OTHERS: [&str; 3] = ["skipme", "maxage", "idle"];
 
 /// Which command has the filter, whose errors differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::commands) enum Verb {
+pub(super) enum Verb {
     Kill,
     List,
 }
@@ -81,17 +81,13 @@ fn filter_name(option: &[u8]) -> Option<(bool, &'static str)> {
 
 impl Filter {
     /// The client at this address.
-    pub(in crate::commands) fn of_peer(address: &[u8]) -> Self {
+    pub(super) fn of_peer(address: &[u8]) -> Self {
         let test = Test::Peer(text(address));
         Self { rules: vec![Rule { negated: false, test }], spares_self: false }
     }
 
     /// Reads pairs of an option and a value; of an option that is given twice, the last counts.
-    pub(in crate::commands) fn parse(
-        users: &Users,
-        verb: Verb,
-        mut rest: &[&[u8]],
-    ) -> Result<Self, Refusal> {
+    pub(super) fn parse(users: &Users, verb: Verb, mut rest: &[&[u8]]) -> Result<Self, Refusal> {
         let mut filter = Self { rules: Vec::new(), spares_self: verb == Verb::Kill };
         while let [option, behind @ ..] = rest {
             let (negated, name) = filter_name(option).ok_or(SYNTAX)?;
@@ -124,7 +120,7 @@ impl Filter {
     }
 
     /// Whether a client is meant; `now` is the time of the turn.
-    pub(in crate::commands) fn matches(&self, session: &Session, now: Instant) -> bool {
+    pub(super) fn matches(&self, session: &Session, now: Instant) -> bool {
         self.rules.iter().all(|rule| rule.test.passes(session, now) != rule.negated)
     }
 }
