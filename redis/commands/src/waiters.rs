@@ -84,13 +84,24 @@ struct Queue {
     is_ready: bool,
 }
 
-/// What WAIT waits for.
+/// What WAIT and WAITAOF wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acks {
     /// Replicas must have applied the stream up to this offset.
     pub offset: u64,
     /// This many of them.
     pub wanted: usize,
+    /// WAITAOF: what is on disks counts, and the log of this server.
+    pub log: Option<LogAck>,
+}
+
+/// What WAITAOF wants of the log of this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogAck {
+    /// Records up to this one are to be on the disk.
+    pub record: u64,
+    /// It waits for them.
+    pub wanted: bool,
 }
 
 impl Waiter {

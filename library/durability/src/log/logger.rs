@@ -220,6 +220,14 @@ impl Shared {
         }
     }
 
+    /// Hurries the records up to `sequence` to the disk, and waits for nothing.
+    pub(crate) fn hurry(&self, sequence: u64) {
+        let mut state = self.lock();
+        state.wanted = state.wanted.max(sequence.min(state.last));
+        drop(state);
+        self.work.notify_one();
+    }
+
     /// Makes records durable by `policy` from now on, those that already wait included.
     pub(crate) fn set_policy(&self, policy: Policy) {
         let mut state = self.lock();

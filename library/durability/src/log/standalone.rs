@@ -198,6 +198,12 @@ impl Log {
         self.handle.shared.set_policy(policy);
     }
 
+    /// Hurries the records up to `sequence` to the disk, whatever the policy, and waits for
+    /// nothing: [`LogOptions::on_durable`] hears of it.
+    pub fn hurry(&self, sequence: u64) {
+        self.handle.shared.hurry(sequence);
+    }
+
     /// A handle for another thread.
     #[must_use]
     pub fn handle(&self) -> LogHandle {

@@ -389,7 +389,7 @@ fn shows_data(command: &Command, serves: bool) -> bool {
         return command.name != "lolwut"; // a read of nothing
     }
     let slots = ["cluster|countkeysinslot", "cluster|getkeysinslot"];
-    let others = ["function|dump", "function|list", "wait"];
+    let others = ["function|dump", "function|list", "wait", "waitaof"];
     let is_one = command.is_exec() || slots.contains(&command.name);
     serves && (is_one || others.contains(&command.name))
 }

@@ -84,7 +84,7 @@ fn begins(ctx: &Context<'_>, command: &Command) -> bool {
     let settings = ["client|caching", "client|reply", "client|tracking"];
     // A RESP2 client that listens does nothing else.
     let listens = ["subscribe", "psubscribe", "ssubscribe"].contains(&name);
-    matches!(name, "multi" | "watch" | "wait")
+    matches!(name, "multi" | "watch" | "wait" | "waitaof")
         || name.starts_with("script|")
         || settings.contains(&name)
         || listens && ctx.session.protocol == Protocol::Resp3

@@ -14,7 +14,7 @@ use crate::state::persistence;
 use crate::state::roles;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
-use stillframe_commands::{Acks, Waiter};
+use stillframe_commands::{Acks, LogAck, Waiter};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -23,6 +23,7 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("failover", failover);
     table.add_server("role", role);
     table.add_server("wait", wait);
+    table.add_server("waitaof", waitaof);
     table.add_server("replconf", replconf);
     table.add_server("psync", psync);
     table.add_server("sync", psync);
@@ -190,28 +191,71 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         );
     }
     let wanted = parse_integer(args[1]).ok_or(NOT_AN_INTEGER)?;
-    let timeout = match parse_integer(args[2]).map(u64::try_from) {
-        None => return Err("ERR timeout is not an integer or out of range".into()),
-        Some(Err(_)) => return Err("ERR timeout is negative".into()),
-        Some(Ok(milliseconds)) => Duration::from_millis(milliseconds),
-    };
-    let offset = ctx.session.wrote_up_to;
-    let count = ctx.server.servers_with(offset);
+    let timeout = wait_timeout(args[2])?;
     let wanted = usize::try_from(wanted).unwrap_or(0);
-    if count >= wanted || !ctx.data().may_block() {
-        ctx.out.integer(count as i64);
-        return Ok(());
+    await_acks(ctx, Acks { offset: ctx.session.wrote_up_to, wanted, log: None }, timeout);
+    Ok(())
+}
+
+/// `WAITAOF numlocal numreplicas timeout`: replies whether all writes up to now are on the disk in
+/// the log of this server, and how many replicas say that this client's are in theirs.
+fn waitaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let local = match parse_integer(args[1]).ok_or(NOT_AN_INTEGER)? {
+        local @ (0 | 1) => local == 1,
+        _ => return Err("ERR value is out of range, value must between 0 and 1".into()),
+    };
+    let wanted = parse_integer(args[2]).and_then(|number| usize::try_from(number).ok());
+    let wanted = wanted.ok_or("ERR value is out of range, must be positive")?;
+    let timeout = wait_timeout(args[3])?;
+    if ctx.server.follows() {
+        return Err("ERR WAITAOF cannot be used with replica instances. Please also note that \
+                    writes to replicas are just local and are not propagated."
+            .into());
+    }
+    if local && !ctx.server.config.appendonly && !ctx.server.group.is_member() {
+        return Err(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.".into()
+        );
+    }
+    if ctx.data().may_block() {
+        persistence::hand_on(ctx.keyspace, ctx.server);
+    }
+    // What is not handed on yet, within a transaction, is on no disk.
+    let effects = &ctx.server.ledger.effects;
+    let is_unwritten = !effects.is_empty() || effects.open_bytes() > 0;
+    let record = ctx.server.storage.journal.last() + u64::from(is_unwritten);
+    let log = Some(LogAck { record, wanted: local });
+    await_acks(ctx, Acks { offset: ctx.session.wrote_up_to, wanted, log }, timeout);
+    Ok(())
+}
+
+/// The timeout of WAIT and WAITAOF, in milliseconds.
+fn wait_timeout(text: &[u8]) -> Result<Duration, Refusal> {
+    match parse_integer(text).map(u64::try_from) {
+        None => Err("ERR timeout is not an integer or out of range".into()),
+        Some(Err(_)) => Err("ERR timeout is negative".into()),
+        Some(Ok(milliseconds)) => Ok(Duration::from_millis(milliseconds)),
+    }
+}
+
+/// Replies who has a client's writes, at once or once enough do.
+fn await_acks(ctx: &mut Context<'_>, acks: Acks, timeout: Duration) {
+    let acked = ctx.server.acked(acks);
+    if acked.suffices(acks) || !ctx.data().may_block() {
+        acked.answer(acks, &mut ctx.out);
+        return;
     }
     let deadline = (!timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten();
-    let acks = Some(Acks { offset, wanted });
-    let waiter = Waiter { deadline, acks, ..Waiter::without_keys(&ctx.session.caller) };
+    let waiter = Waiter { deadline, acks: Some(acks), ..Waiter::without_keys(&ctx.session.caller) };
     ctx.server.ledger.waiters.park(ctx.session.caller.id, waiter);
     ctx.session.caller.waits = true;
+    if let Some(log) = acks.log {
+        ctx.server.storage.journal.hurry(log.record);
+    }
     match ctx.server.group.member_mut() {
         Some(member) => member.await_others(ctx.session.caller.id),
-        None => ctx.server.replication.await_replicas(ctx.session.caller.id),
+        None => ctx.server.replication.await_replicas(ctx.session.caller.id, acks.log.is_some()),
     }
-    Ok(())
 }
 
 /// `REPLCONF option value...`: a replica's reports on itself.
@@ -256,7 +300,11 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             }
             // These get no reply: after PSYNC a replica receives only the stream.
             b"ack" => {
-                let offset = parse_integer(value).and_then(|offset| u64::try_from(offset).ok());
+                let number = |text| parse_integer(text).and_then(|it| u64::try_from(it).ok());
+                let offset = number(value);
+                let logged = pairs.iter().find(|pair| pair[0].eq_ignore_ascii_case(b"fack"));
+                let logged = logged.and_then(|pair| number(pair[1])).unwrap_or(0);
+                replica.logged = replica.logged.max(logged);
                 if let Some(offset) = offset.filter(|_| replica.is_real()) {
                     replica.acked = replica.acked.max(offset);
                     replica.acked_at = now;

@@ -8,7 +8,7 @@ pub(crate) mod primary;
 pub(crate) mod roles;
 pub(crate) mod shutdown;
 
-use stillframe_commands::{Ledger, Random, Refusal, flags};
+use stillframe_commands::{Acks, Ledger, Random, Refusal, flags};
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
 use stillframe_script::Engine;
@@ -29,6 +29,7 @@ use crate::node::config::Config;
 use crate::node::meter::Meter;
 use crate::node::process::Process;
 use crate::peers::group::{Group, NO_PRIMARY_ANY_MORE, slot};
+use crate::peers::replication::logged::Mark;
 use crate::peers::replication::transfers::Transfers;
 use crate::peers::replication::{Replication, replicas_at};
 
@@ -64,6 +65,30 @@ pub(crate) struct ServerState {
     pub(crate) views: Views,
     /// This process and its shutdown.
     pub(crate) process: Process,
+}
+
+/// Who has the writes of a client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Acked {
+    /// The log of this server has them on its disk.
+    log: bool,
+    /// So many other servers have them.
+    servers: usize,
+}
+
+impl Acked {
+    pub(crate) fn suffices(self, acks: Acks) -> bool {
+        self.servers >= acks.wanted && acks.log.is_none_or(|log| self.log || !log.wanted)
+    }
+
+    /// The reply to WAIT or WAITAOF.
+    pub(crate) fn answer(self, acks: Acks, out: &mut Out<'_>) {
+        if acks.log.is_some() {
+            out.array(2);
+            out.integer(self.log.into());
+        }
+        out.integer(self.servers as i64);
+    }
 }
 
 impl ServerState {
@@ -148,21 +173,27 @@ impl ServerState {
         Some(waiter.place)
     }
 
-    /// How many other servers have the writes of a client up to an offset, or to a stamp of the
-    /// group. The reply that tells it waits for the group, so most members count.
-    pub(crate) fn servers_with(&self, offset: u64) -> usize {
+    /// Who has the writes of a client up to an offset, or to a stamp of the group. The reply that
+    /// tells it waits for the group, so most members count, and all they have is on their disks.
+    pub(crate) fn acked(&self, acks: Acks) -> Acked {
         match self.group.member() {
-            Some(member) => member.others_with(offset).max(member.others_with_writes()),
-            None => replicas_at(&self.clients, offset),
+            Some(member) => Acked {
+                log: true,
+                servers: member.others_with(acks.offset).max(member.others_with_writes()),
+            },
+            None => Acked {
+                log: acks.log.is_some_and(|log| self.storage.journal.has_durable(log.record)),
+                servers: replicas_at(&self.clients, acks.offset, acks.log.is_some()),
+            },
         }
     }
 
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
-        let replicas = self.ledger.waiters.acks(id).map(|acks| self.servers_with(acks.offset));
+        let acked = self.ledger.waiters.acks(id).map(|acks| (acks, self.acked(acks)));
         self.unblock_with_data(id, |out| {
-            match replicas {
-                Some(count) => out.integer(count as i64),
+            match acked {
+                Some((acks, acked)) => acked.answer(acks, out),
                 None => out.null_array(),
             }
             Ok(())
@@ -301,6 +332,24 @@ impl ServerState {
     #[inline]
     pub(crate) fn follows(&self) -> bool {
         self.replication.is_replica() || self.group.follows()
+    }
+
+    /// Notes that the stream of the primary, as far as it was applied, was handed to the log.
+    #[inline]
+    pub(crate) fn note_logged(&mut self) {
+        let offset = self.replication.stream().end();
+        if let Some(following) = self.replication.following_mut()
+            && self.storage.journal.is_open()
+        {
+            following.note_logged(Mark { record: self.storage.journal.last(), offset });
+        }
+    }
+
+    /// The offset up to which the stream of the primary is on the disk of this server.
+    pub(crate) fn logged_offset(&mut self) -> Option<u64> {
+        let journal = &self.storage.journal;
+        let following = self.replication.following_mut().filter(|_| journal.is_on())?;
+        following.logged.offset(journal.durable())
     }
 
     /// The mode of the server, as Redis calls it.

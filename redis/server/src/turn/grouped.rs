@@ -122,13 +122,13 @@ impl Server {
         let mut rest = Vec::new();
         for id in waits {
             let Some(acks) = self.state.ledger.waiters.acks(id) else { continue };
-            let count = self.state.servers_with(acks.offset);
-            if count < acks.wanted {
+            let acked = self.state.acked(acks);
+            if !acked.suffices(acks) {
                 rest.push(id);
                 continue;
             }
             self.state.unblock_with_data(id, |out| {
-                out.integer(count as i64);
+                acked.answer(acks, out);
                 Ok(())
             });
         }

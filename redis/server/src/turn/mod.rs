@@ -225,6 +225,7 @@ impl Server {
     /// requests are in doubt.
     fn hand_on(&mut self) {
         persistence::attend_log(&mut self.keyspace, &mut self.state);
+        self.state.note_logged();
         self.refuse_overfull();
         self.state.group.cover_reads();
         self.release(self.state.settled());

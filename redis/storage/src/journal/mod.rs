@@ -200,6 +200,23 @@ impl Journal {
         }
     }
 
+    /// The number of the last record.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Whether the records up to this one are on the disk, in a log that a start would replay.
+    pub fn has_durable(&self, record: u64) -> bool {
+        self.is_on() && self.durable() >= record
+    }
+
+    /// Hurries the records up to this one to the disk.
+    pub fn hurry(&self, record: u64) {
+        if let Some(open) = &self.open {
+            open.log.hurry(record);
+        }
+    }
+
     /// The figures of the log, if one is kept.
     pub fn figures(&self) -> Option<LogFigures> {
         let open = self.open.as_ref()?;

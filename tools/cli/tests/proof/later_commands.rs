@@ -8,7 +8,7 @@ use stillframe_peers::transcript::words;
 use stillframe_peers::{Peer, are_here};
 
 use crate::replayed::contents;
-use crate::support::{Kind, Setup, redis_is_here, wait_until};
+use crate::support::{Kind, Reply, Setup, redis_is_here, wait_until};
 use crate::transcript::compare;
 
 /// Transcripts of commands on data, which the commands play without a server.
@@ -81,4 +81,93 @@ fn replicas_of_redis_7_0_follow_newer_commands() {
     primary.kill();
     let again = setup().flags(&flags).start();
     assert_eq!(contents(&mut again.client()), before, "after a replay of the log");
+}
+
+/// What WAITAOF has answered for outlives a kill, whatever the policy of the log.
+#[test]
+fn what_waitaof_answers_for_outlives_a_kill() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = || {
+        let setup = Setup::new(Kind::Ours("imprint")).folder(folder.path());
+        setup.flags(&["--appendonly", "yes", "--appendfsync", "everysec"]).start()
+    };
+    let numbers = |reply: Reply| reply.list().iter().map(Reply::int).collect::<Vec<i64>>();
+    let mut server = setup();
+    for round in 0..3 {
+        let mut client = server.client();
+        client.ok(&format!("CONFIG SET appendfsync {}", ["no", "everysec", "always"][round]));
+        for key in 0..20 {
+            client.ok(&format!("SET {round}:{key} v"));
+            assert_eq!(numbers(client.ask("WAITAOF 1 0 0")), [1, 0]);
+        }
+        assert_eq!(numbers(client.ask("WAITAOF 1 1 20")), [1, 0], "there is no replica");
+        client.ok("MULTI");
+        client.ask("SET last v");
+        client.ask("WAITAOF 1 0 0");
+        let replies = client.ask("EXEC");
+        assert_eq!(numbers(replies.list()[1].clone()), [0, 0], "a transaction does not wait");
+        assert_eq!(numbers(client.ask("WAITAOF 1 0 0")), [1, 0]);
+        server.kill();
+        server = setup();
+        assert_eq!(server.client().ask("DBSIZE").int(), 20 * (round as i64 + 1) + 1);
+    }
+}
+
+/// Replicas of both kinds report what is on their disks.
+#[test]
+fn waitaof_counts_the_disks_of_replicas() {
+    let mut kinds = vec![Kind::Ours("imprint")];
+    let peers = [Peer::Redis8, Peer::Valkey];
+    let here = peers.into_iter().filter(|&peer| are_here("WAITAOF with a replica", &[peer]));
+    kinds.extend(here.map(Kind::Newer));
+    for kind in kinds {
+        let flags = ["--repl-diskless-sync-delay", "0"];
+        let primary = Setup::new(Kind::Ours("imprint")).flags(&flags).start();
+        let replica = Setup::new(kind).flags(&["--appendonly", "yes"]).start();
+        let (mut ours, mut theirs) = (primary.client(), replica.client());
+        theirs.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+        wait_until("the replica follows", || theirs.info("master_link_status") == "up");
+        for key in 0..3 {
+            ours.ok(&format!("SET {key} v"));
+            let reply = ours.ask("WAITAOF 0 1 0");
+            assert_eq!(reply.list().iter().map(Reply::int).collect::<Vec<_>>(), [0, 1], "{kind:?}");
+        }
+        assert_eq!(theirs.ask("DBSIZE").int(), 3);
+        // What has no log is on no disk.
+        theirs.ok("CONFIG SET appendonly no");
+        ours.ok("SET 3 v");
+        assert_eq!(ours.ask("WAIT 1 0").int(), 1);
+        let reply = ours.ask("WAITAOF 0 1 50");
+        assert_eq!(reply.list().iter().map(Reply::int).collect::<Vec<_>>(), [0, 0], "{kind:?}");
+    }
+}
+
+/// What a replica of ours has reported to be on its disk is there after a kill, whoever asks.
+#[test]
+fn what_a_replica_has_reported_outlives_a_kill() {
+    let mut kinds = vec![Kind::Ours("imprint")];
+    if are_here("WAITAOF of Redis 8 with a replica", &[Peer::Redis8]) {
+        kinds.push(Kind::Newer(Peer::Redis8));
+    }
+    for kind in kinds {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ours = || Setup::new(Kind::Ours("imprint")).folder(folder.path());
+        let flags = ["--appendonly", "yes", "--appendfsync", "everysec"];
+        let primary = Setup::new(kind).flags(&["--repl-diskless-sync-delay", "0"]).start();
+        let mut replica = ours().flags(&flags).start();
+        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port);
+        replica.client().ok(&follow);
+        let mut client = primary.client();
+        for round in 0..3 {
+            for key in 0..20 {
+                client.ok(&format!("SET {round}:{key} v"));
+            }
+            let reply = client.ask("WAITAOF 0 1 0");
+            assert_eq!(reply.list().iter().map(Reply::int).collect::<Vec<_>>(), [0, 1], "{kind:?}");
+            replica.kill();
+            replica = ours().flags(&flags).start();
+            assert_eq!(replica.client().ask("DBSIZE").int(), 20 * (round + 1), "{kind:?}");
+            replica.client().ok(&follow);
+        }
+    }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Replica {
     pub(crate) cursor: u64,
     /// The offset up to which it reports the stream as applied.
     pub(crate) acked: u64,
+    /// The offset up to which it reports the stream as being on its disk.
+    pub(crate) logged: u64,
     /// When it reported that.
     pub(crate) acked_at: Instant,
     /// The stream waits for its first report: before, it could take bytes for the end of the image.
@@ -76,6 +78,7 @@ impl Replica {
             no_data: false,
             cursor: 0,
             acked: 0,
+            logged: 0,
             acked_at: now,
             silent: false,
             sent: None,

@@ -12,6 +12,7 @@ use stillframe_commands::Address;
 
 use super::failure::Failure;
 use super::link::{Link, Step};
+use super::logged::{Logged, Mark};
 use super::reception::{Load, Reception};
 use crate::connections::client::Session;
 use crate::connections::net::{Lookup, Stream};
@@ -35,6 +36,8 @@ pub(crate) struct Following {
     pub(crate) link: Option<Link>,
     /// The load of an image that replaces the data, if any.
     pub(crate) load: Option<Load>,
+    /// What of the stream is on the disk.
+    pub(crate) logged: Logged,
     /// Whether the data is a state that no primary could continue.
     pub(crate) lost: bool,
     /// When the link went down.
@@ -72,6 +75,7 @@ impl Following {
             session: Some(Box::new(session)),
             link: None,
             load: None,
+            logged: Logged::default(),
             lost,
             down_since: Some(now),
             last_io: now,
@@ -81,6 +85,13 @@ impl Following {
             troubles: Vec::new(),
             followed_since: None,
             lookup: None,
+        }
+    }
+
+    /// Notes that what was received up to here is in the log of this server.
+    pub(crate) fn note_logged(&mut self, mark: Mark) {
+        if self.is_connected() {
+            self.logged.add(mark);
         }
     }
 
@@ -202,6 +213,7 @@ impl Following {
             session.caller.db = db;
         }
         (self.down_since, self.lost) = (None, false);
+        self.logged = Logged::default();
         self.followed_since = Some(Instant::now());
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct Link {
     readable: bool,
     pub(crate) writable: bool,
     pub(crate) next_ack: Instant,
+    /// The primary has asked for this offset: it hears when that is on the disk.
+    pub(crate) awaited: Option<u64>,
 }
 
 /// The state of the link.
@@ -94,6 +96,7 @@ impl Link {
             readable: false,
             writable: false,
             next_ack: Instant::now(),
+            awaited: None,
         }
     }
 
@@ -142,11 +145,14 @@ impl Link {
         }
     }
 
-    /// Reports the offset of the data to the primary.
-    pub(crate) fn acknowledge(&mut self, offset: u64, now: Instant) {
-        let offset = offset.to_string();
-        let words: [&[u8]; 3] = [b"REPLCONF", b"ACK", offset.as_bytes()];
-        stillframe_commands::write_request(&mut self.output, &words);
+    /// Reports to the primary the offset of the data, and that of what is on the disk.
+    pub(crate) fn acknowledge(&mut self, offset: u64, logged: Option<u64>, now: Instant) {
+        let [offset, on_disk] = [offset, logged.unwrap_or(0)].map(|it| it.to_string());
+        let words: [&[u8]; 5] =
+            [b"REPLCONF", b"ACK", offset.as_bytes(), b"FACK", on_disk.as_bytes()];
+        let count = if logged.is_some() { 5 } else { 3 };
+        stillframe_commands::write_request(&mut self.output, &words[..count]);
         self.next_ack = now + ACK_PERIOD;
+        self.awaited = self.awaited.filter(|&awaited| logged < Some(awaited));
     }
 }

@@ -17,6 +17,7 @@ mod failover;
 pub(crate) mod failure;
 pub(crate) mod following;
 pub(crate) mod link;
+pub(crate) mod logged;
 mod own;
 mod own_expiry;
 pub(crate) mod reception;
@@ -92,8 +93,10 @@ pub(crate) struct Followers {
     ask: bool,
     /// A replica has reported its offset.
     pub(crate) acked: bool,
-    /// Clients in WAIT.
+    /// Clients in WAIT and WAITAOF.
     pub(crate) waiters: Vec<u64>,
+    /// One of them waits for the log of this server.
+    pub(crate) awaits_log: bool,
     /// Whether some replica could take more at once.
     pub(crate) more: bool,
     pub(crate) next_tick: Instant,
@@ -125,6 +128,7 @@ impl Replication {
             ask: false,
             acked: false,
             waiters: Vec::new(),
+            awaits_log: false,
             more: false,
             next_tick: now,
             last_ping: now,

@@ -63,15 +63,17 @@ impl Replication {
             .for_each(|place| clients.close_later(place));
     }
 
-    /// Blocks a client until replicas have its writes.
-    pub(crate) fn await_replicas(&mut self, id: u64) {
+    /// Blocks a client until replicas have its writes, or also the log of this server.
+    pub(crate) fn await_replicas(&mut self, id: u64, awaits_log: bool) {
         self.followers.waiters.push(id);
+        self.followers.awaits_log |= awaits_log;
         self.ask();
     }
 }
 
-/// How many replicas have applied the stream up to `offset`.
-pub(crate) fn replicas_at(clients: &Clients, offset: u64) -> usize {
+/// How many replicas have applied the stream up to `offset`, or have it on their disks.
+pub(crate) fn replicas_at(clients: &Clients, offset: u64, on_disk: bool) -> usize {
     let replicas = clients.others().filter_map(|(_, client)| client.replica());
-    replicas.filter(|it| it.phase == Phase::Online && it.acked >= offset).count()
+    let online = replicas.filter(|it| it.phase == Phase::Online);
+    online.filter(|it| if on_disk { it.logged } else { it.acked } >= offset).count()
 }

@@ -183,7 +183,8 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
         let Some(replica) = client.replica_mut() else { continue };
         let old = replica.old;
         // It has acknowledged nothing before it says that it has loaded the image.
-        (replica.phase, replica.cursor, replica.acked) = (phase, offset, 0);
+        (replica.phase, replica.cursor) = (phase, offset);
+        (replica.acked, replica.logged) = (0, 0);
         if !old {
             let line = format!("+FULLRESYNC {} {offset}\r\n", replication.name.id);
             client.output.extend_from_slice(line.as_bytes());

@@ -6,26 +6,28 @@ use stillframe_commands::Consumer;
 use stillframe_keyspace::Keyspace;
 
 use crate::connections::client::Phase;
-use crate::peers::replication::replicas_at;
 use crate::state::ServerState;
 
 /// How often replicas are checked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Replies to clients in WAIT for which enough replicas have reported.
+/// Replies to clients in WAIT and WAITAOF for which enough replicas have reported, and the log.
 pub(crate) fn answer_waits(state: &mut ServerState) {
-    if !std::mem::take(&mut state.replication.followers.acked) {
+    let followers = &mut state.replication.followers;
+    let awaits_log = std::mem::take(&mut followers.awaits_log);
+    if !std::mem::take(&mut followers.acked) && !awaits_log {
         return;
     }
     for id in std::mem::take(&mut state.replication.followers.waiters) {
         let Some(acks) = state.ledger.waiters.acks(id) else { continue };
-        let count = replicas_at(&state.clients, acks.offset);
-        if count >= acks.wanted {
+        let acked = state.acked(acks);
+        if acked.suffices(acks) {
             state.unblock(id, |out| {
-                out.integer(count as i64);
+                acked.answer(acks, out);
                 Ok(())
             });
         } else {
+            state.replication.followers.awaits_log |= acks.log.is_some();
             state.replication.followers.waiters.push(id);
         }
     }

@@ -79,7 +79,9 @@ pub(super) fn apply(
         following.session = Some(session);
     }
     if asked {
-        link.acknowledge(state.replication.stream.end(), state.clock.turn());
+        let (offset, logged) = (state.replication.stream.end(), state.logged_offset());
+        link.awaited = Some(offset);
+        link.acknowledge(offset, logged, state.clock.turn());
     }
     outcome
 }

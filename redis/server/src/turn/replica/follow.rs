@@ -112,8 +112,11 @@ impl Follower<'_> {
                 break;
             }
         }
-        if now >= link.next_ack && matches!(link.step, Step::Streaming) {
-            link.acknowledge(self.state.replication.stream.end(), now);
+        if matches!(link.step, Step::Streaming) {
+            let logged = self.state.logged_offset();
+            if now >= link.next_ack || link.awaited.is_some_and(|awaited| logged >= Some(awaited)) {
+                link.acknowledge(self.state.replication.stream.end(), logged, now);
+            }
         }
         Ok(link.write()?)
     }

@@ -137,7 +137,7 @@ impl Follower<'_> {
                 if let Some(following) = &mut self.state.replication.following {
                     following.connected(link, db);
                 }
-                link.acknowledge(offset, self.state.clock.turn());
+                link.acknowledge(offset, None, self.state.clock.turn());
             }
             _ => {
                 let why = format!("Failover target rejected psync request: {answer}");

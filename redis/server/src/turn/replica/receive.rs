@@ -156,7 +156,7 @@ impl Follower<'_> {
         let Some(following) = &mut self.state.replication.following else { return };
         if let Some(mut link) = following.link.take() {
             following.connected(&mut link, db);
-            link.acknowledge(offset, now);
+            link.acknowledge(offset, None, now);
             // Part of the stream may have come with the image.
             let outcome = self.advance(&mut link);
             let Some(following) = &mut self.state.replication.following else { return };

@@ -16,6 +16,8 @@ fn wait_counts_the_members_that_have_the_writes() {
     for round in 0..20 {
         client.ok(&format!("SET k {round}"));
         assert_eq!(client.ask("WAIT 2 60000").int(), 2);
+        let logged = client.ask("WAITAOF 1 2 60000");
+        assert_eq!(logged.list().iter().map(Reply::int).collect::<Vec<_>>(), [1, 2]);
     }
     // With one of the two stopped, the other alone acknowledges.
     send_signal(servers[two].pid(), Signal::STOP);
@@ -37,13 +39,15 @@ fn wait_counts_the_members_that_have_the_writes() {
         ("WAIT x 0", "ERR value is not an integer"),
         ("WAIT 1 x", "ERR timeout is not an integer"),
         ("WAIT 1 -1", "ERR timeout is negative"),
-        ("WAITAOF 1 1 0", "ERR unknown command 'WAITAOF'"),
+        ("WAITAOF 2 1 0", "ERR value is out of range"),
     ] {
         let reply = client.ask(request);
         assert!(matches!(reply, Reply::Error(_)) && reply.text().starts_with(error), "{reply:?}");
     }
     let reply = servers[one].client().ask("WAIT 1 0").text();
     assert!(reply.starts_with("ERR WAIT cannot be used with replica instances"), "{reply}");
+    let reply = servers[one].client().ask("WAITAOF 1 1 0").text();
+    assert!(reply.starts_with("ERR WAITAOF cannot be used with replica instances"), "{reply}");
     // What two others have is there without the leader, and without one of them.
     client.ok("SET k last");
     assert_eq!(client.ask("WAIT 2 0").int(), 2);
