@@ -6,7 +6,7 @@
 //!   wait for it (`waiters`) or asked for its events (`events`).
 //! - Clients are numbers here. The ledger collects messages; the server sends them.
 
-use stillframe_keyspace::Keyspace;
+use stillframe_keyspace::{Expired, Keyspace};
 use stillframe_rdb::Workspace;
 
 use crate::effects::Effects;
@@ -192,7 +192,22 @@ impl Ledger {
         self.invalidate(key, 0);
     }
 
-    /// Notes which keys have expired since this was last called.
+    /// Notes that fields of a hash have expired.
+    fn fields_gone(&mut self, expired: &Expired) {
+        let Expired { db, key, fields, is_gone } = expired;
+        if self.effects.wanted() {
+            let fields = fields.iter().map(|field| &**field);
+            let request: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(fields).collect();
+            self.effects.add_for_all(*db, &request);
+        }
+        self.touch(*db, key, 0);
+        self.notify('h', "hexpired", *db, key);
+        if *is_gone {
+            self.notify('g', "del", *db, key);
+        }
+    }
+
+    /// Notes which keys, and fields of hashes, have expired since this was last called.
     #[inline]
     pub fn note_expired(&mut self, keyspace: &mut Keyspace) {
         self.note(keyspace, false);
@@ -206,12 +221,17 @@ impl Ledger {
 
     #[inline]
     fn note(&mut self, keyspace: &mut Keyspace, apart: bool) {
-        for (db, key) in keyspace.take_expired() {
-            self.gone(db, &key);
-            if db == self.selected {
+        for expired in keyspace.take_expired() {
+            let (db, key) = (expired.db, &expired.key[..]);
+            if expired.is_gone && db == self.selected {
                 self.keys_seen = self.keys_seen.saturating_sub(1);
             }
-            self.notify('x', "expired", db, &key);
+            if expired.fields.is_empty() {
+                self.gone(db, key);
+                self.notify('x', "expired", db, key);
+            } else {
+                self.fields_gone(&expired);
+            }
             if apart {
                 self.effects.seal();
             }

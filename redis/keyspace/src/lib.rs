@@ -39,7 +39,7 @@ pub use collection::limits::Limits;
 pub use collection::stream::{
     Consumer, Fields, Group, Names, Pending, Stream, StreamEdit, StreamEntry, StreamId, Text,
 };
-pub use collection::views::{Hash, List, Set, Sorted};
+pub use collection::views::{Hash, HashField, List, Set, Sorted};
 pub use collection::warm::Named;
 pub use integer::{IntText, parse_int};
 pub use libraries::Libraries;
@@ -54,6 +54,7 @@ pub use store::beside::HeldImage;
 pub use store::branch::{Branch, Change, Changes};
 pub use store::edit::EditError;
 pub use store::evict::{Choice, Merit};
+pub use store::expiry::Expired;
 pub use store::options::{KeyspaceOptions, KeyspaceStats};
 pub use store::sharing::{CLASSES_MAX, Sharing, SharingError};
 pub use store::view::View;

@@ -3,7 +3,8 @@
 //! Invariants
 //! - K1: the index of a database holds exactly the slots of its live entries, under the hash of
 //!   their keys. An entry is live if it is younger than the last clear of its database.
-//! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline.
+//! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline, and
+//!   in the `timed` exactly if it is a hash with a field that has one.
 //! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is
 //!   O(1). Images, which walk over all slots, know them by their era.
 //! - K4: an entry carries not the number of its database but its *space*; the two are permutations
@@ -19,7 +20,7 @@ mod cursor;
 pub(crate) mod edit;
 pub(crate) mod evict;
 mod expiries;
-mod expiry;
+pub(crate) mod expiry;
 mod layers;
 mod lookup;
 mod mistakes;
@@ -45,12 +46,13 @@ use stillframe::{
 
 use crate::DATABASES;
 use crate::collection::chunk::Chunk;
+use crate::collection::kind::NEVER;
 use crate::collection::limits::Limits;
 use crate::hash::Hasher;
 use crate::libraries::Libraries;
 use crate::memory::access::{Access, Counting};
 use crate::memory::chunks::Sparse;
-use crate::memory::entry::{Entry, KEY_BYTES, NEVER};
+use crate::memory::entry::{Entry, KEY_BYTES};
 use crate::memory::index::{Index, Seat, below};
 use crate::memory::slots::{CreateError, Slots};
 use crate::memory::spaces::Spaces;
@@ -59,6 +61,7 @@ use beside::Besides;
 use cursor::Cursor;
 use evict::Pool;
 use expiries::Expiries;
+use expiry::Expired;
 use lookup::{Known, Lookup};
 use mistakes::Mutant;
 use options::{KeyspaceOptions, KeyspaceStats};
@@ -79,6 +82,8 @@ pub struct Keyspace<A: Algorithm = Selected> {
     pub(crate) spaces: Spaces,
     /// The position of each slot in the `expiries` of its database.
     pub(crate) expiry_positions: Sparse,
+    /// The position of each slot in the `timed` of its database.
+    pub(crate) timed_positions: Sparse,
     cleared: Cleared,
     condemned: VecDeque<Condemned>,
     pub(crate) hasher: Hasher,
@@ -89,13 +94,15 @@ pub struct Keyspace<A: Algorithm = Selected> {
     pub(crate) access: Access,
     pub(crate) pool: Pool,
     pub(crate) expired_total: u64,
-    /// Keys that expired since they were last taken, if they are collected.
-    pub(crate) expired: Vec<(usize, Box<[u8]>)>,
+    pub(crate) expired_fields_total: u64,
+    /// What expired since it was last taken, if it is collected.
+    pub(crate) expired: Vec<Expired>,
     pub(crate) keeps_expired: bool,
     /// Expired keys count as absent, and stay until the caller deletes them.
     pub(crate) spares_expired: bool,
-    /// The database whose turn it is in the search for expired keys.
+    /// The database whose turn it is in the search for expired keys, and for expired fields.
     pub(crate) expire_turn: usize,
+    pub(crate) field_turn: usize,
     libraries: Libraries,
     besides: Besides,
 }
@@ -104,6 +111,8 @@ pub struct Keyspace<A: Algorithm = Selected> {
 pub(crate) struct Db {
     pub(crate) index: Index,
     pub(crate) expiries: Expiries,
+    /// Hashes with fields that expire.
+    pub(crate) timed: Expiries,
     pub(crate) bytes: usize,
 }
 
@@ -141,6 +150,7 @@ impl<A: Algorithm> Keyspace<A> {
             dbs: Default::default(),
             spaces: Spaces::default(),
             expiry_positions: Sparse::default(),
+            timed_positions: Sparse::default(),
             cleared: [0; DATABASES],
             condemned: VecDeque::new(),
             hasher,
@@ -150,19 +160,32 @@ impl<A: Algorithm> Keyspace<A> {
             access: Access::default(),
             pool: Pool::default(),
             expired_total: 0,
+            expired_fields_total: 0,
             expired: Vec::new(),
             keeps_expired: false,
             spares_expired: false,
             expire_turn: 0,
+            field_turn: 0,
             libraries: Libraries::default(),
             besides: Besides::default(),
         })
     }
 
-    /// The entry of a key.
+    /// The entry of a key. Of a hash, some fields whose time has come are deleted, as many as one
+    /// command may take time for; [`Hash::as_of`](crate::Hash::as_of) hides the others.
     #[inline]
     pub fn get(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let seat = self.find(db, key, now)?;
+        self.fresh(db, key, seat, now)
+    }
+
+    /// The entry that a lookup has found, once fields that have expired are gone.
+    #[inline]
+    fn fresh(&mut self, db: usize, key: &[u8], seat: Seat, now: i64) -> Option<&Entry> {
+        if self.slots.entry_of(seat).is_timed() && self.expire_fields(db, key, now) > 0 {
+            let seat = self.lookup_again(db, key).seat?;
+            return Some(self.slots.entry_of(seat));
+        }
         Some(self.slots.entry_of(seat))
     }
 
@@ -171,7 +194,7 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn get_to_edit(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let lookup = self.lookup_again(db, key);
         let seat = self.use_key(db, lookup, now)?;
-        Some(self.slots.entry_of(seat))
+        self.fresh(db, key, seat, now)
     }
 
     /// As [`get`](Self::get), but it does not count as a use of the key.
@@ -343,11 +366,12 @@ impl<A: Algorithm> Keyspace<A> {
         self.part_all(db);
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         self.known.forget_all(); // K5
-        let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
+        let Db { index, expiries, timed, bytes } = std::mem::take(&mut self.dbs[db]);
         if Mutant::ClearKeepsBytes.is_made() {
             self.dbs[db].bytes = bytes;
         }
-        let expiry_bytes = expiries.len() * size_of::<u32>();
+        let expiry_bytes = (expiries.len() + timed.len()) * size_of::<u32>();
+        let expiries = (expiries, timed);
         let slots = if self.slots.history().is_open() {
             self.slots.reclaimer().drop_later(expiries, expiry_bytes);
             Dead::Viewed(index, 0)
@@ -476,6 +500,8 @@ impl<A: Algorithm> Keyspace<A> {
             keys: (0..DATABASES).map(|db| self.len(db)).sum(),
             expires: (0..DATABASES).map(|db| self.expires(db)).sum(),
             expired_total: self.expired_total,
+            timed_hashes: self.timed_hashes(),
+            expired_fields_total: self.expired_fields_total,
             slots: self.slots.used(),
             entry_bytes: self.dbs.iter().map(|db| db.bytes).sum(),
             limbo_entries: self.slots.limbo().entries() + for_images.0,
@@ -535,6 +561,9 @@ impl<A: Algorithm> Keyspace<A> {
         db.bytes -= entry.bytes();
         if entry.deadline() != NEVER {
             db.expiries.remove(slot, &mut self.expiry_positions);
+        }
+        if entry.is_timed() {
+            db.timed.remove(slot, &mut self.timed_positions);
         }
         self.known.forget(slot); // K5
     }

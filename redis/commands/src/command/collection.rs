@@ -12,43 +12,46 @@ use crate::errors::{Refusal, WrongType};
 
 /// A type of value, as commands see it: for instance [`List`].
 pub(super) trait View<'a>: Sized {
-    /// The value as this type, if it is of it.
-    fn of(value: Value<'a>) -> Option<Self>;
+    /// The value as this type, if it is of it, as it is at an instant.
+    fn of(value: Value<'a>, now: i64) -> Option<Self>;
 }
 
 impl<'a> View<'a> for List<'a> {
-    fn of(value: Value<'a>) -> Option<Self> {
+    fn of(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::List(list) = value { Some(list) } else { None }
     }
 }
 
 impl<'a> View<'a> for Hash<'a> {
-    fn of(value: Value<'a>) -> Option<Self> {
-        if let Value::Hash(hash) = value { Some(hash) } else { None }
+    fn of(value: Value<'a>, now: i64) -> Option<Self> {
+        if let Value::Hash(hash) = value { Some(hash.as_of(now)) } else { None }
     }
 }
 
 impl<'a> View<'a> for Set<'a> {
-    fn of(value: Value<'a>) -> Option<Self> {
+    fn of(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::Set(set) = value { Some(set) } else { None }
     }
 }
 
 impl<'a> View<'a> for Sorted<'a> {
-    fn of(value: Value<'a>) -> Option<Self> {
+    fn of(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
     }
 }
 
 impl<'a> View<'a> for Stream<'a> {
-    fn of(value: Value<'a>) -> Option<Self> {
+    fn of(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::Stream(stream) = value { Some(stream) } else { None }
     }
 }
 
-/// The value of an entry as one type; `Err` if it is of another.
-pub(super) fn view_of<'a, V: View<'a>>(entry: Option<&'a Entry>) -> Result<Option<V>, WrongType> {
-    entry.map(|entry| V::of(entry.value()).ok_or(WrongType)).transpose()
+/// The value of an entry as one type, as it is at an instant; `Err` if it is of another.
+pub(super) fn view_of<'a, V: View<'a>>(
+    entry: Option<&'a Entry>,
+    now: i64,
+) -> Result<Option<V>, WrongType> {
+    entry.map(|entry| V::of(entry.value(), now).ok_or(WrongType)).transpose()
 }
 
 impl<'c> Context<'c> {
@@ -69,7 +72,7 @@ impl<'c> Context<'c> {
             Some(_) => ledger.lookups.hits += 1,
             None => ledger.lookups.misses += u64::from(!is_missed),
         }
-        Ok((out, view_of(entry)?))
+        Ok((out, view_of(entry, *now)?))
     }
 
     /// As [`found`](Self::found), for a command that writes.
@@ -79,7 +82,7 @@ impl<'c> Context<'c> {
         key: &[u8],
     ) -> Result<(&'s mut Out<'c>, Option<V>), WrongType> {
         let Context { keyspace, caller, out, now, .. } = self;
-        Ok((out, view_of(keyspace.get_to_edit(caller.db, key, *now))?))
+        Ok((out, view_of(keyspace.get_to_edit(caller.db, key, *now), *now)?))
     }
 
     /// As [`changed_as`](Self::changed_as), for `times` changes of one key.

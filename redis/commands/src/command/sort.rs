@@ -204,8 +204,9 @@ fn look_up(ctx: &mut Context<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<
         return Some(element.to_vec());
     }
     let (key, field) = named(pattern, element)?;
+    let now = ctx.now;
     ctx.read(&key, |_, entry| match field {
-        Some(field) => view_of::<Hash<'_>>(entry).ok()??.get(field).map(<[u8]>::to_vec),
+        Some(field) => view_of::<Hash<'_>>(entry, now).ok()??.get(field).map(<[u8]>::to_vec),
         None => match entry?.value() {
             value @ (Value::Int(_) | Value::Bytes(_)) => {
                 Some(value.to_bytes(&mut IntText::default()).to_vec())

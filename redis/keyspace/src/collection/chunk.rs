@@ -16,6 +16,7 @@
 use std::ops::Range;
 
 use crate::collection::packed::{Element, Run, Shape, Span, score_head};
+use crate::collection::tree::due::Mutant;
 
 /// Elements that an index has room for.
 pub(crate) const ROOM: usize = 32;
@@ -182,12 +183,14 @@ impl Chunk {
         (self.end(), None)
     }
 
-    /// The value under a key, if it exists, for overwriting.
+    /// The value under a key, if it exists and stays, for overwriting.
     #[inline]
     pub(crate) fn value_mut(&mut self, shape: Shape, key: &[u8]) -> Option<&mut [u8]> {
         let (span, found) = self.find_key(shape, key);
         let end = span.bytes.end;
-        let start = end - found?.value.len(); // it comes last
+        let stays = |found: &Element<'_>| !found.is_timed() || Mutant::SetKeepsDeadline.is_made();
+        let value = found.filter(stays)?.value;
+        let start = end - value.len(); // it comes last
         Some(&mut self.bytes[start..end])
     }
 
@@ -383,7 +386,7 @@ mod tests {
                         chunk.remove_range(shape, next(chunk.count), 1 + next(3));
                     }
                     1 => drop(chunk.remove_key(shape, key.as_bytes())),
-                    _ => drop(chunk.put(shape, Element { key: key.as_bytes(), value: &value })),
+                    _ => drop(chunk.put(shape, Element::new(key.as_bytes(), &value))),
                 }
                 chunk.check(shape);
                 let (span, found) = chunk.find_key(shape, key.as_bytes());
@@ -400,7 +403,8 @@ mod tests {
             let mut chunk = Chunk::indexed();
             let keys: Vec<[u8; 2]> = (0..len).map(|number| [1 + number * 2, 7]).collect();
             for [head, tail] in &keys {
-                let element = Element { key: &[*tail], value: &[*head; 8] };
+                let (key, score) = ([*tail], [*head; 8]);
+                let element = Element::new(&key, &score);
                 assert_eq!(chunk.append_ranked(element), usize::from(*head / 2));
                 chunk.check(Shape::Scored);
             }

@@ -18,6 +18,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) kind: Type,
     pub(crate) body: Body<'a>,
     pub(crate) loose: bool,
+    /// Whether elements may have deadlines.
+    pub(crate) timed: bool,
     pub(crate) changed: bool,
     pub(crate) limits: &'a Limits,
     pub(crate) hasher: &'a Hasher,
@@ -40,7 +42,7 @@ impl Draft<'_> {
             Body::Clone(trunk) => Form::Tree(trunk),
             Body::InPlace(trunk) => Form::Tree(trunk),
         };
-        Collection { form, loose: self.loose }
+        Collection { form, loose: self.loose, timed: self.timed }
     }
 
     pub(crate) fn body(&mut self) -> Result<&mut Chunk, &mut Trunk> {
@@ -80,6 +82,7 @@ impl Draft<'_> {
     /// Sets the value under a key of a hash or set; true if the key is new.
     pub(crate) fn put(&mut self, element: Element<'_>) -> bool {
         let shape = self.kind.shape();
+        self.timed |= element.is_timed();
         let is_new = match self.change() {
             Ok(chunk) => chunk.put(shape, element),
             Err(trunk) => trunk.put(element),

@@ -1,6 +1,7 @@
 //! Collections as their writers see them.
 
 use super::draft::Draft;
+use super::kind::NEVER;
 use super::packed::{Element, Shape, score_bytes};
 use super::views::{Hash, List, Set, Sorted};
 
@@ -80,12 +81,42 @@ impl HashEdit<'_> {
     /// The hash as it is now.
     #[must_use]
     pub fn view(&self) -> Hash<'_> {
-        Hash(self.0.view())
+        Hash::whole(self.0.view())
     }
 
-    /// Sets a field; true if it is new.
+    /// Sets a field, which stays; true if it is new.
     pub fn set(&mut self, field: &[u8], value: &[u8]) -> bool {
-        self.0.put(Element { key: field, value })
+        self.0.put(Element::new(field, value))
+    }
+
+    /// Sets a field, which keeps its deadline; true if it is new.
+    pub fn set_keeping(&mut self, field: &[u8], value: &[u8]) -> bool {
+        self.set_until(field, value, self.view().deadline(field))
+    }
+
+    /// Sets a field that expires at an instant, or stays; true if it is new.
+    pub fn set_until(&mut self, field: &[u8], value: &[u8], deadline: Option<i64>) -> bool {
+        self.0.put(Element { key: field, value, deadline: deadline.unwrap_or(NEVER) })
+    }
+
+    /// Sets or clears a field's deadline; false if there is no such field.
+    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<i64>) -> bool {
+        let Some(value) = self.view().get(field).map(<[u8]>::to_vec) else { return false };
+        self.set_until(field, &value, deadline);
+        true
+    }
+
+    /// Removes at most `budget` of the fields whose deadline has come; returns them.
+    pub fn remove_due(&mut self, now: i64, budget: usize) -> Vec<Box<[u8]>> {
+        let mut removed = Vec::new();
+        while removed.len() < budget
+            && let Some(due) = self.0.view().due(now)
+        {
+            let field: Box<[u8]> = due.key.into();
+            self.0.remove(&field);
+            removed.push(field);
+        }
+        removed
     }
 
     /// Removes a field; false if it was not there.
@@ -123,7 +154,7 @@ impl SortedEdit<'_> {
     pub fn set(&mut self, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "the caller refuses NaN");
         let score = score_bytes(score);
-        let element = Element { key: member, value: &score };
+        let element = Element::new(member, &score);
         let old = match self.0.body() {
             Ok(chunk) => {
                 let (span, found) = chunk.find_key(Shape::Scored, member);

@@ -1,6 +1,7 @@
 //! Reading a collection, small or large. The types in [`super::views`] wrap it for each kind of
 //! value.
 
+use crate::collection::kind::NEVER;
 use crate::collection::list::Spot;
 use crate::collection::packed::{Element, Run, Shape};
 use crate::collection::tree::Key;
@@ -12,6 +13,8 @@ pub(crate) struct Collection<'a> {
     pub(crate) form: Form<'a>,
     /// Whether it was ever beyond the limits of Redis's compact encodings (see [`crate::Limits`]).
     pub(crate) loose: bool,
+    /// Whether some element has a deadline.
+    pub(crate) timed: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -38,6 +41,34 @@ impl<'a> Collection<'a> {
         match self.form {
             Form::Packed { run, .. } => run.find_key(key).1,
             Form::Tree(trunk) => trunk.find(key),
+        }
+    }
+
+    /// The least deadline of its elements, or [`NEVER`].
+    #[inline]
+    pub(crate) fn soonest(self) -> i64 {
+        match self.form {
+            _ if !self.timed => NEVER,
+            Form::Packed { run, .. } => run.soonest(),
+            Form::Tree(trunk) => trunk.main.soonest(),
+        }
+    }
+
+    /// An element whose deadline has come.
+    pub(crate) fn due(self, now: i64) -> Option<Element<'a>> {
+        match self.form {
+            _ if !self.timed => None,
+            Form::Packed { run, .. } => run.find(|element| element.deadline <= now).1,
+            Form::Tree(trunk) => trunk.main.due(now),
+        }
+    }
+
+    /// How many elements are due.
+    pub(crate) fn count_due(self, now: i64) -> usize {
+        match self.form {
+            _ if !self.timed => 0,
+            Form::Packed { run, .. } => run.count_due(now),
+            Form::Tree(trunk) => trunk.main.count_due(now),
         }
     }
 

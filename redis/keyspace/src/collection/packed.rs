@@ -4,15 +4,19 @@
 //! ```text
 //! single   len | key                       lists, sets
 //! pair     len | key | len | value         hashes
+//!          len | key | mark | deadline | len | value    (a field that expires)
 //! scored   len | key | score (8 bytes)     sorted sets
 //! ```
 //! A length is an LEB128 number: one byte up to 127. Scores as bytes sort as they do as numbers
-//! ([`score_bytes`]).
+//! ([`score_bytes`]). The mark is a zero of two bytes, which no length is written as; a deadline
+//! takes 8 bytes.
 //!
 //! Invariant: a run is always a whole number of well-formed elements; only this module and
 //! [`crate::collection::chunk`] write them.
 
 use std::ops::Range;
+
+use crate::collection::kind::NEVER;
 
 /// Most bytes of a small collection, which is one run: a larger one becomes a tree.
 pub(crate) const RUN_BYTES_MAX: usize = 4096;
@@ -31,12 +35,24 @@ pub(crate) struct Element<'a> {
     pub(crate) key: &'a [u8],
     /// The score's bytes in sorted sets, empty in lists and sets.
     pub(crate) value: &'a [u8],
+    /// When a field of a hash expires, in unix milliseconds; otherwise [`NEVER`].
+    pub(crate) deadline: i64,
 }
 
 impl<'a> Element<'a> {
+    /// An element that stays.
+    pub(crate) fn new(key: &'a [u8], value: &'a [u8]) -> Self {
+        Self { key, value, deadline: NEVER }
+    }
+
     /// An element that is only a key.
     pub(crate) fn single(key: &'a [u8]) -> Self {
-        Self { key, value: &[] }
+        Self::new(key, &[])
+    }
+
+    /// Whether it has a deadline.
+    pub(crate) fn is_timed(self) -> bool {
+        self.deadline != NEVER
     }
 
     pub(crate) fn score(self) -> f64 {
@@ -53,7 +69,10 @@ impl<'a> Element<'a> {
         let key = len_bytes(self.key.len()) + self.key.len();
         match shape {
             Shape::Single => key,
-            Shape::Pair => key + len_bytes(self.value.len()) + self.value.len(),
+            Shape::Pair => {
+                let deadline = if self.is_timed() { MARK.len() + DEADLINE_BYTES } else { 0 };
+                key + deadline + len_bytes(self.value.len()) + self.value.len()
+            }
             Shape::Scored => key + SCORE_BYTES,
         }
     }
@@ -63,13 +82,16 @@ impl<'a> Element<'a> {
         let room = write_text(room, self.key);
         match shape {
             Shape::Single => {}
-            Shape::Pair => drop(write_text(room, self.value)),
+            Shape::Pair => drop(write_text(write_deadline(room, self.deadline), self.value)),
             Shape::Scored => room.copy_from_slice(self.value),
         }
     }
 }
 
 const SCORE_BYTES: usize = 8;
+const DEADLINE_BYTES: usize = 8;
+/// Precedes a deadline.
+const MARK: [u8; 2] = [0x80, 0];
 
 /// The bytes of a score, ordered as numbers are; -0 is 0. A score is not NaN.
 pub(crate) fn score_bytes(score: f64) -> [u8; SCORE_BYTES] {
@@ -107,6 +129,27 @@ fn write_text<'r>(room: &'r mut [u8], text: &[u8]) -> &'r mut [u8] {
     room
 }
 
+fn write_deadline(room: &mut [u8], deadline: i64) -> &mut [u8] {
+    if deadline == NEVER {
+        return room;
+    }
+    let (mark, room) = room.split_at_mut(MARK.len());
+    mark.copy_from_slice(&MARK);
+    let (bytes, room) = room.split_at_mut(DEADLINE_BYTES);
+    bytes.copy_from_slice(&deadline.to_le_bytes());
+    room
+}
+
+/// The deadline before a value, and what follows it.
+#[inline]
+fn read_deadline(run: &[u8]) -> (i64, &[u8]) {
+    if run[0] != MARK[0] || run[1] != MARK[1] {
+        return (NEVER, run);
+    }
+    let (bytes, rest) = run[MARK.len()..].split_at(DEADLINE_BYTES);
+    (i64::from_le_bytes(bytes.try_into().expect("a deadline takes 8 bytes")), rest)
+}
+
 /// The first text of a run, and what follows it.
 #[inline]
 fn read_text(run: &[u8]) -> (&[u8], &[u8]) {
@@ -139,13 +182,18 @@ impl<'a> Iterator for Run<'a> {
             return None;
         }
         let (key, rest) = read_text(self.rest);
+        let mut deadline = NEVER;
         let (value, rest) = match self.shape {
             Shape::Single => (&[][..], rest),
-            Shape::Pair => read_text(rest),
+            Shape::Pair => {
+                let (read, rest) = read_deadline(rest);
+                deadline = read;
+                read_text(rest)
+            }
             Shape::Scored => rest.split_at(SCORE_BYTES),
         };
         self.rest = rest;
-        Some(Element { key, value })
+        Some(Element { key, value, deadline })
     }
 }
 
@@ -180,6 +228,19 @@ impl<'a> Run<'a> {
                 None => return (Span { index, bytes: start..start }, None),
             }
         }
+    }
+
+    /// The least deadline of its elements, or [`NEVER`].
+    pub(crate) fn soonest(self) -> i64 {
+        if self.shape != Shape::Pair {
+            return NEVER;
+        }
+        self.fold(NEVER, |least, element| least.min(element.deadline))
+    }
+
+    /// How many elements are due at an instant.
+    pub(crate) fn count_due(self, now: i64) -> usize {
+        self.filter(|element| element.deadline <= now).count()
     }
 
     /// The element with this key.
@@ -223,7 +284,7 @@ mod tests {
             for (at, text) in texts.iter().enumerate() {
                 let span = chunk.span(shape, at);
                 let value = value(at);
-                chunk.insert(span, shape, Element { key: text, value: &value });
+                chunk.insert(span, shape, Element::new(text, &value));
             }
             assert_eq!((chunk.count, chunk.run(shape).count()), (texts.len(), texts.len()));
             for (at, element) in chunk.run(shape).enumerate() {

@@ -29,11 +29,13 @@
 //!   neighbours take more than half a node together (leaves where elements are of like length).
 //! - T4: a node is changed only through [`node::own`] or [`node::alone`], which never give a shared
 //!   one.
+//! - T5: `soonest` of a child is the least deadline below it.
 //!
 //! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
 
 #[cfg(test)]
 mod check;
+pub(crate) mod due;
 mod edit;
 mod ends;
 mod named;
@@ -106,6 +108,8 @@ pub(crate) struct Tree {
     bytes: usize,
     /// See [`take_parted`](Self::take_parted).
     parted: usize,
+    /// Whether elements may have deadlines.
+    timed: bool,
     pub(crate) shape: Shape,
     pub(crate) order: Order,
 }
@@ -114,7 +118,7 @@ impl Tree {
     pub(crate) fn new(shape: Shape, order: Order) -> Self {
         let root = if order == Order::Position { Chunk::default() } else { Chunk::indexed() };
         let root = Node::Leaf(Arc::new(root));
-        Self { bytes: root.bytes(), root, len: 0, parted: 0, shape, order }
+        Self { bytes: root.bytes(), root, len: 0, parted: 0, timed: false, shape, order }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -98,7 +98,9 @@ impl Trunk {
     /// Sets the value of a hash or set under a key; true if the key is new.
     pub(crate) fn put(&mut self, element: Element<'_>) -> bool {
         let key = Key::of_name(&self.hasher, element.key);
-        if self.overwrites
+        if element.is_timed() {
+            self.main.expect_deadline();
+        } else if self.overwrites
             && let Some(value) = self.main.value_mut(key, element.key)
             && value.len() == element.value.len()
         {
@@ -161,7 +163,7 @@ impl Trunk {
     /// Removes a member of a sorted set; returns its score.
     pub(crate) fn remove_member(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.find(member)?.score();
-        self.remove_from_order(Element { key: member, value: &score_bytes(score) });
+        self.remove_from_order(Element::new(member, &score_bytes(score)));
         let members = self.members.as_mut().expect("a sorted set has its members by hash");
         members.remove_named(&self.hasher, member);
         Some(score)

@@ -7,7 +7,8 @@
 use std::fmt;
 
 use crate::collection::form::{Collection, Form};
-use crate::collection::packed::score_bytes;
+use crate::collection::kind::NEVER;
+use crate::collection::packed::{Element, score_bytes};
 use crate::collection::tree::Key;
 
 macro_rules! views {
@@ -30,8 +31,6 @@ macro_rules! views {
 views! {
     /// A list.
     List;
-    /// A hash: fields with their values.
-    Hash;
     /// A set.
     Set;
     /// A sorted set: members with scores, ordered by score, then member.
@@ -62,42 +61,127 @@ impl<'a> List<'a> {
     }
 }
 
+/// A hash: fields with their values, and deadlines of those that expire.
+#[derive(Clone, Copy)]
+pub struct Hash<'a> {
+    pub(crate) collection: Collection<'a>,
+    /// Fields whose deadline has come by then are hidden. The least number if there are none.
+    now: i64,
+}
+
+/// A field of a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HashField<'a> {
+    /// Its name.
+    pub field: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// When it expires, in unix milliseconds.
+    pub deadline: Option<i64>,
+}
+
 impl<'a> Hash<'a> {
+    /// With all its fields.
+    pub(crate) fn whole(collection: Collection<'a>) -> Self {
+        Self { collection, now: i64::MIN }
+    }
+
+    /// As it is at an instant: without the fields whose deadline has come.
+    #[inline]
+    #[must_use]
+    pub fn as_of(self, now: i64) -> Self {
+        let now = if self.collection.soonest() <= now { now } else { i64::MIN };
+        Self { now, ..self }
+    }
+
+    /// Whether fields are in memory whose deadline has come, and which are not shown.
+    #[must_use]
+    pub fn hides_fields(self) -> bool {
+        self.now != i64::MIN
+    }
+
+    /// Fields in it.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "a key's collection is never empty")]
+    pub fn len(self) -> usize {
+        let hidden = if self.hides_fields() { self.collection.count_due(self.now) } else { 0 };
+        self.collection.len() - hidden
+    }
+
     /// Whether Redis would keep it in its compact encoding; see [`crate::Limits`].
     #[must_use]
     pub fn is_packed(self) -> bool {
-        !self.0.loose
+        !self.collection.loose
+    }
+
+    /// Whether a field has a deadline.
+    #[must_use]
+    pub fn has_deadlines(self) -> bool {
+        self.soonest().is_some()
+    }
+
+    /// The least deadline of all its fields, in unix milliseconds.
+    #[must_use]
+    pub fn soonest(self) -> Option<i64> {
+        Some(self.collection.soonest()).filter(|&deadline| deadline != NEVER)
+    }
+
+    fn find(self, field: &[u8]) -> Option<Element<'a>> {
+        self.collection.find(field).filter(|element| element.deadline > self.now)
     }
 
     /// The value of a field.
     #[must_use]
     pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
-        self.0.find(field).map(|element| element.value)
+        self.find(field).map(|element| element.value)
+    }
+
+    /// When a field expires, in unix milliseconds: never, too, if there is no such field.
+    #[must_use]
+    pub fn deadline(self, field: &[u8]) -> Option<i64> {
+        self.find(field).map(|element| element.deadline).filter(|&deadline| deadline != NEVER)
     }
 
     /// Whether there is such a field.
     #[must_use]
     pub fn contains(self, field: &[u8]) -> bool {
-        self.0.find(field).is_some()
+        self.find(field).is_some()
+    }
+
+    /// All fields, in no order.
+    pub fn fields(self) -> impl Iterator<Item = HashField<'a>> + Clone + 'a {
+        let shown = self.collection.walk(0).filter(move |element| element.deadline > self.now);
+        shown.map(|element| HashField {
+            field: element.key,
+            value: element.value,
+            deadline: Some(element.deadline).filter(|&deadline| deadline != NEVER),
+        })
     }
 
     /// All fields with their values, in no order.
     pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + 'a {
-        self.0.walk(0).map(|element| (element.key, element.value))
+        self.fields().map(|it| (it.field, it.value))
     }
 
     /// The field at a rank below [`len`](Self::len), in the order of [`iter`](Self::iter): for
-    /// random draws.
+    /// random draws. O(log n), unless it [hides fields](Self::hides_fields).
     #[must_use]
     pub fn at(self, rank: usize) -> Option<(&'a [u8], &'a [u8])> {
-        self.0.at(rank).map(|element| (element.key, element.value))
+        if self.hides_fields() {
+            return self.iter().nth(rank);
+        }
+        self.collection.at(rank).map(|element| (element.key, element.value))
     }
 
     /// Shows about `count` fields from `cursor` (0 to begin) on, and returns the next cursor, 0 at
     /// the end. Every field that exists from the first call to the last is shown, perhaps more than
     /// once, however the hash changes in between.
     pub fn scan(self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], &[u8])) -> u64 {
-        self.0.scan(cursor, count, |element| f(element.key, element.value))
+        self.collection.scan(cursor, count, |element| {
+            if element.deadline > self.now {
+                f(element.key, element.value);
+            }
+        })
     }
 }
 
@@ -211,7 +295,9 @@ impl PartialEq for List<'_> {
 impl PartialEq for Hash<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
-            && self.iter().all(|(field, value)| other.get(field) == Some(value))
+            && self.fields().all(|it| {
+                (other.get(it.field), other.deadline(it.field)) == (Some(it.value), it.deadline)
+            })
     }
 }
 
@@ -240,7 +326,8 @@ impl fmt::Debug for List<'_> {
 
 impl fmt::Debug for Hash<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
+        let fields = self.fields().map(|it| (it.field, (it.value, it.deadline)));
+        f.debug_map().entries(fields).finish()
     }
 }
 

@@ -30,21 +30,19 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::collection::form::{Collection, Form};
-use crate::collection::kind::Type;
+use crate::collection::kind::{NEVER, Type};
 use crate::collection::packed::{RUN_BYTES_MAX, Run};
 use crate::collection::trunk::Trunk;
 use crate::memory::value::Value;
 pub(crate) use owned::Owned;
 pub(crate) use word::New;
-use word::{Kind, LOOSE, Packed, Word};
+use word::{Kind, Packed, Word};
 
 /// Longest text or collection that lies in the entry itself. Above, copying costs more than the two
 /// further allocations of a blob, and sharing it makes EXPIRE, RENAME and COPY independent of its
 /// size.
 pub(crate) const INLINE_MAX: usize = 4096;
 const _: () = assert!(RUN_BYTES_MAX <= INLINE_MAX);
-/// `expire_at` of a key that lives for ever.
-pub(crate) const NEVER: i64 = i64::MAX;
 /// Bytes of a key beside its entry: a slot word, a cell of an index that is two thirds full, and
 /// the number of its last use.
 pub(crate) const KEY_BYTES: usize = 8 + 24 + 4;
@@ -103,13 +101,16 @@ impl Entry {
             }
             Kind::Blob => Value::Bytes(self.blob()),
             Kind::Packed(kind) => {
-                let (run, count, loose) = self.packed(kind);
-                Value::collection(kind, Collection { form: Form::Packed { run, count }, loose })
+                let (run, packed) = self.packed(kind);
+                let form = Form::Packed { run, count: packed.elements() };
+                let (loose, timed) = (packed.is_loose(), packed.is_timed());
+                Value::collection(kind, Collection { form, loose, timed })
             }
             Kind::Trunk(kind) => {
                 let trunk = self.trunk();
                 let form = Form::Tree(trunk);
-                Value::collection(kind, Collection { form, loose: trunk.loose })
+                let (loose, timed) = (trunk.loose, trunk.main.is_timed());
+                Value::collection(kind, Collection { form, loose, timed })
             }
         }
     }
@@ -132,6 +133,22 @@ impl Entry {
 
     pub(crate) fn deadline(&self) -> i64 {
         self.0.expire_at
+    }
+
+    /// Whether it is a hash with a field that expires.
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        match self.kind() {
+            Kind::Packed(Type::Hash) => self.packed(Type::Hash).1.is_timed(),
+            Kind::Trunk(Type::Hash) => self.trunk().main.is_timed(),
+            _ => false,
+        }
+    }
+
+    /// Whether a field of it has expired.
+    pub(crate) fn has_due(&self, now: i64) -> bool {
+        let collection = if self.is_timed() { self.value().as_collection() } else { None };
+        collection.is_some_and(|collection| collection.soonest() <= now)
     }
 
     /// Whether it has expired.
@@ -166,8 +183,10 @@ impl Entry {
         match (self.kind(), self.value()) {
             (Kind::Trunk(kind), _) => New::Trunk(kind, Arc::clone(self.trunk())),
             (Kind::Packed(kind), _) => {
-                let (run, count, loose) = self.packed(kind);
-                New::Packed { kind, run: run.rest, count, loose }
+                let (run, packed) = self.packed(kind);
+                let (count, loose, timed) =
+                    (packed.elements(), packed.is_loose(), packed.is_timed());
+                New::Packed { kind, run: run.rest, count, loose, timed }
             }
             (_, Value::Int(int)) => New::Int(int),
             (Kind::Inline, Value::Bytes(text)) => New::Inline(text, &[]),
@@ -186,8 +205,8 @@ impl Entry {
                 this == other && Arc::ptr_eq(&trunk, &copied)
             }
             (
-                New::Packed { kind, run, count, loose },
-                New::Packed { kind: other, run: copied, count: counted, loose: loosened },
+                New::Packed { kind, run, count, loose, timed: _ }, // as the run says
+                New::Packed { kind: other, run: copied, count: counted, loose: loosened, .. },
             ) => (kind, run, count, loose) == (other, copied, counted, loosened),
             _ => false,
         };
@@ -270,14 +289,14 @@ impl Entry {
         Some(Arc::make_mut(trunk))
     }
 
-    /// The run of a small collection, its elements, and whether it is loose.
-    fn packed(&self, kind: Type) -> (Run<'_>, usize, bool) {
+    /// The run of a small collection, and the word that describes it.
+    fn packed(&self, kind: Type) -> (Run<'_>, Packed) {
         assert_eq!(self.kind(), Kind::Packed(kind), "asked only of small collections");
         // SAFETY: every bit pattern is two numbers, and the kind says they were written so.
-        let Packed { len, count } = unsafe { self.0.value.packed };
+        let packed = unsafe { self.0.value.packed };
         let start = self.0.key_len as usize;
-        let run = Run::new(&self.0.tail[start..start + len as usize], kind.shape());
-        (run, (count & !LOOSE) as usize, count & LOOSE != 0)
+        let run = Run::new(&self.0.tail[start..start + packed.len as usize], kind.shape());
+        (run, packed)
     }
 
     fn trunk(&self) -> &Arc<Trunk> {

@@ -16,7 +16,8 @@
 pub(crate) mod mutants;
 
 use crate::DATABASES;
-use crate::memory::entry::{Entry, KEY_BYTES, NEVER};
+use crate::collection::kind::NEVER;
+use crate::memory::entry::{Entry, KEY_BYTES};
 use mutants::Mutant;
 
 /// See the head of this file. Most keyspaces have no branches, and pay a test for them.

@@ -78,7 +78,7 @@ impl<'a> Value<'a> {
     pub(crate) fn collection(kind: Type, collection: Collection<'a>) -> Self {
         match kind {
             Type::List | Type::String => Self::List(List(collection)),
-            Type::Hash => Self::Hash(Hash(collection)),
+            Type::Hash => Self::Hash(Hash::whole(collection)),
             Type::Set => Self::Set(Set(collection)),
             Type::Sorted => Self::Sorted(Sorted(collection)),
             Type::Stream => Self::Stream(Stream(collection)),
@@ -88,7 +88,8 @@ impl<'a> Value<'a> {
     pub(crate) fn as_collection(self) -> Option<Collection<'a>> {
         match self {
             Self::Int(_) | Self::Bytes(_) => None,
-            Self::List(List(it)) | Self::Hash(Hash(it)) => Some(it),
+            Self::List(List(it)) => Some(it),
+            Self::Hash(hash) => Some(hash.collection),
             Self::Set(Set(it)) | Self::Sorted(Sorted(it)) => Some(it),
             Self::Stream(Stream(it)) => Some(it),
         }

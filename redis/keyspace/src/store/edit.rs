@@ -98,11 +98,12 @@ impl<A: Algorithm> Keyspace<A> {
                 return Err(EditError::WrongType);
             }
             if let Some(trunk) = self.slots.entry_mut(seat).and_then(Entry::trunk_mut) {
-                let (loose, bytes) = (trunk.loose, trunk.bytes());
+                let (loose, timed, bytes) = (trunk.loose, trunk.main.is_timed(), trunk.bytes());
                 let body = Body::InPlace(&mut *trunk);
                 // A closure that panics has changed what it has changed: the books follow.
                 let edit = || {
-                    let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
+                    let draft = Draft { kind, body, loose, timed, changed, limits, hasher };
+                    let (draft, result) = f(draft);
                     (draft.loose, result)
                 };
                 let result = if Mutant::PanicLeavesBooks.is_made() {
@@ -113,8 +114,10 @@ impl<A: Algorithm> Keyspace<A> {
                 // The encoding that Redis shows never goes back.
                 trunk.loose = result.as_ref().map_or(true, |(loose, _)| *loose);
                 let (parted, is_empty) = (trunk.take_parted(), trunk.is_void());
+                let is_timed = trunk.main.is_timed();
                 let books = &mut self.dbs[db].bytes;
                 *books = *books - bytes + trunk.bytes();
+                self.book_timed(db, seat.slot, timed, is_timed);
                 if parted > 0 {
                     self.slots.give_back(seat.slot, parted);
                 }
@@ -146,11 +149,12 @@ impl<A: Algorithm> Keyspace<A> {
             Some(seat) => copy_out(self.slots.entry_of(seat), &mut scratch),
             None => (false, (kind == Type::Stream).then(|| Trunk::new(kind, hasher))),
         };
+        let timed = booked.is_timed;
         let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
         let clone = |trunk| Body::Clone(Box::new(trunk));
         let body = large.map_or(Body::Packed(&mut scratch), clone);
-        let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
-        let Draft { body, loose, changed, .. } = draft;
+        let (draft, result) = f(Draft { kind, body, loose, timed, changed, limits, hasher });
+        let Draft { body, loose, timed, changed, .. } = draft;
         let large = if let Body::Clone(mut trunk) = body {
             let parted = trunk.take_parted();
             shared_bytes = shared_bytes.saturating_sub(parted);
@@ -161,7 +165,7 @@ impl<A: Algorithm> Keyspace<A> {
         };
         let value = match large {
             Some(trunk) if !trunk.is_void() => Some(New::Trunk(kind, Arc::new(trunk))),
-            None if scratch.count != 0 => Some(New::packed(kind, &scratch, loose)),
+            None if scratch.count != 0 => Some(New::packed(kind, &scratch, loose, timed)),
             _ => None,
         };
         let stored = if changed {
@@ -221,12 +225,12 @@ impl<A: Algorithm> Keyspace<A> {
 /// `scratch`) a small one.
 fn copy_out(entry: &Entry, scratch: &mut Chunk) -> (bool, Option<Trunk>) {
     match entry.value().as_collection() {
-        Some(Collection { form: Form::Packed { run, count }, loose }) => {
+        Some(Collection { form: Form::Packed { run, count }, loose, .. }) => {
             scratch.bytes.extend_from_slice(run.rest);
             scratch.count = count;
             (loose, None)
         }
-        Some(Collection { form: Form::Tree(trunk), loose }) => (loose, Some(trunk.clone())),
+        Some(Collection { form: Form::Tree(trunk), loose, .. }) => (loose, Some(trunk.clone())),
         None => (false, None),
     }
 }

@@ -8,7 +8,8 @@ use stillframe::Algorithm;
 
 use super::Keyspace;
 use crate::DATABASES;
-use crate::memory::entry::{Entry, NEVER};
+use crate::collection::kind::NEVER;
+use crate::memory::entry::Entry;
 
 /// Victims kept from one eviction to the next.
 const POOL: usize = 16;

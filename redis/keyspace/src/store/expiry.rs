@@ -1,10 +1,27 @@
-//! Expired keys: a lookup or the clock finds and reports them.
+//! Expired keys and fields of hashes: a lookup or the clock finds and reports them.
 
 use stillframe::Algorithm;
 
 use super::Keyspace;
+use super::mistakes::Mutant;
 use crate::DATABASES;
 use crate::memory::index::Seat;
+
+/// Most fields that one look at a hash deletes.
+const FIELDS: usize = if cfg!(any(test, miri)) { 4 } else { 256 };
+
+/// What expired and was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expired {
+    /// Its database.
+    pub db: usize,
+    /// Its key.
+    pub key: Box<[u8]>,
+    /// The fields of a hash that expired; none: the key did.
+    pub fields: Vec<Box<[u8]>>,
+    /// Whether the key is gone: with its last field, a hash is deleted.
+    pub is_gone: bool,
+}
 
 impl<A: Algorithm> Keyspace<A> {
     /// Visits the next `budget` keys with a time to live, in turn, and deletes the expired ones;
@@ -31,6 +48,69 @@ impl<A: Algorithm> Keyspace<A> {
         None
     }
 
+    /// Visits the next hashes with fields that expire, in turn, and deletes some of the expired
+    /// fields of each, until it has visited all, or visits and deletions together reach `budget`;
+    /// returns how many fields it deleted.
+    pub fn expire_fields_cycle(&mut self, now: i64, budget: usize) -> usize {
+        if self.spares_expired {
+            return 0;
+        }
+        let mut deleted = 0;
+        for visits in 0..self.timed_hashes() {
+            if visits + deleted >= budget {
+                break;
+            }
+            let Some(slot) = self.next_timed() else { break };
+            let entry = self.at(slot);
+            if entry.has_due(now) {
+                let (db, key) = (self.spaces.db_of(entry), Box::<[u8]>::from(entry.key()));
+                deleted += self.expire_fields(db, &key, now);
+            }
+        }
+        deleted
+    }
+
+    /// The next hash with fields that expire.
+    fn next_timed(&mut self) -> Option<u32> {
+        for _ in 0..=DATABASES {
+            match self.dbs[self.field_turn % DATABASES].timed.next() {
+                Some(slot) => return Some(slot),
+                None => self.field_turn += 1,
+            }
+        }
+        None
+    }
+
+    /// How many hashes have fields that expire; each counts once, though branches show it.
+    #[must_use]
+    pub fn timed_hashes(&self) -> usize {
+        self.dbs.iter().map(|db| db.timed.len()).sum()
+    }
+
+    /// Deletes fields of a hash whose deadline has come, unless what expires is spared: not more
+    /// than one command may take time for. What is left of them is hidden by
+    /// [`Hash::as_of`](crate::Hash::as_of). Returns how many it deleted.
+    pub fn expire_fields(&mut self, db: usize, key: &[u8], now: i64) -> usize {
+        let lookup = self.lookup_again(db, key);
+        let now = now - i64::from(Mutant::FieldExpiresLate.is_made());
+        let is_due = lookup.seat.is_some_and(|seat| self.slots.entry_of(seat).has_due(now));
+        if !is_due || self.spares_expired {
+            return 0;
+        }
+        let edited = self.edit_hash(db, key, |hash| {
+            let fields = hash.remove_due(now, FIELDS);
+            (fields, hash.view().len() == 0)
+        });
+        // Without memory for a new entry they stay, and are hidden.
+        let Ok((fields, is_gone)) = edited else { return 0 };
+        let deleted = fields.len();
+        self.expired_fields_total += deleted as u64;
+        if self.keeps_expired {
+            self.expired.push(Expired { db, key: key.into(), fields, is_gone });
+        }
+        deleted
+    }
+
     /// Turns on or off whether [`take_expired`](Self::take_expired) returns expired keys.
     pub fn keep_expired(&mut self, keep: bool) {
         self.keeps_expired = keep;
@@ -52,8 +132,8 @@ impl<A: Algorithm> Keyspace<A> {
         !self.expired.is_empty()
     }
 
-    /// Databases and keys that expired and were deleted since the last call, in order.
-    pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
+    /// What expired and was deleted since the last call, in order.
+    pub fn take_expired(&mut self) -> Vec<Expired> {
         std::mem::take(&mut self.expired)
     }
 
@@ -85,8 +165,8 @@ impl<A: Algorithm> Keyspace<A> {
         }
         if self.keeps_expired {
             let entry = self.at(slot);
-            let key = (self.spaces.db_of(entry), entry.key().into());
-            self.expired.push(key);
+            let (db, key) = (self.spaces.db_of(entry), entry.key().into());
+            self.expired.push(Expired { db, key, fields: Vec::new(), is_gone: true });
         }
         self.delete(slot, hash);
         self.expired_total += 1;

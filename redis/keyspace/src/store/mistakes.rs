@@ -24,6 +24,10 @@ stillframe::mutants! {
     SwapForgetsSpaces,
     /// A key is there in the millisecond in which it expires.
     ExpiresLate,
+    /// A hash of which no field expires any more stays among those with such fields.
+    BooksForgetTimed,
+    /// A field is there in the millisecond in which it expires.
+    FieldExpiresLate,
 }
 
 #[cfg(test)]
@@ -40,11 +44,12 @@ mod tests {
     const DBS: usize = 3;
     const KEYS: usize = 12;
 
-    /// A text, or a list of which each element is one.
+    /// A text, a list of which each element is one, or the fields of a hash with their deadlines.
     #[derive(Debug, Clone, PartialEq)]
     enum Held {
         Text(Vec<u8>),
         List(Vec<Vec<u8>>),
+        Hash(BTreeMap<Vec<u8>, Option<i64>>),
     }
 
     #[derive(Debug, Clone, PartialEq)]
@@ -55,9 +60,24 @@ mod tests {
 
     type Map = BTreeMap<Vec<u8>, Known>;
 
+    /// Deletes what has expired.
+    fn expire(map: &mut Map, now: i64) {
+        let is_alive = |at: &Option<i64>| at.is_none_or(|at| at > now);
+        map.retain(|_, known| {
+            if let Held::Hash(fields) = &mut known.held {
+                fields.retain(|_, at| is_alive(at));
+            }
+            let is_void = matches!(&known.held, Held::Hash(fields) if fields.is_empty());
+            is_alive(&known.expire_at) && !is_void
+        });
+    }
+
     fn known(entry: &Entry) -> Known {
         let held = match entry.value() {
             Value::List(list) => Held::List(list.iter_from(0).map(<[u8]>::to_vec).collect()),
+            Value::Hash(hash) => {
+                Held::Hash(hash.fields().map(|it| (it.field.to_vec(), it.deadline)).collect())
+            }
             text => Held::Text(text.to_bytes(&mut IntText::default()).to_vec()),
         };
         Known { held, expire_at: entry.expire_at() }
@@ -86,7 +106,7 @@ mod tests {
             let (db, key, now) = (self.random.below(DBS), self.key(), self.now);
             let found = self.keyspace.get(db, &key, now).map(known);
             let map = &mut self.maps[db];
-            map.retain(|_, known| known.expire_at.is_none_or(|at| at > now));
+            expire(map, now);
             assert_eq!(found.as_ref(), map.get(&key), "{key:?} at {now}");
             let expire_at = now + 1 + self.random.below(6) as i64;
             match self.random.below(12) {
@@ -100,7 +120,8 @@ mod tests {
                     assert_eq!(self.keyspace.set_expire(db, &key, at), is_there);
                 }
                 4 | 5 => self.append(db, &key),
-                6 | 7 => self.edit(db, &key),
+                6 => self.edit(db, &key),
+                7 => self.edit_fields(db, &key),
                 8 => self.move_to(db, &key),
                 9 => {
                     let other = self.random.below(DBS);
@@ -129,10 +150,11 @@ mod tests {
         }
 
         fn append(&mut self, db: usize, key: &[u8]) {
-            let more = self.random.pick(&[1, 2, 5, 9, 3000]);
+            let more = self.random.pick(&[1, 2, 9, 3000, 3000]);
             let more = vec![b'm'; more];
             let fresh = Known { held: Held::Text(Vec::new()), expire_at: None };
-            if let Some(Known { held: Held::List(_), .. }) = self.maps[db].get(key) {
+            if let Some(Known { held: Held::List(_) | Held::Hash(_), .. }) = self.maps[db].get(key)
+            {
                 return;
             }
             let known = self.maps[db].entry(key.to_vec()).or_insert(fresh);
@@ -143,7 +165,8 @@ mod tests {
 
         fn edit(&mut self, db: usize, key: &[u8]) {
             let fresh = Known { held: Held::List(Vec::new()), expire_at: None };
-            if let Some(Known { held: Held::Text(_), .. }) = self.maps[db].get(key) {
+            if let Some(Known { held: Held::Text(_) | Held::Hash(_), .. }) = self.maps[db].get(key)
+            {
                 return assert!(self.keyspace.edit_list(db, key, |_| ()).is_err());
             }
             let known = self.maps[db].entry(key.to_vec()).or_insert(fresh);
@@ -167,11 +190,40 @@ mod tests {
             }
         }
 
+        /// Sets or removes some fields of a hash.
+        fn edit_fields(&mut self, db: usize, key: &[u8]) {
+            let fresh = Known { held: Held::Hash(BTreeMap::new()), expire_at: None };
+            let known = self.maps[db].entry(key.to_vec()).or_insert(fresh);
+            let Held::Hash(fields) = &mut known.held else {
+                return assert!(self.keyspace.edit_hash(db, key, |_| ()).is_err());
+            };
+            let (count, grows) = (self.random.below(4), self.random.below(3) != 0);
+            let deadline = (self.random.below(2) == 0).then(|| self.now + 1 + count as i64);
+            let edited = self.keyspace.edit_hash(db, key, |it| {
+                for number in 0..count {
+                    let field = format!("field {number}").into_bytes();
+                    if grows {
+                        assert_eq!(
+                            it.set_until(&field, b"v", deadline),
+                            !fields.contains_key(&field)
+                        );
+                        fields.insert(field, deadline);
+                    } else {
+                        assert_eq!(it.remove(&field), fields.remove(&field).is_some());
+                    }
+                }
+            });
+            edited.expect("memory");
+            if fields.is_empty() {
+                self.maps[db].remove(key);
+            }
+        }
+
         /// Copies or renames a key, into another database too.
         fn move_to(&mut self, db: usize, key: &[u8]) {
             let (to_db, to) = (self.random.below(DBS), self.key());
             let (now, renames) = (self.now, self.random.below(2) == 0);
-            self.maps[to_db].retain(|_, known| known.expire_at.is_none_or(|at| at > now));
+            expire(&mut self.maps[to_db], now);
             self.keyspace.get(to_db, &to, now);
             let known = self.maps[db].get(key).cloned();
             let moved = match renames {
@@ -192,9 +244,12 @@ mod tests {
             let now = self.now;
             // Each begins in the midst of a database, or of several that were swapped.
             (0..4 * DBS).for_each(|_| _ = self.keyspace.expire_cycle(now, DBS * KEYS));
-            let mut bytes = 0;
+            (0..4 * DBS).for_each(|_| _ = self.keyspace.expire_fields_cycle(now, 4 * KEYS));
+            let (mut bytes, mut timed) = (0, 0);
             for (db, map) in self.maps.iter_mut().enumerate() {
-                map.retain(|_, known| known.expire_at.is_none_or(|at| at > now));
+                expire(map, now);
+                let is_timed = |held: &Held| matches!(held, Held::Hash(fields) if fields.values().any(Option::is_some));
+                timed += map.values().filter(|known| is_timed(&known.held)).count();
                 assert_eq!(self.keyspace.len(db), map.len(), "database {db}");
                 let mortal = map.values().filter(|known| known.expire_at.is_some()).count();
                 assert_eq!(self.keyspace.expires(db), mortal, "database {db}");
@@ -211,7 +266,7 @@ mod tests {
                 }
                 assert_eq!(&scanned, map, "database {db}");
             }
-            assert_eq!(self.keyspace.data_bytes(), bytes);
+            assert_eq!((self.keyspace.data_bytes(), self.keyspace.timed_hashes()), (bytes, timed));
         }
     }
 

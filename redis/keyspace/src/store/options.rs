@@ -42,6 +42,10 @@ pub struct KeyspaceStats {
     pub expires: usize,
     /// Keys deleted because they had expired, since creation.
     pub expired_total: u64,
+    /// Hashes with fields that expire.
+    pub timed_hashes: usize,
+    /// Fields of hashes deleted because they had expired, since creation.
+    pub expired_fields_total: u64,
     /// Slots that were ever in use; they are reused, never given back.
     pub slots: usize,
     /// Bytes of the keys' entries (what they asked of the allocator).

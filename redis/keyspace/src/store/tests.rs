@@ -4,7 +4,7 @@ use stillframe::algorithms::naive::Naive;
 
 use super::*;
 use crate::model::{Random, sized};
-use crate::{Expire, Value};
+use crate::{Expire, Expired, Value};
 
 pub(crate) fn keyspace() -> Keyspace<Naive> {
     Keyspace::create(&KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() }).unwrap()
@@ -51,7 +51,8 @@ fn expired_keys_are_returned_once_if_asked_for() {
     keyspace.keep_expired(true);
     expire(&mut keyspace, 1);
     expire(&mut keyspace, 2);
-    let expired = [1, 2].map(|db| (db, Box::from(&b"a"[..])));
+    let key = || Box::from(&b"a"[..]);
+    let expired = [1, 2].map(|db| Expired { db, key: key(), fields: Vec::new(), is_gone: true });
     assert_eq!(keyspace.take_expired(), expired);
     assert!(keyspace.take_expired().is_empty());
 }

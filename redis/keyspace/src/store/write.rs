@@ -8,8 +8,9 @@ use stillframe::{Algorithm, MemoryError};
 use super::Keyspace;
 use super::lookup::Lookup;
 use super::mistakes::Mutant;
+use crate::collection::kind::NEVER;
 use crate::integer::{IntText, parse_int};
-use crate::memory::entry::{Entry, INLINE_MAX, NEVER, New, Owned};
+use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
 use crate::memory::index::Seat;
 
 /// Dead entries swept before the slot array grows.
@@ -41,9 +42,11 @@ impl Expire {
 pub(crate) struct Booked {
     pub(crate) bytes: usize,
     pub(crate) deadline: i64,
+    /// A hash with a field that expires.
+    pub(crate) is_timed: bool,
 }
 
-pub(crate) const NOTHING: Booked = Booked { bytes: 0, deadline: NEVER };
+pub(crate) const NOTHING: Booked = Booked { bytes: 0, deadline: NEVER, is_timed: false };
 
 impl<A: Algorithm> Keyspace<A> {
     /// Sets a key, whatever it held. Canonical integer text is kept as an integer.
@@ -334,18 +337,30 @@ impl<A: Algorithm> Keyspace<A> {
 
     pub(crate) fn booked(&self, seat: Seat) -> Booked {
         let entry = self.slots.entry_of(seat);
-        Booked { bytes: entry.bytes(), deadline: entry.deadline() }
+        Booked { bytes: entry.bytes(), deadline: entry.deadline(), is_timed: entry.is_timed() }
     }
 
     /// Brings the books of `db` up to date with an entry as it is now.
     pub(crate) fn book(&mut self, db: usize, seat: Seat, before: Booked) {
         let (slot, now) = (seat.slot, self.booked(seat));
+        self.book_timed(db, slot, before.is_timed, now.is_timed);
         let db = &mut self.dbs[db];
         db.bytes = db.bytes - before.bytes + now.bytes;
         match (before.deadline != NEVER, now.deadline != NEVER) {
             (false, true) => db.expiries.add(slot, &mut self.expiry_positions),
             (true, false) if Mutant::BooksForgetDeadline.is_made() => {}
             (true, false) => db.expiries.remove(slot, &mut self.expiry_positions),
+            (false, false) | (true, true) => {}
+        }
+    }
+
+    /// Keeps the list of hashes with fields that expire.
+    #[inline]
+    pub(crate) fn book_timed(&mut self, db: usize, slot: u32, before: bool, now: bool) {
+        match (before, now) {
+            (false, true) => self.dbs[db].timed.add(slot, &mut self.timed_positions),
+            (true, false) if Mutant::BooksForgetTimed.is_made() => {}
+            (true, false) => self.dbs[db].timed.remove(slot, &mut self.timed_positions),
             (false, false) | (true, true) => {}
         }
     }

@@ -22,7 +22,8 @@ pub(crate) type Contents = BTreeMap<(usize, Vec<u8>), (Content, Option<i64>)>;
 pub(crate) enum Content {
     Text(Vec<u8>),
     List(VecDeque<Vec<u8>>),
-    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// Fields with their values and deadlines.
+    Hash(BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>),
     Set(BTreeSet<Vec<u8>>),
     /// Members with the bits of their scores.
     Sorted(BTreeMap<Vec<u8>, u64>),
@@ -33,8 +34,8 @@ pub(crate) enum Content {
 impl Content {
     pub(crate) fn of(value: Value<'_>) -> Self {
         let mut content = Self::empty(value.kind());
-        parts(value, &mut |key, extra| {
-            content.add(key, extra);
+        parts(value, &mut |key, extra, deadline| {
+            content.add(key, extra, deadline);
             Ok(())
         })
         .unwrap();
@@ -52,7 +53,7 @@ impl Content {
         }
     }
 
-    fn add(&mut self, key: &[u8], extra: &[u8]) {
+    fn add(&mut self, key: &[u8], extra: &[u8], deadline: Option<i64>) {
         let key = key.to_vec();
         let is_new = match self {
             Self::Text(text) => {
@@ -63,7 +64,7 @@ impl Content {
                 list.push_back(key);
                 true
             }
-            Self::Hash(hash) => hash.insert(key, extra.to_vec()).is_none(),
+            Self::Hash(hash) => hash.insert(key, (extra.to_vec(), deadline)).is_none(),
             Self::Stream(stream) => stream.insert(key, extra.to_vec()).is_none(),
             Self::Set(set) => set.insert(key),
             Self::Sorted(set) => {
@@ -72,6 +73,17 @@ impl Content {
             }
         };
         assert!(is_new, "an element came twice");
+    }
+
+    /// Without the fields whose time has come; nothing if none is left.
+    pub(crate) fn as_of(mut self, now: i64) -> Option<Self> {
+        if let Self::Hash(hash) = &mut self {
+            hash.retain(|_, (_, deadline)| deadline.is_none_or(|at| at > now));
+            if hash.is_empty() {
+                return None;
+            }
+        }
+        Some(self)
     }
 
     /// An empty value of the same type.
@@ -98,37 +110,38 @@ impl Content {
     }
 }
 
-type Show<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> Result<(), SinkError>;
+type Show<'s> = &'s mut dyn FnMut(&[u8], &[u8], Option<i64>) -> Result<(), SinkError>;
 
 /// Shows what a value consists of, without allocating; returns how many parts there are. A sorted
 /// set is in order.
 fn parts(value: Value<'_>, show: Show<'_>) -> Result<(), SinkError> {
     match value {
-        Value::List(list) => list.iter_from(0).try_for_each(|value| show(value, &[])),
-        Value::Hash(hash) => hash.iter().try_for_each(|(field, value)| show(field, value)),
-        Value::Set(set) => set.iter().try_for_each(|member| show(member, &[])),
+        Value::List(list) => list.iter_from(0).try_for_each(|value| show(value, &[], None)),
+        Value::Hash(hash) => hash.fields().try_for_each(|it| show(it.field, it.value, it.deadline)),
+        Value::Set(set) => set.iter().try_for_each(|member| show(member, &[], None)),
         Value::Sorted(set) => {
             let mut last = (f64::NEG_INFINITY, &[][..]);
             set.iter_from(0).try_for_each(|(member, score)| {
                 assert!(last <= (score, member), "out of order");
                 last = (score, member);
-                show(member, &score.to_bits().to_le_bytes())
+                show(member, &score.to_bits().to_le_bytes(), None)
             })
         }
         Value::Stream(stream) => stream.iter_from(0).try_for_each(|mut entry| {
             let mut text = IntText::default();
             let value = entry.fields.next().map_or(&[][..], |(_, value)| value.to_bytes(&mut text));
-            show(&entry.id.to_bytes(), value)
+            show(&entry.id.to_bytes(), value, None)
         }),
-        text => show(text.to_bytes(&mut IntText::default()), &[]),
+        text => show(text.to_bytes(&mut IntText::default()), &[], None),
     }
 }
 
 /// A digest of a value as read; it distinguishes two values.
 pub(crate) fn digest(value: Value<'_>) -> u64 {
     let mut sum = 0_u64;
-    parts(value, &mut |key, extra| {
-        sum = key.iter().chain(extra).fold(sum, |sum, &byte| {
+    parts(value, &mut |key, extra, deadline| {
+        let deadline = deadline.unwrap_or(0).to_le_bytes();
+        sum = key.iter().chain(extra).chain(&deadline).fold(sum, |sum, &byte| {
             sum.wrapping_mul(31).wrapping_add(u64::from(byte)) // order counts
         });
         Ok(())
@@ -224,7 +237,8 @@ impl EntrySink for Collect {
         self.put(&[&entry.expire_at().unwrap_or(i64::MAX).to_le_bytes()])?;
         self.put(&[&(count as u32).to_le_bytes()])?;
         self.put(&[&(entry.key().len() as u32).to_le_bytes(), entry.key()])?;
-        parts(value, &mut |key, extra| {
+        parts(value, &mut |key, extra, deadline| {
+            self.put(&[&deadline.unwrap_or(i64::MAX).to_le_bytes()])?;
             self.put(&[&(key.len() as u32).to_le_bytes(), key])?;
             self.put(&[&(extra.len() as u32).to_le_bytes(), extra])
         })
@@ -244,19 +258,25 @@ fn decode(mut rest: &[u8]) -> Contents {
         *rest = tail;
         text
     }
+    fn deadline(rest: &mut &[u8]) -> Option<i64> {
+        let (at, tail) = rest.split_first_chunk().unwrap();
+        *rest = tail;
+        Some(i64::from_le_bytes(*at)).filter(|&at| at != i64::MAX)
+    }
     let mut contents = Contents::new();
     while let Some(([db, kind], tail)) = rest.split_first_chunk() {
-        let (expire, tail) = tail.split_first_chunk().unwrap();
-        let (count, tail) = tail.split_first_chunk().unwrap();
+        rest = tail;
+        let expire = deadline(&mut rest);
+        let (count, tail) = rest.split_first_chunk().unwrap();
         rest = tail;
         let key = (*db as usize, text(&mut rest).to_vec());
         let kind = KINDS.iter().find(|known| **known as u8 == *kind).unwrap();
         let mut content = Content::empty(*kind);
         for _ in 0..u32::from_le_bytes(*count) {
+            let deadline = deadline(&mut rest);
             let (key, extra) = (text(&mut rest), text(&mut rest));
-            content.add(key, extra);
+            content.add(key, extra, deadline);
         }
-        let expire = Some(i64::from_le_bytes(*expire)).filter(|&at| at != i64::MAX);
         let twice = contents.insert(key, (content, expire));
         assert!(twice.is_none(), "a key came twice in one image");
     }

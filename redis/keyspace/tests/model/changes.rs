@@ -117,9 +117,27 @@ impl<A: Algorithm> Pair<A> {
                 self.keyspace.edit_list(db, key, |edit| edit.remove_range(at, count)).unwrap();
             }
             (Content::Hash(hash), true) => {
-                let is_new = hash.insert(member.clone(), text.clone()).is_none();
-                let was_new = self.keyspace.edit_hash(db, key, |edit| edit.set(&member, &text));
+                let until = self.now + 1 + self.random.below(2000) as i64;
+                let old = hash.get(&member).cloned();
+                let (deadline, way) = match number % 5 {
+                    0 | 1 => (None, 0),
+                    2 => (Some(until), 1),
+                    3 => (old.as_ref().and_then(|(_, deadline)| *deadline), 2),
+                    _ => (Some(until).filter(|at| at % 2 == 0), 3),
+                };
+                let is_new = old.is_none();
+                let was_new = self.keyspace.edit_hash(db, key, |edit| match way {
+                    0 => edit.set(&member, &text),
+                    1 => edit.set_until(&member, &text, deadline),
+                    2 => edit.set_keeping(&member, &text),
+                    _ => !edit.set_deadline(&member, deadline),
+                });
                 assert_eq!(was_new.unwrap(), is_new);
+                match old {
+                    Some((value, _)) if way == 3 => hash.insert(member, (value, deadline)),
+                    None if way == 3 => None,
+                    _ => hash.insert(member, (text, deadline)),
+                };
             }
             (Content::Hash(hash), false) => {
                 let there = hash.range(member..).next().map(|(field, _)| field.clone());

@@ -37,6 +37,7 @@ struct Expected {
 /// A view, what it must show, and what a walk over it has shown so far.
 struct Viewed {
     id: u64,
+    now: i64,
     contents: Contents,
     walked: Contents,
     db: usize,
@@ -46,7 +47,10 @@ struct Viewed {
 fn alive(contents: &Contents, now: i64) -> Contents {
     let is_alive = |expire: Option<i64>| expire.is_none_or(|at| at > now);
     let entries = contents.iter().filter(|(_, (_, expire))| is_alive(*expire));
-    entries.map(|(key, value)| (key.clone(), value.clone())).collect()
+    let entry = |(key, (content, expire)): (&(usize, Vec<u8>), &(Content, Option<i64>))| {
+        Some((key.clone(), (content.clone().as_of(now)?, *expire)))
+    };
+    entries.filter_map(entry).collect()
 }
 
 impl<A: Algorithm> Pair<A> {
@@ -96,10 +100,15 @@ impl<A: Algorithm> Pair<A> {
         if self.oracle.get(key).is_some_and(|(_, expire)| expire.is_some_and(|at| at <= self.now)) {
             self.oracle.remove(key);
         }
+        if let Some((content, expire)) = self.oracle.remove(key)
+            && let Some(content) = content.as_of(self.now)
+        {
+            self.oracle.insert(key.clone(), (content, expire));
+        }
         let found = self.keyspace.get(key.0, &key.1, self.now);
-        let found = found.map(|entry| {
+        let found = found.and_then(|entry| {
             assert_eq!(entry.key(), key.1);
-            (Content::of(entry.value()), entry.expire_at())
+            Some((Content::of(entry.value()).as_of(self.now)?, entry.expire_at()))
         });
         assert_eq!(found.as_ref(), self.oracle.get(key), "{key:?}");
         found
@@ -123,6 +132,7 @@ impl<A: Algorithm> Pair<A> {
             900..930 => {
                 self.now += self.random.below(8) as i64;
                 self.keyspace.expire_cycle(self.now, 10);
+                self.keyspace.expire_fields_cycle(self.now, 10);
             }
             930..932 => {
                 self.keyspace.clear(key.0);
@@ -148,7 +158,7 @@ impl<A: Algorithm> Pair<A> {
             self.views_opened += 1;
             self.keyspace.open_view(self.views_opened, self.now);
             let (id, walked, db, cursor) = (self.views_opened, Contents::new(), 0, 0);
-            self.views.push(Viewed { id, contents, walked, db, cursor });
+            self.views.push(Viewed { id, now: self.now, contents, walked, db, cursor });
         }
         if self.views.is_empty() {
             return;
@@ -162,7 +172,9 @@ impl<A: Algorithm> Pair<A> {
         let view = self.keyspace.view(viewed.id).unwrap();
         let content =
             |entry: &stillframe_keyspace::Entry| (Content::of(entry.value()), entry.expire_at());
-        assert_eq!(view.get(key.0, &key.1).map(content).as_ref(), viewed.contents.get(&key));
+        let found = view.get(key.0, &key.1).map(content);
+        let found = found.and_then(|(content, at)| Some((content.as_of(viewed.now)?, at)));
+        assert_eq!(found.as_ref(), viewed.contents.get(&key));
         let Viewed { walked, db, .. } = viewed;
         viewed.cursor = view.scan(*db, viewed.cursor, 15, |entry| {
             assert!(
@@ -174,7 +186,7 @@ impl<A: Algorithm> Pair<A> {
             viewed.db += 1;
         }
         if viewed.db == DBS {
-            assert!(viewed.walked == viewed.contents, "a walk differs");
+            assert!(alive(&viewed.walked, viewed.now) == viewed.contents, "a walk differs");
             (viewed.walked, viewed.db) = (Contents::new(), 0);
         }
     }
@@ -220,6 +232,7 @@ impl<A: Algorithm> Pair<A> {
     fn check(&mut self) {
         self.oracle = alive(&self.oracle, self.now);
         let now = self.now;
+        (0..4 * DBS).for_each(|_| _ = self.keyspace.expire_fields_cycle(now, 100_000));
         let mut expired = self.keyspace.stats().expires;
         while expired > 0 {
             expired -= 1;

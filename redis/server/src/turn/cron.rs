@@ -19,6 +19,8 @@ const EXPIRY_SLICE: Duration = Duration::from_millis(1);
 const EXPIRY_PAUSE: Duration = Duration::from_millis(3);
 /// Keys visited between two readings of the clock.
 const EXPIRY_BATCH: usize = 64;
+/// Hashes looked at and fields deleted before the clock is read again.
+const FIELDS_BATCH: usize = 256;
 
 /// Longest time that a TLS handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -96,8 +98,9 @@ fn expire(server: &mut Server) -> bool {
     let unix_now = server.state.clock.unix_now();
     let mut more = true;
     while more && start.elapsed() < EXPIRY_SLICE {
-        // Few sampled keys had expired: lazy expiry and later runs take the rest.
+        // Few of the keys and hashes had expired: lazy expiry and later runs take the rest.
         more = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH) > EXPIRY_BATCH / 4;
+        more |= server.keyspace.expire_fields_cycle(unix_now, FIELDS_BATCH) > FIELDS_BATCH / 4;
         server.state.note_expired(&mut server.keyspace);
         server.state.ledger.effects.seal();
     }

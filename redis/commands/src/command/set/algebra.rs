@@ -172,7 +172,7 @@ fn common(ctx: &mut Context<'_>, keys: &[&[u8]], most: usize) -> Result<usize, W
 
 /// A set that was looked up before.
 fn set_at<'s>(ctx: &'s mut Context<'_>, key: &[u8]) -> Option<Set<'s>> {
-    view_of(ctx.keyspace.get(ctx.caller.db, key, ctx.now)).ok().flatten()
+    view_of(ctx.keyspace.get(ctx.caller.db, key, ctx.now), ctx.now).ok().flatten()
 }
 
 fn union(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Members {

@@ -265,8 +265,9 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// Refuses a client whose wait has lost its key or its group.
 fn refuse_resumed(ctx: &mut Context<'_>, key: &[u8], group: &[u8]) -> Result<(), Refusal> {
-    let entry = ctx.keyspace.peek(ctx.caller.db, key, ctx.now);
-    match crate::command::collection::view_of::<Stream<'_>>(entry) {
+    let now = ctx.now;
+    let entry = ctx.keyspace.peek(ctx.caller.db, key, now);
+    match crate::command::collection::view_of::<Stream<'_>>(entry, now) {
         Ok(Some(stream)) if stream.group(group).is_some() => Ok(()),
         Ok(Some(_)) => {
             Err("NOGROUP the consumer group this client was blocked on no longer exists".into())

@@ -97,7 +97,7 @@ impl Groups {
             old.copy_from_slice(&value);
             return;
         }
-        self.groups.put_named(hasher, Element { key: name, value: &value });
+        self.groups.put_named(hasher, Element::new(name, &value));
     }
 
     pub(super) fn consumer_number(&self, hasher: &Hasher, group: u64, name: &[u8]) -> Option<u64> {
@@ -125,11 +125,11 @@ impl Groups {
     ) {
         let (key, number) = (consumer_key(group, name), facts.number.to_be_bytes());
         let seen = [&facts.seen_ms.to_be_bytes()[..], name].concat();
-        self.names.put_named(hasher, Element { key: &number, value: &seen });
-        self.consumers.put_named(hasher, Element { key: &key, value: &number });
+        self.names.put_named(hasher, Element::new(&number, &seen));
+        self.consumers.put_named(hasher, Element::new(&key, &number));
         let element = [name, &number].concat();
-        let element = Element { key: &element, value: &group.to_be_bytes() };
-        self.roster.insert_ranked(hasher, element);
+        let group = group.to_be_bytes();
+        self.roster.insert_ranked(hasher, Element::new(&element, &group));
     }
 
     /// Sets when a consumer, which is there, was last seen.
@@ -142,7 +142,7 @@ impl Groups {
             return;
         }
         let value = [&seen_ms[..], name].concat();
-        self.names.put_named(hasher, Element { key: &number, value: &value });
+        self.names.put_named(hasher, Element::new(&number, &value));
     }
 
     pub(super) fn remove_consumer(&mut self, hasher: &Hasher, group: u64, name: &[u8]) {
@@ -151,7 +151,7 @@ impl Groups {
         self.consumers.remove_named(hasher, &consumer_key(group, name));
         self.names.remove_named(hasher, &number);
         let element = [name, &number].concat();
-        self.roster.remove_ranked(hasher, Element { key: &element, value: &group.to_be_bytes() });
+        self.roster.remove_ranked(hasher, Element::new(&element, &group.to_be_bytes()));
     }
 
     /// The name of a consumer, and when it was seen.
@@ -203,19 +203,17 @@ impl Groups {
             self.remove_delivery(hasher, group, old);
         }
         let key = delivery.to_bytes();
-        let element = Element { key: &key, value: &group.to_be_bytes() };
-        self.pending.append_ranked(hasher, element);
-        let element = Element { key: &key[..16], value: &delivery.owner.to_be_bytes() };
-        self.owned.append_ranked(hasher, element);
+        let (group, owner) = (group.to_be_bytes(), delivery.owner.to_be_bytes());
+        self.pending.append_ranked(hasher, Element::new(&key, &group));
+        self.owned.append_ranked(hasher, Element::new(&key[..16], &owner));
     }
 
     /// Removes a delivery, which is there.
     pub(super) fn remove_delivery(&mut self, hasher: &Hasher, group: u64, old: Delivery) {
         let key = old.to_bytes();
-        let element = Element { key: &key, value: &group.to_be_bytes() };
-        self.pending.remove_ranked(hasher, element);
-        let element = Element { key: &key[..16], value: &old.owner.to_be_bytes() };
-        self.owned.remove_ranked(hasher, element);
+        let (group, owner) = (group.to_be_bytes(), old.owner.to_be_bytes());
+        self.pending.remove_ranked(hasher, Element::new(&key, &group));
+        self.owned.remove_ranked(hasher, Element::new(&key[..16], &owner));
     }
 }
 

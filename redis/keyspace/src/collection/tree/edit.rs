@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::due::Mutant;
 use super::node::{Bound, Child, Inner, Node, own};
 use super::{FANOUT, LEAF_BYTES_MAX, Order, Seek, Side, Tree};
 use crate::collection::chunk::Chunk;
+use crate::collection::kind::NEVER;
 use crate::collection::packed::{Run, Shape, score_head};
 use crate::hash::Hasher;
 
@@ -29,10 +31,14 @@ impl Tree {
     fn work<'w>(&mut self, seek: Seek<'_>, hasher: &'w Hasher, change: Change<'w>) {
         let (shape, order, bytes) = (self.shape, self.order, self.bytes);
         let (len, parted, first, last) = (self.len, self.parted, true, true);
-        let mut work = Work { shape, order, len, bytes, parted, hasher, change, first, last };
+        let timed = self.timed;
+        let mut work =
+            Work { shape, order, timed, len, bytes, parted, hasher, change, first, last };
         if let Some(right) = work.edit(&mut self.root, seek) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Arc::default()));
-            let left = Child { len: work.len - right.len, node: left, low: Bound::default() };
+            let soonest = work.soonest(&left);
+            let (len, low) = (work.len - right.len, Bound::default());
+            let left = Child { len, node: left, low, soonest };
             self.root = Node::Inner(Arc::new(Inner::new(left, right)));
             work.bytes += self.root.bytes();
         }
@@ -44,6 +50,7 @@ impl Tree {
             self.root = only;
         }
         (self.len, self.bytes, self.parted) = (work.len, work.bytes, work.parted);
+        self.timed = timed && self.root.soonest(shape) != NEVER;
     }
 }
 
@@ -58,6 +65,8 @@ enum Change<'w> {
 struct Work<'w> {
     shape: Shape,
     order: Order,
+    /// Whether elements may have deadlines.
+    timed: bool,
     /// Elements and bytes of the whole tree, as they become.
     len: usize,
     bytes: usize,
@@ -94,6 +103,12 @@ impl Work<'_> {
         }
     }
 
+    /// The least deadline below a node.
+    fn soonest(&self, node: &Node) -> i64 {
+        let knows = self.timed && !Mutant::SplitForgets.is_made();
+        if knows { node.soonest(self.shape) } else { NEVER }
+    }
+
     fn edit_leaf(&mut self, leaf: &mut Arc<Chunk>, seek: Seek<'_>) -> Option<Child> {
         let (leaf, change) = match &mut self.change {
             Change::Within(change) => (own(leaf), change),
@@ -102,7 +117,7 @@ impl Work<'_> {
                 self.len += new.count;
                 let right = if *side == Side::Front { std::mem::replace(leaf, new) } else { new };
                 let (len, node) = (right.count, Node::Leaf(right));
-                return Some(Child { len, node, low: Bound::default() });
+                return Some(Child { len, node, low: Bound::default(), soonest: NEVER });
             }
         };
         let rank = if let Seek::Rank(rank) = seek { rank } else { 0 };
@@ -129,7 +144,9 @@ impl Work<'_> {
                 split_in_order(leaf, self.shape, self.order, cut)
             }
         };
-        Some(Child { len: right.count, node: Node::Leaf(Arc::new(right)), low })
+        let (len, node) = (right.count, Node::Leaf(Arc::new(right)));
+        let soonest = self.soonest(&node);
+        Some(Child { len, node, low, soonest })
     }
 
     fn edit_inner(&mut self, inner: &mut Inner, seek: Seek<'_>) -> Option<Child> {
@@ -146,6 +163,12 @@ impl Work<'_> {
         let split = self.edit(inner.node_mut(at), seek);
         let len = inner.len_mut(at);
         *len = *len + self.len - before;
+        if self.timed {
+            let now = inner.node(at).soonest(self.shape);
+            let keeps = Mutant::KeepsWhatIsGone.is_made();
+            inner.set_soonest(at, if keeps { now.min(inner.soonest(at)) } else { now });
+        }
+        let len = inner.len_mut(at);
         if let Some(right) = split {
             *len -= right.len;
             inner.insert(at + 1, right);
@@ -172,8 +195,11 @@ impl Work<'_> {
             }
         });
         let Some(left) = fitting else { return };
-        let Child { node, len, low } = inner.remove(left + 1);
+        let Child { node, len, low, soonest } = inner.remove(left + 1);
         *inner.len_mut(left) += len;
+        if !Mutant::MergeForgets.is_made() {
+            inner.set_soonest(left, inner.soonest(left).min(soonest));
+        }
         let into = inner.node_mut(left);
         self.part(into);
         self.part(&node);

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use super::{FANOUT, Key};
 use crate::collection::chunk::Chunk;
+use crate::collection::kind::NEVER;
+use crate::collection::packed::Shape;
 
 /// What a reference-counted leaf takes besides its bytes, and an inner node besides its children.
 const LEAF_BYTES: usize = 16 + size_of::<Chunk>();
 const INNER_BYTES: usize = 16 + size_of::<Inner>();
+const SOONEST_BYTES: usize = size_of::<[i64; ROOM]>();
 /// Room for one child too many, before a split.
 const ROOM: usize = FANOUT + 1;
 
@@ -25,6 +28,8 @@ pub(super) struct Inner {
     heads: [u64; ROOM],
     lens: [usize; ROOM],
     links: Vec<Link>,
+    /// The least deadline below each child (T5), as soon as there is one; [`NEVER`] behind them.
+    soonest: Option<Box<[i64; ROOM]>>,
 }
 
 #[derive(Clone)]
@@ -50,6 +55,8 @@ pub(super) struct Child {
     /// Elements below it.
     pub(super) len: usize,
     pub(super) low: Bound,
+    /// The least deadline below it.
+    pub(super) soonest: i64,
 }
 
 /// The node for a change: copied first if others hold it, too.
@@ -71,7 +78,18 @@ impl Node {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Leaf(leaf) => LEAF_BYTES + leaf.bytes.capacity(),
-            Self::Inner(inner) => INNER_BYTES + inner.links.capacity() * size_of::<Link>(),
+            Self::Inner(inner) => {
+                let soonest = if inner.soonest.is_some() { SOONEST_BYTES } else { 0 };
+                INNER_BYTES + inner.links.capacity() * size_of::<Link>() + soonest
+            }
+        }
+    }
+
+    /// The least deadline below it.
+    pub(super) fn soonest(&self, shape: Shape) -> i64 {
+        match self {
+            Self::Leaf(leaf) => leaf.run(shape).soonest(),
+            Self::Inner(inner) => inner.least_deadline(),
         }
     }
 
@@ -96,8 +114,12 @@ impl Node {
 impl Inner {
     /// A node of two children.
     pub(super) fn new(left: Child, right: Child) -> Self {
-        let mut inner =
-            Self { heads: [u64::MAX; ROOM], lens: [0; ROOM], links: Vec::with_capacity(2) };
+        let mut inner = Self {
+            heads: [u64::MAX; ROOM],
+            lens: [0; ROOM],
+            links: Vec::with_capacity(2),
+            soonest: None,
+        };
         inner.insert(0, left);
         inner.insert(1, right);
         inner
@@ -132,6 +154,23 @@ impl Inner {
 
     pub(super) fn len_mut(&mut self, at: usize) -> &mut usize {
         &mut self.lens[at]
+    }
+
+    /// The least deadline below a child.
+    pub(super) fn soonest(&self, at: usize) -> i64 {
+        self.soonest.as_ref().map_or(NEVER, |soonest| soonest[at])
+    }
+
+    /// Notes the least deadline below a child.
+    pub(super) fn set_soonest(&mut self, at: usize, deadline: i64) {
+        if deadline != NEVER || self.soonest.is_some() {
+            self.soonest.get_or_insert_with(|| Box::new([NEVER; ROOM]))[at] = deadline;
+        }
+    }
+
+    /// The least deadline below all children.
+    fn least_deadline(&self) -> i64 {
+        self.soonest.as_ref().map_or(NEVER, |soonest| soonest.iter().copied().fold(NEVER, i64::min))
     }
 
     /// The head of a child's bound, if there is the child.
@@ -184,8 +223,12 @@ impl Inner {
         if count == self.links.capacity() {
             self.links.reserve_exact((FANOUT / 4).max(1));
         }
-        let Child { node, len, low } = child;
+        let Child { node, len, low, soonest } = child;
         self.links.insert(at, Link { node, tail: low.tail });
+        if let Some(soonest) = &mut self.soonest {
+            soonest.copy_within(at..count, at + 1);
+        }
+        self.set_soonest(at, soonest);
         self.heads.copy_within(at..count, at + 1);
         self.lens.copy_within(at..count, at + 1);
         (self.heads[at], self.lens[at]) = (low.head, len);
@@ -197,19 +240,31 @@ impl Inner {
         self.heads.copy_within(at + 1..count, at);
         self.heads[count - 1] = u64::MAX;
         self.lens.copy_within(at + 1..count, at);
-        Child { node, len, low: Bound { head, tail } }
+        let soonest = self.soonest(at);
+        if let Some(soonest) = &mut self.soonest {
+            soonest.copy_within(at + 1..count, at);
+            soonest[count - 1] = NEVER;
+        }
+        Child { node, len, low: Bound { head, tail }, soonest }
     }
 
     /// Splits off the upper half of the children.
     pub(super) fn split(&mut self) -> Child {
         let (at, count) = (self.count() / 2, self.count());
-        let mut right = Self { heads: [u64::MAX; ROOM], lens: [0; ROOM], links: Vec::new() };
+        let mut right =
+            Self { heads: [u64::MAX; ROOM], lens: [0; ROOM], links: Vec::new(), soonest: None };
         let low = self.low(at);
         right.heads[..count - at].copy_from_slice(&self.heads[at..count]);
         self.heads[at..].fill(u64::MAX);
         right.lens[..count - at].copy_from_slice(&self.lens[at..count]);
         right.links = self.links.split_off(at);
-        Child { len: right.elements(), node: Node::Inner(Arc::new(right)), low }
+        if let Some(soonest) = &mut self.soonest {
+            let beyond = right.soonest.insert(Box::new([NEVER; ROOM]));
+            beyond[..count - at].copy_from_slice(&soonest[at..count]);
+            soonest[at..].fill(NEVER);
+        }
+        let soonest = right.least_deadline();
+        Child { len: right.elements(), node: Node::Inner(Arc::new(right)), low, soonest }
     }
 
     /// Appends the children of the neighbour to the right, whose keys are from `low` on.
@@ -219,6 +274,7 @@ impl Inner {
         self.lens[seam..count].copy_from_slice(&right.lens[..right.count()]);
         self.links.reserve_exact(right.count());
         self.links.extend(right.links.iter().cloned());
+        (0..right.count()).for_each(|at| self.set_soonest(seam + at, right.soonest(at)));
         // T2: the bound of a first child means nothing, that of a later one does.
         (self.heads[seam], self.links[seam].tail) = (low.head, low.tail);
     }

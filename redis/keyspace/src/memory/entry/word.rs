@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Blob, INLINE_MAX};
 use crate::collection::chunk::Chunk;
-use crate::collection::kind::Type;
+use crate::collection::kind::{NEVER, Type};
 use crate::collection::trunk::Trunk;
 
 #[repr(C)]
@@ -21,11 +21,26 @@ pub(super) union Word {
 #[derive(Clone, Copy)]
 pub(super) struct Packed {
     pub(super) len: u32,
-    /// Elements; the highest bit is `loose`.
+    /// Elements; the highest bits are `loose` and `timed`.
     pub(super) count: u32,
 }
 
 pub(super) const LOOSE: u32 = 1 << 31;
+pub(super) const TIMED: u32 = 1 << 30;
+
+impl Packed {
+    pub(super) fn elements(self) -> usize {
+        (self.count & !(LOOSE | TIMED)) as usize
+    }
+
+    pub(super) fn is_loose(self) -> bool {
+        self.count & LOOSE != 0
+    }
+
+    pub(super) fn is_timed(self) -> bool {
+        self.count & TIMED != 0
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -97,13 +112,16 @@ pub(crate) enum New<'a> {
         run: &'a [u8],
         count: usize,
         loose: bool,
+        timed: bool,
     },
     Trunk(Type, Arc<Trunk>),
 }
 
 impl<'a> New<'a> {
-    pub(crate) fn packed(kind: Type, chunk: &'a Chunk, loose: bool) -> Self {
-        Self::Packed { kind, run: &chunk.bytes, count: chunk.count, loose }
+    /// A small collection; `timed` if elements may have deadlines.
+    pub(crate) fn packed(kind: Type, chunk: &'a Chunk, loose: bool, timed: bool) -> Self {
+        let timed = timed && chunk.run(kind.shape()).soonest() != NEVER;
+        Self::Packed { kind, run: &chunk.bytes, count: chunk.count, loose, timed }
     }
 
     /// `text`, kept inline or as a blob by its length.
@@ -129,8 +147,9 @@ impl<'a> New<'a> {
             Self::Int(int) => (Kind::Int, Word { int }),
             Self::Inline(a, b) => (Kind::Inline, Word { len: (a.len() + b.len()) as u64 }),
             Self::Blob(blob) => (Kind::Blob, Word { blob: ManuallyDrop::new(blob) }),
-            Self::Packed { kind, run, count, loose } => {
-                let count = count as u32 | if loose { LOOSE } else { 0 };
+            Self::Packed { kind, run, count, loose, timed } => {
+                let flags = if loose { LOOSE } else { 0 } | if timed { TIMED } else { 0 };
+                let count = count as u32 | flags;
                 let packed = Packed { len: run.len() as u32, count };
                 (Kind::Packed(kind), Word { packed })
             }
