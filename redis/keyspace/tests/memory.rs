@@ -78,7 +78,11 @@ fn edit<A: Algorithm>(
     match (number / 25 % 4, add) {
         (0, true) => keyspace.edit_list(db, &key, |it| it.push_back(&member)).is_ok(),
         (0, false) => keyspace.edit_list(db, &key, |it| it.remove_range(element, 3)).is_ok(),
-        (1, true) => keyspace.edit_hash(db, &key, |it| it.set(&member, &key)).is_ok(),
+        (1, true) => {
+            let far = Some(i64::MAX / 2 + member.len() as i64);
+            let deadline = far.filter(|_| key.len() % 2 == 0);
+            keyspace.edit_hash(db, &key, |it| it.set_until(&member, &key, deadline)).is_ok()
+        }
         (1, false) => keyspace.edit_hash(db, &key, |it| it.remove(&member)).is_ok(),
         (2, true) => keyspace.edit_set(db, &key, |it| it.insert(&member)).is_ok(),
         (2, false) => keyspace.edit_set(db, &key, |it| it.remove(&member)).is_ok(),

@@ -75,7 +75,8 @@ fn write_collection<A: Algorithm>(keyspace: &mut Keyspace<A>, key: &[u8], kind: 
             }
         }),
         8 => keyspace.edit_hash(0, key, |hash| {
-            hash.set(member, text);
+            let far = i64::MAX / 2 + stamp as i64;
+            hash.set_until(member, text, stamp.is_multiple_of(3).then_some(far));
             if hash.view().len() > len_max {
                 let other = hash.view().at(number as usize % len_max).unwrap().0.to_vec();
                 hash.remove(&other);
