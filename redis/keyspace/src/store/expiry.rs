@@ -84,7 +84,14 @@ impl<A: Algorithm> Keyspace<A> {
     /// How many hashes have fields that expire; each counts once, though branches show it.
     #[must_use]
     pub fn timed_hashes(&self) -> usize {
-        self.dbs.iter().map(|db| db.timed.len()).sum()
+        (0..DATABASES).map(|db| self.timed_hashes_in(db)).sum()
+    }
+
+    /// How many hashes of a database have fields that expire, without those that it shows of
+    /// another one.
+    #[must_use]
+    pub fn timed_hashes_in(&self, db: usize) -> usize {
+        self.dbs[db].timed.len()
     }
 
     /// Deletes fields of a hash whose deadline has come, unless what expires is spared: not more

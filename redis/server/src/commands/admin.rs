@@ -330,8 +330,7 @@ fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `CONFIG RESETSTAT`
 fn config_resetstat(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    let expired_total = ctx.keyspace.stats().expired_total;
-    ctx.server.meter.reset(expired_total, ctx.server.clock.turn());
+    ctx.server.meter.reset(ctx.keyspace.stats(), ctx.server.clock.turn());
     ctx.server.ledger.lookups = Lookups::default();
     ctx.server.storage.saves.count = 0;
     ctx.out.ok();

@@ -81,7 +81,7 @@ impl Host for Alone<'_> {
         if records > 0 {
             self.state.replication.forget_loaded();
         }
-        self.state.meter.reset(self.keyspace.stats().expired_total, Instant::now());
+        self.state.meter.reset(self.keyspace.stats(), Instant::now());
     }
 
     fn point(&self) -> Option<StreamPoint> {

@@ -427,6 +427,11 @@ static STATS: &[Figure] = &[
         s.stats.expired_total.saturating_sub(s.server.meter.stats().expired_base)
     })
     .counter("redis_expired_keys_total", "Keys whose time was over."),
+    always!("expired_subkeys", |s| {
+        let base = s.server.meter.stats().expired_fields_base;
+        s.stats.expired_fields_total.saturating_sub(base)
+    })
+    .counter("redis_expired_subkeys_total", "Fields of hashes whose time was over."),
     always!("expired_stale_perc", |_| "0.00"),
     always!("expired_time_cap_reached_count", |s| s.server.meter.stats().expire_slices_spent),
     always!("expire_cycle_cpu_milliseconds", |s| s.server.meter.stats().expire_time.as_millis()),

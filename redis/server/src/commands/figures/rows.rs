@@ -149,6 +149,8 @@ pub(super) static DATABASES: Rows = Rows {
                 ("expires", keyspace.expires(db).into()),
                 ("avg_ttl", 0u8.into()),
             ];
+            let timed = keyspace.timed_hashes_in(db);
+            fields.extend((timed > 0).then(|| ("subexpiry", timed.into())));
             let shared = keyspace.shown_keys(db);
             fields.extend((shared > 0).then(|| ("shared", shared.into())));
             Row::new(format!("db{db}"), vec![("db", format!("db{db}"))], fields)

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use stillframe_commands::Caller;
+use stillframe_keyspace::KeyspaceStats;
 
 use crate::node::config::Config;
 use latency::Latency;
@@ -95,8 +96,8 @@ impl Meter {
     }
 
     /// All counters at zero, as CONFIG RESETSTAT has it.
-    pub(crate) fn reset(&mut self, expired_total: u64, now: Instant) {
-        self.stats.reset(expired_total, now);
+    pub(crate) fn reset(&mut self, keyspace: KeyspaceStats, now: Instant) {
+        self.stats.reset(keyspace, now);
     }
 
     /// Takes a sample for the rates, at each periodic run.

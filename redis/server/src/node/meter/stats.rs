@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use stillframe_keyspace::KeyspaceStats;
+
 use super::latency::Histogram;
 
 /// Counters since the start or CONFIG RESETSTAT.
@@ -43,8 +45,9 @@ pub(crate) struct Stats {
     pub(crate) partial_refusals: u64,
     /// Errors of requests from a primary or a replica.
     pub(crate) unexpected_errors: u64,
-    /// Expired keys when the counters were reset.
+    /// Expired keys, and fields of hashes, when the counters were reset.
     pub(crate) expired_base: u64,
+    pub(crate) expired_fields_base: u64,
     /// Time spent in active expiry.
     pub(crate) expire_time: Duration,
     /// How often active expiry ran out of time.
@@ -93,6 +96,7 @@ impl Stats {
             partial_refusals: 0,
             unexpected_errors: 0,
             expired_base: 0,
+            expired_fields_base: 0,
             expire_time: Duration::ZERO,
             expire_slices_spent: 0,
             turns: Histogram::default(),
@@ -102,8 +106,12 @@ impl Stats {
     }
 
     /// All counters at zero, as CONFIG RESETSTAT has it.
-    pub(super) fn reset(&mut self, expired_total: u64, now: Instant) {
-        *self = Self { expired_base: expired_total, ..Self::new(self.commands.len(), now) };
+    pub(super) fn reset(&mut self, keyspace: KeyspaceStats, now: Instant) {
+        *self = Self {
+            expired_base: keyspace.expired_total,
+            expired_fields_base: keyspace.expired_fields_total,
+            ..Self::new(self.commands.len(), now)
+        };
     }
 
     /// Counts an error reply, which starts with its code.
