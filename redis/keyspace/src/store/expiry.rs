@@ -182,8 +182,8 @@ impl<A: Algorithm> Keyspace<A> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Expire;
     use crate::store::tests::keyspace;
+    use crate::{Expire, Value};
 
     #[test]
     fn spared_keys_are_absent_and_stay() {
@@ -198,5 +198,45 @@ mod tests {
         keyspace.spare_expired(false);
         assert!(!keyspace.contains(0, b"a", 10) && keyspace.is_empty(0));
         assert_eq!(keyspace.take_expired().len(), 1, "reported once");
+    }
+
+    #[test]
+    fn fields_expire_in_a_database_and_in_its_branch() {
+        let mut keyspace = keyspace();
+        keyspace.keep_expired(true);
+        let edited = keyspace.edit_hash(0, b"h", |hash| {
+            hash.set_until(b"short", b"1", Some(10));
+            hash.set_until(b"long", b"2", Some(20));
+        });
+        edited.unwrap();
+        keyspace.branch(0, 1).unwrap();
+        keyspace.open_view(7, 5);
+        for (now, left) in [(9, 2), (10, 1), (20, 0)] {
+            (0..4).for_each(|_| _ = keyspace.expire_fields_cycle(now, 100));
+            for db in [0, 1] {
+                let found = keyspace.peek(db, b"h", now).map_or(0, |entry| entry.value().len());
+                assert_eq!(found, left, "database {db} at {now}");
+            }
+            let gone = keyspace.take_expired();
+            let expected = if left == 2 { 0 } else { 2 };
+            assert_eq!(gone.iter().filter(|it| it.is_gone == (left == 0)).count(), expected);
+            let view = keyspace.view(7).unwrap();
+            assert_eq!(view.get(1, b"h").map(|entry| entry.value().len()), Some(2), "it stays");
+        }
+        assert_eq!((keyspace.timed_hashes(), keyspace.stats().expired_fields_total), (0, 4));
+        keyspace.close_view(7);
+    }
+
+    #[test]
+    fn spared_fields_are_hidden_and_stay() {
+        let mut keyspace = keyspace();
+        keyspace.spare_expired(true);
+        keyspace.edit_hash(0, b"h", |hash| hash.set_until(b"f", b"v", Some(10))).unwrap();
+        assert_eq!(keyspace.expire_fields(0, b"h", 10) + keyspace.expire_fields_cycle(10, 9), 0);
+        let Some(Value::Hash(hash)) = keyspace.get(0, b"h", 10).map(|entry| entry.value()) else {
+            panic!("it is there")
+        };
+        assert_eq!((hash.len(), hash.as_of(10).len(), hash.as_of(9).len()), (1, 0, 1));
+        assert_eq!((hash.as_of(10).get(b"f"), hash.as_of(10).at(0)), (None, None));
     }
 }
