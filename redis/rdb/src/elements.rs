@@ -324,7 +324,8 @@ impl Elements {
             _ => Some(number),
         };
         let at = at.filter(|&at| at <= FIELD_EXPIRY_MAX).ok_or_else(|| no_expiry(offset))?;
-        Ok(i64::try_from(at).ok())
+        // As in Redis, 1970 begins with no time.
+        Ok(i64::try_from(at).ok().filter(|&at| at > 0))
     }
 
     /// Reads a packed string to be walked over.

@@ -4,11 +4,13 @@ mod collections;
 mod streams;
 
 use crate::format::*;
-use crate::pack::{INTSET_NUMBERS_MAX, Listpack, PACK_BYTES};
+use crate::pack::{HASH_PAIRS_MAX, INTSET_NUMBERS_MAX, Listpack, PACK_BYTES};
 use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::strings::{LZF_BYTES_MAX, Strings};
 use crate::{Uses, Value, lzf};
 
+pub use collections::HashField;
+use collections::Place;
 pub use streams::{StreamConsumer, StreamGroup, StreamValue};
 
 /// The contents of a file's aux fields.
@@ -59,7 +61,11 @@ pub struct Encoder<O> {
     pub(crate) out: Strings<O>,
     db: Option<u64>,
     uses: Uses,
+    pub(crate) version: Version,
     pub(crate) pack: Listpack,
+    /// The elements of `pack` in another order.
+    pub(crate) ordered: Listpack,
+    pub(crate) places: Box<[Place]>,
     pub(crate) numbers: Box<[i64]>,
 }
 
@@ -70,6 +76,8 @@ pub struct Workspace {
     lzf: lzf::Compressor,
     packed: Box<[u8]>,
     pack: Box<[u8]>,
+    ordered: Box<[u8]>,
+    places: Box<[Place]>,
     numbers: Box<[i64]>,
 }
 
@@ -82,6 +90,8 @@ impl Workspace {
             lzf: lzf::Compressor::new(),
             packed: vec![1; LZF_BYTES_MAX].into(),
             pack: vec![1; PACK_BYTES].into(),
+            ordered: vec![1; PACK_BYTES].into(),
+            places: vec![Place::default(); HASH_PAIRS_MAX].into(),
             numbers: vec![1; INTSET_NUMBERS_MAX].into(),
         }
     }
@@ -101,9 +111,11 @@ impl<O: Output> Encoder<O> {
 
     /// As [`new`](Self::new), in existing memory: it allocates nothing.
     pub fn within(workspace: Workspace, output: O) -> Self {
-        let Workspace { buffer, lzf, packed, pack, numbers } = workspace;
+        let Workspace { buffer, lzf, packed, pack, ordered, places, numbers } = workspace;
         let out = Strings { sheet: Sheet::new(output, buffer), compress: true, lzf, packed };
-        Encoder { out, db: None, uses: Uses::Unknown, pack: Listpack::within(pack), numbers }
+        let [pack, ordered] = [pack, ordered].map(Listpack::within);
+        let (db, uses, version) = (None, Uses::Unknown, Version::default());
+        Encoder { out, db, uses, version, pack, ordered, places, numbers }
     }
 
     /// Takes the memory for the next encoder. This one can write nothing more.
@@ -113,6 +125,8 @@ impl<O: Output> Encoder<O> {
             lzf: std::mem::replace(&mut self.out.lzf, lzf::Compressor::spent()),
             packed: std::mem::take(&mut self.out.packed),
             pack: self.pack.take_room(),
+            ordered: self.ordered.take_room(),
+            places: std::mem::take(&mut self.places),
             numbers: std::mem::take(&mut self.numbers),
         }
     }
@@ -124,14 +138,25 @@ impl<O: Output> Encoder<O> {
         self
     }
 
+    /// Sets the version of the file or payload; the default is 10.
+    #[must_use]
+    pub fn version(mut self, version: Version) -> Self {
+        self.set_version(version);
+        self
+    }
+
+    /// As [`version`](Self::version), before anything is written.
+    pub fn set_version(&mut self, version: Version) {
+        self.version = version;
+    }
+
     /// Writes the header and the aux fields that Redis writes. Call it once, first.
     ///
     /// # Errors
     /// Those of the output, here and in all methods below.
     pub fn begin(&mut self, origin: &Origin) -> Result<(), O::Error> {
         debug_assert_eq!(self.written_bytes(), 0, "a file begins once");
-        self.out.sheet.put(MAGIC)?;
-        self.out.sheet.put(b"0010")?;
+        self.out.sheet.put(self.version.header())?;
         let used = i64::try_from(origin.used_memory_bytes).unwrap_or(i64::MAX);
         self.aux(b"redis-ver", Value::Bytes(REDIS_VERSION))?;
         self.aux(b"redis-bits", Value::Int(usize::BITS.into()))?;
@@ -238,7 +263,7 @@ impl<O: Output> Encoder<O> {
     /// # Errors
     /// Those of the output.
     pub fn finish_payload(&mut self) -> Result<u64, O::Error> {
-        self.out.sheet.put(&(VERSION as u16).to_le_bytes())?;
+        self.out.sheet.put(&self.version.number().to_le_bytes())?;
         self.seal()
     }
 

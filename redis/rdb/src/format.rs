@@ -3,8 +3,50 @@
 use std::fmt;
 use std::io::Write;
 
-/// The version written: that of Redis 7.0.
-pub const VERSION: u32 = 10;
+/// A version to write. A reader of one reads those above it in this list, too, but for Redis and
+/// Valkey 9, which do not read each other's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Version {
+    /// 10, that of Redis 7.0.
+    #[default]
+    Redis10,
+    /// 11, that of Redis 7.2 and Valkey 8; the bytes are those of 10.
+    Redis11,
+    /// 12, that of Redis 7.4 and 8: fields of hashes may expire.
+    Redis12,
+    /// 80, that of Valkey 9: fields of hashes may expire.
+    Valkey80,
+}
+
+impl Version {
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Redis10 => 10,
+            Self::Redis11 => 11,
+            Self::Redis12 => 12,
+            Self::Valkey80 => VALKEY_VERSION as u16,
+        }
+    }
+
+    /// Whether it has a form for hashes with fields that expire.
+    #[must_use]
+    pub fn holds_expiring_fields(self) -> bool {
+        matches!(self, Self::Redis12 | Self::Valkey80)
+    }
+
+    /// The start of a file.
+    pub(crate) fn header(self) -> &'static [u8; HEADER_BYTES] {
+        match self {
+            Self::Redis10 => b"REDIS0010",
+            Self::Redis11 => b"REDIS0011",
+            Self::Redis12 => b"REDIS0012",
+            Self::Valkey80 => b"VALKEY080",
+        }
+    }
+}
+
 /// The newest version read, of files that begin with "REDIS": that of Redis 8.8.
 pub(crate) const VERSION_READ_MAX: u32 = 14;
 /// The version of Valkey 9, whose files begin with "VALKEY".

@@ -1,5 +1,5 @@
-//! Sans-io codec of the Redis RDB file format: writes version 10, reads versions 1 to 14 and
-//! that of Valkey 9.
+//! Sans-io codec of the Redis RDB file format: writes versions 10 to 12 and that of Valkey 9, reads
+//! versions 1 to 14 and that of Valkey 9.
 //!
 //! Invariants:
 //! - [`Encoder`] allocates, locks and logs nothing after its construction: it runs in a forked
@@ -61,6 +61,9 @@
 //!                                                  O has 13 bits, its low byte comes last
 //! ```
 //!
+//! Types 24 and 25 are written in version 12, and type 22 in Valkey 9's. In 25 the field that
+//! expires first comes first, and those that never do come last: Redis relies on that.
+//!
 //! The packed strings are drawn at the head of `unpack`. A payload of DUMP is a type and a value,
 //! the version in 2 B LE, and the CRC-64 of all that. Version 80 is Valkey 9's.
 //!
@@ -88,9 +91,11 @@ mod walk;
 
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
-pub use encode::{Encoder, Head, Origin, StreamConsumer, StreamGroup, StreamValue, Workspace};
+pub use encode::{
+    Encoder, HashField, Head, Origin, StreamConsumer, StreamGroup, StreamValue, Workspace,
+};
 pub use error::DecodeError;
-pub use format::{HEADER_BYTES, VERSION, file_version};
+pub use format::{HEADER_BYTES, Version, file_version};
 pub use payload::{PayloadError, libraries};
 pub use scan::{Database, Summary, scan, scan_keys};
 pub use sheet::Output;

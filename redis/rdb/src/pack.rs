@@ -2,6 +2,8 @@
 //!
 //! The layouts are drawn at the head of `unpack`.
 
+use std::ops::Range;
+
 use crate::Value;
 use crate::format::canonical_int;
 
@@ -16,9 +18,12 @@ pub(crate) const INTSET_NUMBERS_MAX: usize = 512;
 /// Most bytes of a node of a list.
 pub(crate) const NODE_BYTES_MAX: usize = 8192;
 
-/// Room for a packed collection: the largest of the above are 512 pairs of 64 bytes and their
-/// heads.
-pub(crate) const PACK_BYTES: usize = 2 * HASH_PAIRS_MAX * (TEXT_BYTES_MAX + 3) + FRAME_BYTES;
+/// Room for a packed collection: the largest of the above are 512 pairs of 64 bytes, each with the
+/// time at which it expires, and their heads.
+pub(crate) const PACK_BYTES: usize =
+    HASH_PAIRS_MAX * (2 * (TEXT_BYTES_MAX + 3) + NUMBER_BYTES_MAX) + FRAME_BYTES;
+/// The most bytes of a number as an element.
+const NUMBER_BYTES_MAX: usize = 10;
 const _: () = assert!(PACK_BYTES > NODE_BYTES_MAX && PACK_BYTES > 8 * INTSET_NUMBERS_MAX + 8);
 
 /// A listpack under construction.
@@ -66,6 +71,25 @@ impl Listpack {
             room = rest;
         }
         (self.filled, self.count) = (end, self.count + 1);
+        Some(())
+    }
+
+    /// Where the next element will begin.
+    pub(crate) fn end(&self) -> usize {
+        self.filled
+    }
+
+    /// Appends the `count` elements that take these bytes of `other`; `None` if there is no room.
+    pub(crate) fn push_from(
+        &mut self,
+        other: &Listpack,
+        elements: Range<usize>,
+        count: usize,
+    ) -> Option<()> {
+        let elements = other.room.get(elements)?;
+        let end = self.filled + elements.len();
+        self.room.get_mut(self.filled..end + 1)?[..elements.len()].copy_from_slice(elements);
+        (self.filled, self.count) = (end, self.count + count);
         Some(())
     }
 

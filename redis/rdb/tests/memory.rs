@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{ORIGIN, noise, read};
-use stillframe_rdb::{Decoder, Encoder, Event, Head, Output, Value};
+use stillframe_rdb::{Decoder, Encoder, Event, HashField, Head, Output, Value, Version};
 
 thread_local! {
     static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
@@ -67,36 +67,43 @@ fn encoding_allocates_nothing() {
     let words: Vec<Vec<u8>> = (0..3000).map(|n| format!("word {n}").repeat(n % 9).into()).collect();
     let numbers: Vec<Vec<u8>> = (0..2000).map(|n| (n * 7919).to_string().into()).collect();
     let head = Head::Key { db: 3, key: b"collection", expire_at_ms: Some(1) };
-    let mut encoder = Encoder::new(Count(0));
+    let at =
+        |text: &[u8]| text.len().is_multiple_of(2).then_some(4_000_000_000_000 - text.len() as i64);
+    for version in [Version::Redis12, Version::Valkey80] {
+        let mut encoder = Encoder::new(Count(0)).version(version);
 
-    FORBIDDEN.set(true);
-    let result = encoder.begin(&ORIGIN).and_then(|()| {
-        for round in 0..3 {
-            encoder.resize_db(round, 1, u64::MAX)?;
-            for bytes in random.iter().chain(&repetitive) {
-                let at = (bytes.len() % 2 == 0).then_some(i64::MAX);
-                encoder.entry(round, bytes, Value::Bytes(bytes), at)?;
+        FORBIDDEN.set(true);
+        let result = encoder.begin(&ORIGIN).and_then(|()| {
+            for round in 0..3 {
+                encoder.resize_db(round, 1, u64::MAX)?;
+                for bytes in random.iter().chain(&repetitive) {
+                    let at = (bytes.len() % 2 == 0).then_some(i64::MAX);
+                    encoder.entry(round, bytes, Value::Bytes(bytes), at)?;
+                }
+                for shift in 0..64 {
+                    encoder.entry(round, b"-123456", Value::Int(i64::MIN >> shift), None)?;
+                }
             }
-            for shift in 0..64 {
-                encoder.entry(round, b"-123456", Value::Int(i64::MIN >> shift), None)?;
+            for elements in [&random, &repetitive, &words, &numbers] {
+                for len in [0, 1, 5, 128, 129, 512, 513, 2000, 3000] {
+                    let elements = &elements[..elements.len().min(len)];
+                    let one = || elements.iter().map(Vec::as_slice);
+                    let scored = || one().map(|member| (member, member.len() as f64 / 7.0));
+                    encoder.list(head, one)?;
+                    encoder.set(head, elements.len(), one)?;
+                    encoder.hash(head, elements.len(), || one().zip(one()))?;
+                    let field = |it| HashField { name: it, value: it, expire_at_ms: at(it) };
+                    let fields = || one().map(field);
+                    assert_eq!(encoder.expiring_hash(head, elements.len(), fields), Ok(true));
+                    encoder.sorted(head, elements.len(), scored, scored)?;
+                }
             }
-        }
-        for elements in [&random, &repetitive, &words, &numbers] {
-            for len in [0, 1, 5, 128, 129, 512, 513, 2000, 3000] {
-                let elements = &elements[..elements.len().min(len)];
-                let one = || elements.iter().map(Vec::as_slice);
-                let scored = || one().map(|member| (member, member.len() as f64 / 7.0));
-                encoder.list(head, one)?;
-                encoder.set(head, elements.len(), one)?;
-                encoder.hash(head, elements.len(), || one().zip(one()))?;
-                encoder.sorted(head, elements.len(), scored, scored)?;
-            }
-        }
-        encoder.finish()
-    });
-    FORBIDDEN.set(false);
+            encoder.finish()
+        });
+        FORBIDDEN.set(false);
 
-    assert_eq!(result, Ok(encoder.output().0));
+        assert_eq!(result, Ok(encoder.output().0));
+    }
 }
 
 #[test]

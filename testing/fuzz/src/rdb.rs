@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use stillframe_rdb::{
-    Collection, Crc64, DecodeError, Decoder, Element, Encoder, Event, Head, Origin, Value,
-    Workspace, scan,
+    Collection, Crc64, DecodeError, Decoder, Element, Encoder, Event, HashField, Head, Origin,
+    Value, Version, Workspace, scan,
 };
 
 /// Reads `data` as an RDB file, as it is and as the body of files with a right checksum: to Redis
@@ -40,12 +40,14 @@ fn sealed_payload(payload: &[u8]) {
         return;
     }
     // Other bytes may hold the same value, and ours are one form.
-    let written = encoded(|encoder| {
-        found[0].put(encoder, Head::Payload);
-        encoder.finish_payload().expect("a Vec takes all");
-    });
-    let again = entries(Decoder::of_payload(&written).expect("it was written just now"));
-    assert_eq!(again.expect("it was written just now"), found);
+    for version in [Version::Redis12, Version::Valkey80] {
+        let written = encoded(version, |encoder| {
+            found[0].put(encoder, Head::Payload);
+            encoder.finish_payload().expect("a Vec takes all");
+        });
+        let again = entries(Decoder::of_payload(&written).expect("it was written just now"));
+        assert_eq!(again.expect("it was written just now"), found);
+    }
 }
 
 thread_local! {
@@ -54,10 +56,10 @@ thread_local! {
 }
 
 /// The bytes that `write` writes.
-fn encoded(write: impl FnOnce(&mut Encoder<&mut Vec<u8>>)) -> Vec<u8> {
+fn encoded(version: Version, write: impl FnOnce(&mut Encoder<&mut Vec<u8>>)) -> Vec<u8> {
     let mut written = Vec::new();
     let workspace = WORKSPACE.take().unwrap_or_default();
-    let mut encoder = Encoder::within(workspace, &mut written);
+    let mut encoder = Encoder::within(workspace, &mut written).version(version);
     write(&mut encoder);
     WORKSPACE.set(Some(encoder.take_workspace()));
     written
@@ -79,15 +81,15 @@ struct Entry {
     /// The value as text, elements one after the other, fields before values.
     texts: Vec<Vec<u8>>,
     scores: Vec<u64>,
-    /// Of a hash: whether a field expires.
-    expires: bool,
+    /// When the fields of a hash expire.
+    times: Vec<Option<i64>>,
 }
 
 impl Entry {
     fn new(db: u64, key: &[u8], expire_at_ms: Option<i64>, kind: Option<Collection>) -> Self {
-        let (texts, scores) = (Vec::new(), Vec::new());
+        let (texts, scores, times) = (Vec::new(), Vec::new(), Vec::new());
         let key = key.to_vec();
-        Entry { db, key, expire_at_ms, kind, texts, scores, expires: false }
+        Entry { db, key, expire_at_ms, kind, texts, scores, times }
     }
 
     fn head(&self) -> Head<'_> {
@@ -103,6 +105,15 @@ impl Entry {
             None => encoder.string(head, Value::Bytes(&self.texts[0])),
             Some(Collection::List) => encoder.list(head, texts),
             Some(Collection::Set) => encoder.set(head, len, texts),
+            Some(Collection::Hash) if self.times.iter().any(Option::is_some) => {
+                let field = |((name, value), time): ((_, _), &Option<i64>)| HashField {
+                    name,
+                    value,
+                    expire_at_ms: *time,
+                };
+                let fields = || pairs().zip(&self.times).map(field);
+                encoder.expiring_hash(head, len / 2, fields).map(|written| assert!(written))
+            }
             Some(Collection::Hash) => encoder.hash(head, len / 2, pairs),
             Some(Collection::Sorted) => encoder.sorted(head, len, scored, scored),
             Some(Collection::Stream) => unreachable!("streams are read alone"),
@@ -116,14 +127,27 @@ impl Entry {
             self.texts.sort_unstable();
             self.texts.dedup(); // a file may hold a member twice; a set does not
         }
+        if self.times.iter().any(Option::is_some) {
+            let mut fields: Vec<_> = self.texts.chunks_exact(2).zip(&self.times).collect();
+            fields.sort_unstable();
+            let times = fields.iter().map(|(_, time)| **time).collect();
+            self.texts = fields.iter().flat_map(|(pair, _)| pair.iter().cloned()).collect();
+            self.times = times;
+        }
         self
+    }
+
+    /// Whether it can be written as it is: Valkey's files may hold times that Redis has not.
+    fn is_writable(&self) -> bool {
+        let is_known = |time: &i64| (1..1 << 48).contains(time);
+        self.kind != Some(Collection::Stream) && self.times.iter().flatten().all(is_known)
     }
 }
 
 /// All but the streams, which only a keyspace can give to be written (tests there do), and hashes
-/// of forms that are not written.
+/// with fields that expire at times of Valkey's alone.
 fn writable(mut entries: Vec<Entry>) -> Vec<Entry> {
-    entries.retain(|entry| entry.kind != Some(Collection::Stream) && !entry.expires);
+    entries.retain(Entry::is_writable);
     entries
 }
 
@@ -146,10 +170,11 @@ fn entries(mut decoder: Decoder<&[u8]>) -> Result<Vec<Entry>, DecodeError> {
                     Element::One(bytes) => entry.texts.push(bytes.to_vec()),
                     Element::Pair(field, value) => {
                         entry.texts.extend([field.to_vec(), value.to_vec()]);
+                        entry.times.push(None);
                     }
-                    Element::Expiring(..) => {
-                        assert_eq!(entry.kind, Some(Collection::Hash));
-                        entry.expires = true;
+                    Element::Expiring(field, value, at) => {
+                        entry.texts.extend([field.to_vec(), value.to_vec()]);
+                        entry.times.push(Some(at));
                     }
                     Element::Scored(member, score) => {
                         assert!(!score.is_nan(), "a score is a number");
@@ -197,11 +222,13 @@ fn read(file: &[u8]) {
     assert_eq!(listed + summary.keys_elsewhere, entries.len() as u64);
     let entries = writable(entries);
     // A value that was read can be written and read again.
-    let written = encoded(|encoder| {
-        let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };
-        encoder.begin(&origin).expect("a Vec takes all");
-        entries.iter().for_each(|entry| entry.put(encoder, entry.head()));
-        encoder.finish().expect("a Vec takes all");
-    });
-    assert_eq!(decode(&written).expect("it was written just now"), entries);
+    for version in [Version::Redis12, Version::Valkey80] {
+        let written = encoded(version, |encoder| {
+            let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };
+            encoder.begin(&origin).expect("a Vec takes all");
+            entries.iter().for_each(|entry| entry.put(encoder, entry.head()));
+            encoder.finish().expect("a Vec takes all");
+        });
+        assert_eq!(decode(&written).expect("it was written just now"), entries);
+    }
 }

@@ -14,6 +14,33 @@ use crate::pack::{
 };
 use crate::sheet::Output;
 
+/// A field of a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HashField<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// When it expires, in unix milliseconds.
+    pub expire_at_ms: Option<i64>,
+}
+
+impl HashField<'_> {
+    /// When it expires, as Redis takes it: neither 0, which means never, nor later than it knows.
+    fn moment(&self) -> Option<i64> {
+        self.expire_at_ms.map(|at| at.clamp(1, FIELD_EXPIRY_MAX as i64))
+    }
+}
+
+/// Where a field lies in a listpack, with its value and its time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// When it expires; a field that never does comes after all that do.
+    at_ms: i64,
+    start: usize,
+    end: usize,
+}
+
 impl<O: Output> Encoder<O> {
     /// Writes a list.
     ///
@@ -114,6 +141,94 @@ impl<O: Output> Encoder<O> {
             self.out.string(value)?;
         }
         Ok(())
+    }
+
+    /// Writes a hash of `len` fields, of which some expire. `false`: the version has no form for
+    /// that, and nothing was written.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn expiring_hash<'a, I>(
+        &mut self,
+        head: Head<'_>,
+        len: usize,
+        fields: impl Fn() -> I,
+    ) -> Result<bool, O::Error>
+    where
+        I: Iterator<Item = HashField<'a>>,
+    {
+        match self.version {
+            Version::Redis10 | Version::Redis11 => return Ok(false),
+            Version::Redis12 => {
+                let soonest = fields().filter_map(|field| field.moment()).min();
+                self.hash_of_redis(head, len, soonest.unwrap_or(FIELD_EXPIRY_MAX as i64), fields)?;
+            }
+            Version::Valkey80 => {
+                self.open(head, TYPE_HASH_VALKEY)?;
+                self.out.length(len as u64)?;
+                for field in fields() {
+                    self.out.string(field.name)?;
+                    self.out.string(field.value)?;
+                    let at = field.expire_at_ms.map_or(NO_FIELD_EXPIRY, |at| at.max(0));
+                    self.out.sheet.put(&at.to_le_bytes())?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// In the form of Redis 7.4; no field expires before `soonest`.
+    fn hash_of_redis<'a, I>(
+        &mut self,
+        head: Head<'_>,
+        len: usize,
+        soonest: i64,
+        fields: impl Fn() -> I,
+    ) -> Result<(), O::Error>
+    where
+        I: Iterator<Item = HashField<'a>>,
+    {
+        if self.pack_by_time(len, fields()).is_some() {
+            self.open(head, TYPE_HASH_LISTPACK_EXPIRES)?;
+            self.out.sheet.put(&soonest.to_le_bytes())?;
+            return self.out.blob(self.ordered.bytes());
+        }
+        self.open(head, TYPE_HASH_EXPIRES)?;
+        self.out.sheet.put(&soonest.to_le_bytes())?;
+        self.out.length(len as u64)?;
+        for field in fields() {
+            let beyond = field.moment().map_or(0, |at| at - soonest + 1);
+            self.out.length(beyond as u64)?;
+            self.out.string(field.name)?;
+            self.out.string(field.value)?;
+        }
+        Ok(())
+    }
+
+    /// Packs fields, values and times in `ordered`; `None` if they are too many or too long.
+    fn pack_by_time<'a>(
+        &mut self,
+        len: usize,
+        fields: impl Iterator<Item = HashField<'a>>,
+    ) -> Option<()> {
+        self.pack.clear();
+        let places = self.places.get_mut(..len)?;
+        for (field, place) in fields.zip(&mut *places) {
+            if field.name.len().max(field.value.len()) > TEXT_BYTES_MAX {
+                return None;
+            }
+            let (start, moment) = (self.pack.end(), field.moment());
+            self.pack.push(field.name)?;
+            self.pack.push(field.value)?;
+            self.pack.push_value(Value::Int(moment.unwrap_or(0)))?;
+            *place = Place { at_ms: moment.unwrap_or(i64::MAX), start, end: self.pack.end() };
+        }
+        places.sort_unstable_by_key(|place| (place.at_ms, place.start));
+        self.ordered.clear();
+        for place in places {
+            self.ordered.push_from(&self.pack, place.start..place.end, 3)?;
+        }
+        Some(())
     }
 
     /// Writes a sorted set of `len` members with their scores, which are numbers; a large one from
