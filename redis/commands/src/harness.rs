@@ -7,6 +7,7 @@
 
 use stillframe_keyspace::{DATABASES, Group, Keyspace, KeyspaceOptions, Stream, StreamId, Value};
 use stillframe_peers::transcript::{Stage, escape, words};
+use stillframe_rdb::Version;
 use stillframe_resp::Protocol::{Resp2, Resp3};
 use stillframe_resp::{Limits, Out, Parser, Protocol};
 
@@ -65,6 +66,7 @@ impl Harness {
             bulk_bytes_max: 512 << 20,
             notify: Classes::default(),
             compresses: true,
+            expiring_version: Version::Redis12,
             counts_frequency: false,
             keeps_uses: false,
         };

@@ -7,7 +7,7 @@
 //! - Clients are numbers here. The ledger collects messages; the server sends them.
 
 use stillframe_keyspace::{Expired, Keyspace};
-use stillframe_rdb::Workspace;
+use stillframe_rdb::{Version, Workspace};
 
 use crate::effects::Effects;
 use crate::events::{Classes, Event, Events};
@@ -62,6 +62,8 @@ pub struct Settings {
     pub notify: Classes,
     /// `rdbcompression`.
     pub compresses: bool,
+    /// The version of payloads of hashes with fields that expire, by `rdb-version`.
+    pub expiring_version: Version,
     /// `maxmemory-policy` counts how often keys are used, and not when.
     pub counts_frequency: bool,
     /// Memory is limited, and `maxmemory-policy` looks at the uses of each key.

@@ -6,13 +6,21 @@ use stillframe_keyspace::{
     Consumer, EditError, Group, Keyspace, Names, Pending, Stream, StreamEdit, StreamId, Text, Value,
 };
 use stillframe_rdb::{
-    Collection, DecodeError, Decoder, Element, Encoder, Event, Head, Id, Output, StreamConsumer,
-    StreamGroup, StreamHead, StreamValue, Value as Field,
+    Collection, DecodeError, Decoder, Element, Encoder, Event, HashField, Head, Id, Output,
+    StreamConsumer, StreamGroup, StreamHead, StreamValue, Value as Field, Version,
 };
 
 use crate::command::read_up_to;
 
-/// Writes a value; `false`: there is no form for its type. Allocates nothing.
+/// The version of a payload of `value`: 10, or `expiring` for a hash with fields that expire.
+pub fn payload_version(value: Value<'_>, expiring: Version) -> Version {
+    match value {
+        Value::Hash(hash) if hash.has_deadlines() => expiring,
+        _ => Version::default(),
+    }
+}
+
+/// Writes a value; `false`: the version written has no form for it. Allocates nothing.
 pub fn encode<O: Output>(
     encoder: &mut Encoder<O>,
     head: Head<'_>,
@@ -23,6 +31,10 @@ pub fn encode<O: Output>(
         Value::Bytes(bytes) => encoder.string(head, Field::Bytes(bytes)),
         Value::List(list) => encoder.list(head, || list.iter_from(0)),
         Value::Set(set) => encoder.set(head, set.len(), || set.iter()),
+        Value::Hash(hash) if hash.has_deadlines() => {
+            let fields = || hash.fields().map(field_of);
+            return encoder.expiring_hash(head, hash.len(), fields);
+        }
         Value::Hash(hash) => encoder.hash(head, hash.len(), || hash.iter()),
         Value::Sorted(sorted) => {
             let last = sorted.len().saturating_sub(1);
@@ -33,6 +45,10 @@ pub fn encode<O: Output>(
         _ => return Ok(false),
     }
     .map(|()| true)
+}
+
+fn field_of(field: stillframe_keyspace::HashField<'_>) -> HashField<'_> {
+    HashField { name: field.field, value: field.value, expire_at_ms: field.deadline }
 }
 
 /// A stream as the encoder reads it.
@@ -216,7 +232,11 @@ pub fn decode_elements<R: Read>(
         Collection::Hash => keyspace.edit_hash(db, key, |hash| {
             each(decoder, |element| match element {
                 Element::Pair(field, value) => Taken::once(hash.set(field, value)),
-                _ => Taken::Never("a hash with a field that expires"),
+                // Valkey's files may hold any time; all before 1970 are past alike.
+                Element::Expiring(field, value, at) => {
+                    Taken::once(hash.set_until(field, value, Some(at.max(0))))
+                }
+                _ => Taken::Twice,
             })
         }),
         Collection::Sorted => keyspace.edit_sorted(db, key, |sorted| {

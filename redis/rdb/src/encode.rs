@@ -141,13 +141,8 @@ impl<O: Output> Encoder<O> {
     /// Sets the version of the file or payload; the default is 10.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
-        self.set_version(version);
-        self
-    }
-
-    /// As [`version`](Self::version), before anything is written.
-    pub fn set_version(&mut self, version: Version) {
         self.version = version;
+        self
     }
 
     /// Writes the header and the aux fields that Redis writes. Call it once, first.

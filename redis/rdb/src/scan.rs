@@ -283,7 +283,7 @@ impl<R: Read> Scan<'_, R> {
             self.elements.begin(&mut self.source, kind)?;
             let mut is_known = true;
             while let Some(element) = self.elements.next(&mut self.source)? {
-                is_known &= !matches!(element, Element::Expiring(..) | Element::Released(_));
+                is_known &= !matches!(element, Element::Released(_));
             }
             Ok(is_known)
         };

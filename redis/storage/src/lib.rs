@@ -45,6 +45,6 @@ pub mod wake;
 
 pub use clock::unix_millis;
 pub use error::StorageError;
-pub use settings::{LogKeep, SavePoint, Settings};
+pub use settings::{LogKeep, RdbVersion, SavePoint, Settings};
 pub use standalone::{Client, Standalone};
 pub use storage::{Host, Parts, Storage, load_dump, recover_log};

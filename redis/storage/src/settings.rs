@@ -1,6 +1,7 @@
 //! The settings of dumps and log, by Redis's names where Redis has them.
 
 use stillframe_durability::Policy;
+use stillframe_rdb::Version;
 
 /// The settings that storage obeys. A server copies them from its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Settings {
     pub stop_writes_on_bgsave_error: bool,
     /// `rdbcompression`.
     pub rdbcompression: bool,
+    /// `rdb-version`: the version of dumps.
+    pub rdb_version: RdbVersion,
     /// `maxmemory-policy` looks at the uses of keys, which dumps then hold.
     pub saves_uses: bool,
     /// `snapshot-bandwidth`: most bytes of a dump written per second, 0 for no limit.
@@ -46,6 +49,7 @@ impl Default for Settings {
             save: vec![point(3600, 1), point(300, 100), point(60, 10_000)],
             stop_writes_on_bgsave_error: true,
             rdbcompression: true,
+            rdb_version: RdbVersion::Auto,
             saves_uses: false,
             snapshot_bandwidth_bytes: 200_000_000,
             appendonly: false,
@@ -57,6 +61,25 @@ impl Default for Settings {
             log_keep: LogKeep { seconds: 3600, bytes: 1 << 30 },
             key_load_delay_us: 0,
             key_save_delay_us: 0,
+        }
+    }
+}
+
+/// The choice of the version of RDB files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RdbVersion {
+    /// The lowest one that holds the data.
+    Auto,
+    /// This one, or no file.
+    Fixed(Version),
+}
+
+impl RdbVersion {
+    /// The version of a payload of a hash with fields that expire: no payload needs to be refused.
+    pub fn for_expiring_fields(self) -> Version {
+        match self {
+            Self::Fixed(Version::Valkey80) => Version::Valkey80,
+            _ => Version::Redis12,
         }
     }
 }

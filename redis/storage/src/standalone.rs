@@ -71,6 +71,7 @@ impl Standalone {
             bulk_bytes_max: 512 << 20,
             notify: Classes::default(),
             compresses: settings.rdbcompression,
+            expiring_version: settings.rdb_version.for_expiring_fields(),
             counts_frequency: false,
             keeps_uses: false,
         };

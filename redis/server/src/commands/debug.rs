@@ -8,7 +8,7 @@ mod knobs;
 
 use std::time::Duration;
 
-use stillframe_rdb::{Encoder, Head};
+use stillframe_rdb::{Encoder, Head, Version};
 use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
@@ -170,7 +170,7 @@ const HELP: [&str; 46] = [
 fn object(ctx: &mut Context<'_>, key: &[u8]) -> Result<(), Refusal> {
     let mut payload = Vec::new();
     let workspace = ctx.server.ledger.dump_workspace.take().unwrap_or_default();
-    let mut encoder = Encoder::within(workspace, &mut payload);
+    let mut encoder = Encoder::within(workspace, &mut payload).version(Version::Redis12);
     let db = ctx.session.caller.db;
     // An expired key is shown as long as it exists.
     let found = ctx.keyspace.peek(db, key, i64::MIN).map(|entry| {

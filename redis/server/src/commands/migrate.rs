@@ -5,11 +5,13 @@
 //! - The server keeps a connection for a while, since a client that moves many keys calls MIGRATE
 //!   again and again.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_commands::{Refusal, payload};
+use stillframe_rdb::Version;
 use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
@@ -77,14 +79,23 @@ impl<'a> Request<'a> {
 /// `MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH password | AUTH2 user password]
 /// [KEYS key...]`
 fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let request = Request::parse(args)?;
-    let found = packed(ctx, &request)?;
+    let mut request = Request::parse(args)?;
+    let mut version = ctx.server.config.rdb_version.for_expiring_fields();
+    let found = packed(ctx, &request, version)?;
     if found.is_empty() {
         ctx.out.simple("NOKEY");
         return Ok(());
     }
     let mut moved = Vec::new();
-    let outcome = send(ctx, &request, &found, &mut moved);
+    let mut outcome = send(ctx, &request, &found, &mut moved);
+    if ctx.keyspace.timed_hashes() > 0 && outcome.as_ref().is_err_and(is_about_version) {
+        // Fields that expire have two forms, and no server reads both.
+        version = if version == Version::Redis12 { Version::Valkey80 } else { Version::Redis12 };
+        let done: HashSet<&[u8]> = moved.iter().copied().collect();
+        request.keys.retain(|key| !done.contains(key));
+        let found = packed(ctx, &request, version)?;
+        outcome = send(ctx, &request, &found, &mut moved);
+    }
     if !request.copies && !moved.is_empty() {
         let mut data = ctx.data();
         let db = data.caller.db;
@@ -100,15 +111,25 @@ fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Whether the other server does not know the version of a payload.
+fn is_about_version(refusal: &Refusal) -> bool {
+    refusal.to_string().contains("payload version")
+}
+
 /// A key, and the request that restores it.
 type Packed<'a> = (&'a [u8], Vec<u8>);
 
-/// The existing keys, each with the request that restores it.
-fn packed<'a>(ctx: &mut Context<'_>, request: &Request<'a>) -> Result<Vec<Packed<'a>>, Refusal> {
+/// The existing keys, each with the request that restores it; `expiring` is the version for hashes
+/// with fields that expire.
+fn packed<'a>(
+    ctx: &mut Context<'_>,
+    request: &Request<'a>,
+    expiring: Version,
+) -> Result<Vec<Packed<'a>>, Refusal> {
     let mut data = ctx.data();
     let mut found = Vec::new();
     for &key in &request.keys {
-        let Some(payload) = payload(&mut data, key)? else { continue };
+        let Some(payload) = payload(&mut data, key, expiring)? else { continue };
         let (db, now) = (data.caller.db, data.now);
         let expiry = data.keyspace.peek(db, key, now).and_then(|entry| entry.expire_at());
         let ttl = expiry.map_or(0, |at| at.saturating_sub(now).max(1)).to_string();

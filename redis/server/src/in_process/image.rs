@@ -4,8 +4,9 @@ use std::sync::mpsc::{Receiver, channel};
 
 use stillframe::{CaptureError, CaptureReport, MemoryError, Point, SinkError};
 use stillframe_rdb::{Decoder, Encoder, Output};
+use stillframe_storage::RdbVersion;
 use stillframe_storage::dump::{
-    Counters, Destination, EntryError, Next, RdbSink, Reader, SaveError, with_header,
+    Counters, Destination, EntryError, Next, RdbSink, Reader, SaveError, image_version, with_header,
 };
 
 use super::InProcess;
@@ -58,7 +59,8 @@ impl InProcess {
     /// # Errors
     /// Why there can be none, in a sentence.
     pub fn begin_image(&mut self) -> Result<ImageUnderWay, ImageError> {
-        let encoder = Encoder::new(Memory::default());
+        let version = image_version(&self.keyspace, RdbVersion::Auto)?;
+        let encoder = Encoder::new(Memory::default()).version(version);
         let encoder = with_header(encoder, &self.keyspace, []);
         let sink = RdbSink::new(encoder.map_err(SaveError::Head)?, Counters::new()?);
         let (sender, receiver) = channel();

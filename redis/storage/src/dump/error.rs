@@ -16,6 +16,17 @@ pub enum SaveError {
     /// The part before the first key cannot be written.
     #[error(transparent)]
     Head(#[from] SinkError),
+    /// `rdb-version` has no form for the data.
+    #[error(
+        "rdb-version is {version}, which cannot hold fields that expire, and there are hashes with \
+         such fields: {hashes}; set rdb-version to auto, 12 or 80"
+    )]
+    Version {
+        /// The version that is set.
+        version: u16,
+        /// Hashes that it cannot hold.
+        hashes: usize,
+    },
     /// There can be no image now.
     #[error(transparent)]
     Begin(#[from] BeginError),

@@ -19,9 +19,10 @@ use std::time::Duration;
 
 use stillframe::SinkError;
 use stillframe_keyspace::{DATABASES, Keyspace};
-use stillframe_rdb::{Encoder, Origin, Value};
+use stillframe_rdb::{Encoder, Origin, Value, Version};
 
 use crate::clock::unix_millis;
+use crate::settings::RdbVersion;
 
 pub use directory::{DataDirectory, create, enter};
 pub use error::{EntryError, LoadError, SaveError};
@@ -37,6 +38,22 @@ pub use stream_point::{StreamField, StreamPoint};
 /// Microseconds, rounded up: nothing takes no time.
 pub fn whole_micros(time: Duration) -> u128 {
     time.as_nanos().div_ceil(1000)
+}
+
+/// The version of an image that begins now, as `rdb-version` is `wanted`.
+///
+/// # Errors
+/// [`SaveError::Version`]: the wanted version does not hold the data.
+pub fn image_version(keyspace: &Keyspace, wanted: RdbVersion) -> Result<Version, SaveError> {
+    let hashes = keyspace.timed_hashes();
+    match wanted {
+        RdbVersion::Auto if hashes == 0 => Ok(Version::Redis10),
+        RdbVersion::Auto => Ok(Version::Redis12),
+        RdbVersion::Fixed(version) if hashes > 0 && !version.holds_expiring_fields() => {
+            Err(SaveError::Version { version: version.number(), hashes })
+        }
+        RdbVersion::Fixed(version) => Ok(version),
+    }
 }
 
 /// Writes the part before the first entry, with `fields`.

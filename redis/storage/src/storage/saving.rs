@@ -10,8 +10,8 @@ use stillframe_rdb::{Encoder, Workspace};
 use super::Storage;
 use crate::clock::unix_millis;
 use crate::dump::{
-    Counters, DataDirectory, DumpFile, Label, RdbSink, Save, SaveError, Saved, StreamPoint, stage,
-    whole_micros, with_header,
+    Counters, DataDirectory, DumpFile, Label, RdbSink, Save, SaveError, Saved, StreamPoint,
+    image_version, stage, whole_micros, with_header,
 };
 use crate::journal::{Cover, POSITION_FIELD};
 use crate::settings::SavePoint;
@@ -128,6 +128,7 @@ impl Storage {
         cover: Cover,
     ) -> Result<(Counters, HeldImage), SaveError> {
         let (settings, saves) = (&self.settings, &mut self.saves);
+        let version = image_version(keyspace, settings.rdb_version)?;
         let file = saves.directory.create_temporary().inspect_err(|error| {
             if error.wants_room() {
                 cover.give_way();
@@ -140,6 +141,7 @@ impl Storage {
         let throttle = saves.throttle.renewed(bandwidth_bytes);
         let file = DumpFile::new(file, stage, throttle, counters.bytes.clone());
         let encoder = Encoder::within(workspace, file).compress(settings.rdbcompression);
+        let encoder = encoder.version(version);
         let position = cover.position().map(|position| (POSITION_FIELD, position.text()));
         let fields = position.into_iter().chain(point.iter().flat_map(StreamPoint::fields));
         let encoder = with_header(encoder, keyspace, fields);

@@ -8,7 +8,7 @@ use stillframe_rdb::Crc64;
 
 use crate::collections::debugged;
 use crate::replayed::{Contents, contents_by};
-use crate::replication::{Who, assert_same, fill, ours, under_load, wait_for_all, wait_for_link};
+use crate::replication::{Who, assert_same, fill, under_load, wait_for_all, wait_for_link};
 use crate::support::{
     Client, Kind, Peer, Random, Reply, Server, Setup, are_here, encode, rounds, stillframe,
     wait_until,
@@ -108,40 +108,6 @@ fn files_of_newer_servers_are_served_and_ours_by_them() {
         fs::copy(ours.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
         let back = debugged(Kind::Newer(peer), Some(folder.path()), "");
         assert!(contents(&mut back.client()) == expected, "{peer:?}: what it serves differs");
-    }
-}
-
-/// As JSON's values would be, a field that expires is refused by name, and nothing is lost.
-#[test]
-fn a_field_that_expires_is_refused_by_its_key_everywhere() {
-    for peer in peers("a_field_that_expires_is_refused_by_its_key_everywhere") {
-        let source = Who::Newer(peer).start("");
-        let mut client = source.client();
-        client.ask("HSET h f v");
-        client.ask("HEXPIRE h 1000 FIELDS 1 f");
-        client.ok("SAVE");
-        let from = source.dump().display().to_string();
-        let folder = tempfile::tempdir().expect("a folder");
-        let to = folder.path().join("data").display().to_string();
-        let output = stillframe(&["import", &from, "--dir", &to, "--skip-modules"]);
-        let text = String::from_utf8_lossy(&output.stderr);
-        let words = "key \"h\" of database 0 is a hash with a field that expires";
-        assert!(!output.status.success() && text.contains(words), "{peer:?}: {text}");
-        assert!(!folder.path().join("data/dump.rdb").exists());
-        let checked = stillframe(&["check", &from]);
-        let text = String::from_utf8_lossy(&checked.stdout);
-        assert!(text.contains("keys that this server cannot hold: 1"), "{peer:?}: {text}");
-        let ours = ours("imprint", "");
-        let mut target = ours.client();
-        let moved = client.ask(&format!("MIGRATE 127.0.0.1 {} h 0 5000", ours.port)).text();
-        let reply = "ERR Target instance replied with error: ERR the payload is a hash with a field \
-            that expires, which this server cannot hold";
-        assert_eq!(moved, reply, "{peer:?}");
-        assert_eq!(client.ask("HGET h f").text(), "v");
-        target.ok(&format!("REPLICAOF 127.0.0.1 {}", source.port));
-        wait_until("the image is refused", || {
-            target.ask("INFO replication").text().contains(words)
-        });
     }
 }
 

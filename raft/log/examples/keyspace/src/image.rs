@@ -15,7 +15,10 @@ use stillframe_durability::disk::{Directory, Location, Throttle, Unpublished};
 use stillframe_keyspace::Keyspace;
 use stillframe_openraft::{Error, File, Image, ImageSource, Note, Told};
 use stillframe_rdb::Encoder;
-use stillframe_storage::dump::{Counters, DumpFile, Load, RdbSink, stage, with_header};
+use stillframe_storage::RdbVersion;
+use stillframe_storage::dump::{
+    Counters, DumpFile, Load, RdbSink, image_version, stage, with_header,
+};
 
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
@@ -179,7 +182,9 @@ impl Images {
         let output = self.shared.directory.create(TEMPORARY).map_err(|error| error.to_string())?;
         let throttle = self.throttle.clone();
         let file = DumpFile::new(output, stage(), throttle, self.counters.bytes.clone());
-        let encoder = Encoder::new(file).compress(self.compresses);
+        let version =
+            image_version(keyspace, RdbVersion::Auto).map_err(|error| error.to_string())?;
+        let encoder = Encoder::new(file).compress(self.compresses).version(version);
         let fields = [(FIELD.as_bytes(), notes.encode(identity))];
         let encoder = with_header(encoder, keyspace, fields);
         let sink = RdbSink::new(encoder.map_err(|error| said(&error))?, self.counters.clone());

@@ -19,6 +19,7 @@ use stillframe_commands::{
 use stillframe_durability::disk::Location;
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_openraft::{Error, ImageSource, Note, State, Told};
+use stillframe_rdb::Version;
 use stillframe_resp::{Out, Protocol};
 
 use crate::command::Command;
@@ -101,6 +102,7 @@ impl Inner {
             bulk_bytes_max: 512 << 20,
             notify: Classes::default(),
             compresses,
+            expiring_version: Version::Redis12,
             counts_frequency: false,
             keeps_uses: false,
         };

@@ -1,13 +1,13 @@
 //! DUMP and RESTORE: one value as bytes, and back.
 
-use stillframe_keyspace::{EditError, Entry, Expire, MemoryError};
-use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Head, Value};
+use stillframe_keyspace::{EditError, Entry, Expire, MemoryError, Value as Keyed};
+use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Head, Value, Version, Workspace};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::Table;
-use crate::values::{LoadError, decode_elements, encode};
+use crate::values::{LoadError, decode_elements, encode, payload_version};
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
@@ -17,33 +17,54 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 
 /// `DUMP key`
 fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    match payload(ctx, args[1])? {
+    match payload(ctx, args[1], ctx.ledger.settings.expiring_version)? {
         None => ctx.out.null(),
         Some(payload) => ctx.out.bulk(&payload),
     }
     Ok(())
 }
 
-/// The value of a key as RESTORE takes it; `None` if there is no such key.
+/// The value of a key as RESTORE takes it; `None` if there is no such key. The payload has the
+/// version `expiring` if it is a hash with fields that expire.
 ///
 /// # Errors
 /// What to answer: the value has no such form.
-pub fn payload(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
-    let mut payload = Vec::new();
-    let workspace = ctx.ledger.dump_workspace.take().unwrap_or_default();
+pub fn payload(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    expiring: Version,
+) -> Result<Option<Vec<u8>>, Refusal> {
+    let mut workspace = ctx.ledger.dump_workspace.take();
     let compress = ctx.ledger.settings.compresses;
-    let mut encoder = Encoder::within(workspace, &mut payload).compress(compress);
-    let written = ctx.read(key, |_, entry| {
+    let packed = ctx.read(key, |_, entry| {
         let value = entry.map(Entry::value)?;
-        let written = encode(&mut encoder, Head::Payload, value);
-        Some(written.and_then(|known| encoder.finish_payload().map(|_| known)))
+        Some(pack(&mut workspace, value, compress, expiring))
     });
-    ctx.ledger.dump_workspace = Some(encoder.take_workspace());
-    match written {
+    ctx.ledger.dump_workspace = workspace;
+    match packed {
         None => Ok(None),
-        Some(Ok(true)) => Ok(Some(payload)),
-        Some(Ok(false) | Err(_)) => Err("ERR this value has no form as a payload".into()),
+        Some(None) => Err("ERR this value has no form as a payload".into()),
+        Some(payload) => Ok(payload),
     }
+}
+
+/// The payload of a value, in the version `expiring` if it is a hash with fields that expire.
+/// `None`: it has no form.
+fn pack(
+    workspace: &mut Option<Workspace>,
+    value: Keyed<'_>,
+    compress: bool,
+    expiring: Version,
+) -> Option<Vec<u8>> {
+    let mut payload = Vec::new();
+    let memory = workspace.take().unwrap_or_default();
+    let mut encoder = Encoder::within(memory, &mut payload)
+        .compress(compress)
+        .version(payload_version(value, expiring));
+    let written = encode(&mut encoder, Head::Payload, value)
+        .and_then(|known| encoder.finish_payload().map(|_| known));
+    *workspace = Some(encoder.take_workspace());
+    written.is_ok_and(|known| known).then_some(payload)
 }
 
 /// What the arguments of RESTORE ask for.

@@ -1,18 +1,22 @@
-//! RESTORE of payloads that are damaged under a right checksum.
+//! RESTORE of payloads of other servers, and of some that are damaged under a right checksum.
 
 use std::fs;
 use std::path::Path;
 
 use stillframe_peers::reply::Reply;
 use stillframe_peers::{Random, rounds};
-use stillframe_rdb::Crc64;
+use stillframe_rdb::{Crc64, Version};
 
 use super::{ask, call};
 use crate::harness::Harness;
 
 /// The version and the checksum that stand behind the value of a payload.
 fn seal(value: &[u8]) -> Vec<u8> {
-    let mut payload = [value, &10_u16.to_le_bytes()].concat();
+    seal_as(value, 10)
+}
+
+fn seal_as(value: &[u8], version: u16) -> Vec<u8> {
+    let mut payload = [value, &version.to_le_bytes()].concat();
     let mut checksum = Crc64::new();
     checksum.update(&payload);
     payload.extend_from_slice(&checksum.value().to_le_bytes());
@@ -87,4 +91,41 @@ fn damaged_payloads_change_nothing() {
         assert_eq!(ask(&mut harness, "DBSIZE").int(), 1);
     }
     assert!(refused > 1_000 && taken > 100, "{refused} refused, {taken} taken");
+}
+
+/// A hash with the fields `a`, which expires in 2038, and `b`: as Redis 8.0.6 and Valkey 9.1.2 dump
+/// it.
+const REDIS_8: &str =
+    "1900000000f40100001d1d00000006008161020101f400000000f40100000981620202010001ff";
+const VALKEY_9: &str = "16020161c00100000000f40100000162c002ffffffffffffffff";
+
+/// The payload of a value in hexadecimal digits, in a version.
+fn payload(hex: &str, version: u16) -> Vec<u8> {
+    let pairs = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
+    let value = pairs.map(|pair| u8::from_str_radix(pair, 16).expect("hex"));
+    seal_as(&value.collect::<Vec<_>>(), version)
+}
+
+#[test]
+fn hashes_whose_fields_expire_go_in_and_out_in_both_forms() {
+    for (given, version) in [(REDIS_8, 12), (VALKEY_9, 80)] {
+        let mut harness = Harness::new();
+        harness.ledger.settings.compresses = false;
+        let restored = call(&mut harness, &[b"RESTORE", b"k", b"0", &payload(given, version)]);
+        assert_eq!(restored.text(), "OK", "{given}");
+        assert_eq!(ask(&mut harness, "HMGET k a b").list().len(), 2);
+        assert!(harness.keyspace.timed_hashes() == 1);
+        for (form, number) in [(Version::Redis12, 12), (Version::Valkey80, 80)] {
+            harness.ledger.settings.expiring_version = form;
+            let found = ask(&mut harness, "DUMP k").bytes().expect("it is there").to_vec();
+            assert_eq!(found[found.len() - 10], number);
+            assert_eq!(ask(&mut harness, "DEL copy").int(), i64::from(number == 80));
+            assert_eq!(call(&mut harness, &[b"RESTORE", b"copy", b"0", &found]).text(), "OK");
+            let [here, copy] = ["DUMP k", "DUMP copy"].map(|line| ask(&mut harness, line));
+            assert_eq!(here, copy);
+        }
+        harness.ledger.settings.expiring_version = Version::Redis12;
+        let dumped = ask(&mut harness, "DUMP k").bytes().expect("it is there").to_vec();
+        assert_eq!(dumped, payload(REDIS_8, 12), "as Redis 8 dumps it");
+    }
 }

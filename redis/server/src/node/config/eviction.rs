@@ -66,6 +66,7 @@ impl Config {
             bulk_bytes_max: self.bulk_bytes_max,
             notify: self.notify,
             compresses: self.rdbcompression,
+            expiring_version: self.rdb_version.for_expiring_fields(),
             counts_frequency: self.maxmemory_policy.counts_frequency(),
             keeps_uses: self.maxmemory_bytes > 0 && self.maxmemory_policy.counts_uses(),
         }

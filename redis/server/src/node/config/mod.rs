@@ -35,7 +35,8 @@ use stillframe::OnFull;
 use stillframe_commands::{Classes, RenameError};
 use stillframe_durability::Policy;
 use stillframe_keyspace::{KEY_BYTES_MAX, Limits};
-use stillframe_storage::{LogKeep, SavePoint};
+use stillframe_rdb::Version;
+use stillframe_storage::{LogKeep, RdbVersion, SavePoint};
 
 use crate::node::archive::OpenArchive;
 
@@ -126,6 +127,15 @@ settings! {
         "stop-writes-on-bgsave-error": yes_or_no();
     rdbcompression: bool = true,
         "rdbcompression": yes_or_no();
+    /// The version of dumps, and the form in payloads of fields that expire.
+    rdb_version: RdbVersion = RdbVersion::Auto,
+        "rdb-version": one_of([
+            ("auto", RdbVersion::Auto),
+            ("10", RdbVersion::Fixed(Version::Redis10)),
+            ("11", RdbVersion::Fixed(Version::Redis11)),
+            ("12", RdbVersion::Fixed(Version::Redis12)),
+            ("80", RdbVersion::Fixed(Version::Valkey80)),
+        ]);
     notify: Classes = Classes::default(),
         "notify-keyspace-events": quoted(event_classes, |it| it.show());
     tracking_table_max_keys: usize = 1_000_000,

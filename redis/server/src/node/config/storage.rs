@@ -1,6 +1,6 @@
 //! What dumps and the log need of a configuration.
 
-use stillframe_storage::Settings;
+use stillframe_storage::{RdbVersion, Settings};
 
 use super::Config;
 
@@ -13,6 +13,8 @@ impl Config {
             save: if self.raft.id > 0 { Vec::new() } else { self.save.to_vec() },
             stop_writes_on_bgsave_error: self.stop_writes_on_bgsave_error,
             rdbcompression: self.rdbcompression,
+            // A member's images are for members alone, and must not fail.
+            rdb_version: if self.raft.id > 0 { RdbVersion::Auto } else { self.rdb_version },
             saves_uses: self.maxmemory_policy.counts_uses(),
             snapshot_bandwidth_bytes: self.snapshot_bandwidth_bytes,
             appendonly: self.appendonly,
