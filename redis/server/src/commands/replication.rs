@@ -285,8 +285,7 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 replica.psync2 |= value.eq_ignore_ascii_case(b"psync2");
                 replica.branches |= value.eq_ignore_ascii_case(b"branches");
             }
-            // Of Valkey, which reads what this server writes in every version.
-            b"version" => {}
+            b"version" => replica.valkey = Some(major_version(value)?),
             b"rdb-only" => match parse_integer(value) {
                 Some(only @ (0 | 1)) => replica.image_only = only == 1,
                 Some(_) => {
@@ -322,6 +321,14 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     ctx.out.ok();
     Ok(())
+}
+
+/// The first number of a version that Valkey announces, as `9.1.2`.
+fn major_version(text: &[u8]) -> Result<u32, Refusal> {
+    let mut numbers = text.split(|&byte| byte == b'.').map(parse_integer);
+    let major = numbers.next().flatten().and_then(|number| u32::try_from(number).ok());
+    let unknown = || format!("ERR Unrecognized version format: {}", text.escape_ascii()).into();
+    major.filter(|_| numbers.all(|number| number.is_some())).ok_or_else(unknown)
 }
 
 /// Whether the filter of an image (`rdb-filter-only`) is supported: functions, of which there are

@@ -42,6 +42,8 @@ pub(crate) struct Replica {
     pub(crate) psync2: bool,
     /// Whether it knows STILLFRAME BRANCHDB: it is a server of this kind.
     pub(crate) branches: bool,
+    /// The major version of Valkey that it announces.
+    pub(crate) valkey: Option<u32>,
     /// Whether it asked with SYNC: it then knows no names of streams, and never reports its offset.
     pub(crate) old: bool,
     /// Whether it wants an image and no stream: its connection then ends with the image.
@@ -73,6 +75,7 @@ impl Replica {
             eof: false,
             psync2: false,
             branches: false,
+            valkey: None,
             old: false,
             image_only: false,
             no_data: false,

@@ -2,6 +2,8 @@
 //!
 //! - Waiting replicas share one image. It goes from the snapshotter straight into their sockets;
 //!   replicas that need its length beforehand get the dump file of a save instead.
+//! - Each replica gets a version that it reads: Redis's lowest that holds the data, or that of Valkey
+//!   9 if it announces it and fields expire. One that reads none is refused before an image begins.
 //! - There is one image for replicas at a time, beside that of a save: a replica that comes while
 //!   one is under way waits for the next.
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
@@ -14,10 +16,13 @@ use std::time::{Duration, Instant};
 use stillframe::{CaptureError, Point, Shared};
 use stillframe_durability::disk::Input;
 use stillframe_keyspace::{HeldImage, Keyspace};
-use stillframe_rdb::{Encoder, Origin, Output, Value};
-use stillframe_storage::dump::{Counters, RdbSink, StreamPoint, whole_micros, with_header};
+use stillframe_rdb::{Encoder, Origin, Output, Value, Version};
+use stillframe_storage::dump::{
+    Counters, RdbSink, StreamPoint, image_version, whole_micros, with_header,
+};
 
-use crate::connections::client::{Client, FAILED, Phase, Relay, Sent};
+use crate::Config;
+use crate::connections::client::{Client, FAILED, Phase, Relay, Replica, Sent};
 use crate::connections::clients::Clients;
 use crate::node::clock::unix_millis;
 use crate::peers::replication::Replication;
@@ -105,25 +110,58 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Replicas that wait and satisfy `want`, and since when the first of them waits.
-fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
-    let diskless = state.config.replication.diskless;
-    let mut first: Option<Instant> = None;
-    let mut places = Vec::new();
-    for &place in &state.replication.followers.places {
-        let Some(client) = state.clients.get(place).filter(|client| !client.dead) else {
+/// How a replica gets its image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From the snapshotter, in this version.
+    Live(Version),
+    /// As the dump file of a save.
+    File,
+}
+
+/// The way to `replica`. `None`: no version that it reads holds the data.
+fn way(keyspace: &Keyspace, config: &Config, replica: &Replica) -> Option<Way> {
+    let version = match replica.valkey {
+        _ if keyspace.timed_hashes() == 0 => Version::Redis10,
+        None => Version::Redis12,
+        Some(9..) => Version::Valkey80,
+        Some(_) => return None,
+    };
+    // A file whose version `rdb-version` sets may be none that the replica reads.
+    let takes_file = || {
+        !config.replication.diskless
+            && image_version(keyspace, config.rdb_version).is_ok_and(|it| it == version)
+    };
+    let is_file = !replica.eof || takes_file();
+    Some(if is_file { Way::File } else { Way::Live(version) })
+}
+
+/// Replicas that wait for an image of the same way.
+struct Waiting {
+    way: Option<Way>,
+    places: Vec<usize>,
+    /// Since when the first of them waits.
+    since: Instant,
+}
+
+/// The replicas that wait for an image with data, by their ways to it.
+fn waiting(keyspace: &Keyspace, state: &ServerState) -> Vec<Waiting> {
+    let mut all: Vec<Waiting> = Vec::new();
+    for (client, replica) in state.replication.replicas(&state.clients) {
+        let Phase::Waiting(since) = replica.phase else { continue };
+        if client.dead || replica.no_data {
             continue;
-        };
-        let Some(replica) = client.replica() else { continue };
-        if let Phase::Waiting(since) = replica.phase
-            && !replica.no_data
-            && (replica.eof && diskless) == eof
-        {
-            first = Some(first.map_or(since, |first| first.min(since)));
-            places.push(place);
+        }
+        let (way, place) = (way(keyspace, &state.config, replica), client.session.caller.place);
+        match all.iter_mut().find(|waiting| waiting.way == way) {
+            None => all.push(Waiting { way, places: vec![place], since }),
+            Some(waiting) => {
+                waiting.places.push(place);
+                waiting.since = waiting.since.min(since);
+            }
         }
     }
-    Some((places, first?))
+    all
 }
 
 fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
@@ -133,27 +171,44 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
         return;
     }
     send_empty(keyspace, state);
-    let settings = &state.config.replication;
+    let waiting = waiting(keyspace, state);
+    let unable = waiting.iter().filter(|it| it.way.is_none()).flat_map(|it| &it.places);
+    unable.for_each(|&place| refuse(state, place));
     if state.replication.transfers.running.is_some() {
         return;
     }
-    if let Some((places, first)) = waiting(state, true) {
-        let delay = Duration::from_secs(settings.diskless_delay_s.into());
-        let most = settings.diskless_replicas_max as usize;
-        if first.elapsed() >= delay || most > 0 && places.len() >= most {
-            return begin_live(keyspace, state, &places);
+    let settings = &state.config.replication;
+    let delay = Duration::from_secs(settings.diskless_delay_s.into());
+    let most = settings.diskless_replicas_max as usize;
+    for Waiting { way, places, since } in &waiting {
+        if let Some(Way::Live(version)) = *way
+            && (since.elapsed() >= delay || most > 0 && places.len() >= most)
+        {
+            return begin_live(keyspace, state, places, version);
         }
     }
     // These get a file, which begins when the save under way is over.
-    if state.storage.saves.running().is_none()
-        && let Some((places, _)) = waiting(state, false)
+    let for_file = waiting.iter().find(|it| it.way == Some(Way::File));
+    if let Some(Waiting { places, .. }) = for_file
+        && state.storage.saves.running().is_none()
     {
         if persistence::begin(keyspace, state).is_err() {
-            return places.into_iter().for_each(|place| state.clients.close_later(place));
+            return places.iter().for_each(|&place| state.clients.close_later(place));
         }
         state.replication.transfers.saving = true;
-        announce(state, &places, Phase::Saving);
+        announce(state, places, Phase::Saving);
     }
+}
+
+/// Refuses a replica that reads no version which holds the data.
+fn refuse(state: &mut ServerState, place: usize) {
+    let Some(client) = state.clients.get_mut(place) else { return };
+    let Some(major) = client.replica().and_then(|replica| replica.valkey) else { return };
+    let why = format!("fields of hashes expire here, and Valkey {major} cannot hold them");
+    tracing::error!("the replica at {} is refused: {why}", client.session.caller.peer);
+    client.output.extend_from_slice(format!("-ERR {why}\r\n").as_bytes());
+    let _ = client.flush(); // a replica that does not take it gets no image, either
+    state.clients.close_later(place);
 }
 
 /// Stops a save that was begun for replicas when all of them have left, unless a schedule wants the
@@ -287,7 +342,12 @@ fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -
 }
 
 /// Begins an image that goes straight to replicas.
-fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]) {
+fn begin_live(
+    keyspace: &mut Keyspace,
+    state: &mut ServerState,
+    places: &[usize],
+    version: Version,
+) {
     persistence::hand_on(keyspace, state);
     announce(state, places, Phase::Sending);
     let mark = state.ledger.random.identifier();
@@ -297,7 +357,7 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
     let mut ending = [0; 40];
     ending.iter_mut().zip(mark.bytes()).for_each(|(to, from)| *to = from);
     let targets = paced(targets, ending, state);
-    let begun = start_live(keyspace, state, targets);
+    let begun = start_live(keyspace, state, targets, version);
     let transfers = &mut state.replication.transfers;
     match begun {
         Ok(image) => {
@@ -321,10 +381,11 @@ fn start_live(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
     targets: Targets,
+    version: Version,
 ) -> Result<HeldImage, TransferError> {
     let counters = Counters::new()?;
     let encoder = Encoder::within(state.storage.saves.lend_workspace(), targets);
-    let encoder = encoder.compress(state.config.rdbcompression);
+    let encoder = encoder.compress(state.config.rdbcompression).version(version);
     let fields = state.replication.point().into_iter().flat_map(|point| point.fields());
     let encoder = with_header(encoder, keyspace, fields);
     let sink = RdbSink::new(encoder?, counters);
