@@ -338,6 +338,17 @@ def measure_syncs(options):
     return results
 
 
+# Unix milliseconds, in the year 2100.
+LATE = 4_102_444_800_000
+
+
+def small_hash(key):
+    """Requests that make a hash of ten fields, and let them expire."""
+    fields = [b"field:%d" % at for at in range(10)]
+    pairs = [part for field in fields for part in (field, b"value:" + field)]
+    return [("HSET", key, *pairs), ("HPEXPIREAT", key, LATE, "FIELDS", 10, *fields)]
+
+
 def shapes(scale):
     """Requests that make a million elements, divided by scale, of each shape."""
     million = 1_000_000 // scale
@@ -355,6 +366,14 @@ def shapes(scale):
         "one sorted set": (million, [("ZADD", "z", *some(start, lambda at: (at % 5000 / 4,
                                                                             b"member:%d" % at)))
                                      for start in batches]),
+        # The same, and each field expires.
+        "one hash, fields expire": (million, [request for start in batches for request in (
+            ("HSET", "h", *some(start, lambda at: (b"field:%d" % at, value % at))),
+            ("HPEXPIREAT", "h", LATE, "FIELDS", 500,
+             *some(start, lambda at: (b"field:%d" % at,))))]),
+        "hashes of 10, fields expire": (million, [request for at in range(million // 10)
+                                                  for request in small_hash(b"hash:%d" % at)]),
+        "hashes of 10": (million, [small_hash(b"hash:%d" % at)[0] for at in range(million // 10)]),
         "lists of 20": (million * 2, [("RPUSH", b"list:%d" % at, *[value % part
                                                                   for part in range(20)])
                                       for at in range(million // 10)]),
@@ -368,6 +387,9 @@ def measure_elements(options):
         for name in options.contenders:
             server = Server(name, options)
             try:
+                command = requests[-1][0]
+                if not server.client.call("COMMAND", "INFO", command)[0]:
+                    continue
                 before = server.memory()
                 for start in range(0, len(requests), 1000):
                     batch = requests[start:start + 1000]
