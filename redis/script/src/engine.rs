@@ -16,6 +16,7 @@ use crate::host::{Host, INSTRUCTIONS_PER_PAUSE, Lent, Running, SCRIPT, Stop, Ver
 use crate::reply::Fields;
 use crate::sha::{Sha, Spread};
 use crate::shebang::{self, Flags};
+use crate::version::RedisVersion;
 use crate::{library, redis};
 
 /// Name of every script in error messages, as in Redis.
@@ -87,13 +88,13 @@ pub struct Engine {
 }
 
 impl Machine {
-    pub(crate) fn new(limits: Limits) -> Result<Self, mlua::Error> {
+    pub(crate) fn new(limits: Limits, version: RedisVersion) -> Result<Self, mlua::Error> {
         let lua = Lua::new_with(
             StdLib::TABLE | StdLib::STRING | StdLib::MATH,
             LuaOptions::new().catch_rust_panics(true),
         )?;
         let rust = lua.create_table()?;
-        rust.raw_set("redis", redis::library(&lua)?)?;
+        rust.raw_set("redis", redis::library(&lua, version)?)?;
         library::add(&lua, &rust)?;
         let lift = lua.create_function(|lua, function| stillframe_lua::lift(lua, &function))?;
         let (pcall, xpcall) = stillframe_lua::catchers(&lua)?;
@@ -188,12 +189,12 @@ impl Machine {
 }
 
 impl Engine {
-    /// An interpreter without scripts.
+    /// An interpreter without scripts, which are told this version of Redis.
     ///
     /// # Errors
     /// Memory does not suffice.
-    pub fn new(limits: Limits) -> Result<Self, mlua::Error> {
-        let machine = Machine::new(limits)?;
+    pub fn new(limits: Limits, version: RedisVersion) -> Result<Self, mlua::Error> {
+        let machine = Machine::new(limits, version)?;
         Ok(Self { machine, scripts: HashMap::default(), source_bytes: 0 })
     }
 

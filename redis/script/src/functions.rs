@@ -18,6 +18,7 @@ use crate::error::{LibraryError, RunError};
 use crate::host::Host;
 use crate::reply::error;
 use crate::shebang::{self, Flags};
+use crate::version::RedisVersion;
 
 /// A function of a library.
 pub struct Registered {
@@ -60,8 +61,8 @@ impl Functions {
     ///
     /// # Errors
     /// Memory does not suffice.
-    pub fn new(limits: Limits) -> Result<Self, mlua::Error> {
-        let machine = Machine::new(limits)?;
+    pub fn new(limits: Limits, version: RedisVersion) -> Result<Self, mlua::Error> {
+        let machine = Machine::new(limits, version)?;
         let lua = &machine.lua;
         let registry = Registry::default();
         let known = Rc::clone(&registry);
@@ -81,7 +82,9 @@ impl Functions {
         let missing: Table = machine.missing.clone();
         early.set_metatable(Some(missing.clone()))?;
         let loading = lua.create_table()?;
-        loading.raw_set("redis", &early)?;
+        for name in ["redis", "server"] {
+            loading.raw_set(name, &early)?;
+        }
         loading.set_metatable(Some(missing))?;
         let (globals, shows) = (lua.create_table()?, lua.create_table()?);
         shows.raw_set("__index", lua.globals())?;

@@ -1,5 +1,7 @@
 //! What a script reaches outside of the interpreter.
 
+use std::time::Duration;
+
 use scoped_tls_hkt::{ReborrowMut, scoped_thread_local};
 use stillframe_resp::Protocol;
 
@@ -24,6 +26,9 @@ pub trait Host {
     /// The script's reply is an error, or has one in it. `counted`: it is that of a request of the
     /// script, which has been counted.
     fn replies_error(&mut self, text: &[u8], counted: bool);
+
+    /// The time that scripts measure with (`os.clock`): that of the processor in Redis.
+    fn clock(&mut self) -> Duration;
 
     /// Whether the script may go on. Called every 100,000 instructions.
     fn pause(&mut self) -> Verdict;

@@ -1,4 +1,4 @@
-//! Lua 5.1 scripts with the API of Redis 7.0: `redis.*`, `cjson`, `cmsgpack`, `struct`, `bit`.
+//! Lua 5.1 scripts with the API of Redis 8: `redis.*`, `cjson`, `cmsgpack`, `struct`, `bit`, `os.clock`.
 //!
 //! Reading order: [`Engine`] (loads and runs scripts), [`Host`] (what a script reaches outside),
 //! `prelude.lua` (what scripts see), `redis.rs` and `reply.rs` (requests of scripts and their
@@ -20,6 +20,7 @@ mod redis;
 mod reply;
 mod sha;
 mod shebang;
+mod version;
 
 pub use engine::{Call, Engine, Limits};
 pub use error::{LibraryError, LoadError, RunError};
@@ -27,3 +28,4 @@ pub use functions::{Functions, Library, Registered};
 pub use host::{Host, Level, NotACommand, Propagation, Verdict};
 pub use sha::Sha;
 pub use shebang::{Flags, flags_of, read_library as library_name};
+pub use version::{NoVersion, RedisVersion};

@@ -19,6 +19,7 @@ end
 
 _G.pcall, _G.xpcall = pcall, caught_by
 redis.call, redis.pcall = request, request_safely
+server = redis -- as in Valkey
 
 for _, name in ipairs {
     'print', 'dofile', 'loadfile', 'setfenv', 'getfenv', 'newproxy', 'module', 'require',

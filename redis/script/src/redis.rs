@@ -9,17 +9,16 @@ use stillframe_resp::{Protocol, decode_reply, format_double};
 use crate::host::{Level, Propagation, Running, SCRIPT};
 use crate::reply::{self, error, to_script, truncated};
 use crate::sha::Sha;
+use crate::version::RedisVersion;
 
 /// An error, or nil, and a value.
 pub(crate) type Returned = mlua::Result<(Value, Value)>;
 
 const REPL_AOF: u32 = 1;
 const REPL_REPLICA: u32 = 2;
-const VERSION: &str = "7.0.15";
-const VERSION_NUMBER: u32 = 0x0007_000f;
 
 /// The library.
-pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+pub(crate) fn library(lua: &Lua, version: RedisVersion) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let add = |name: &str, f: fn(&Lua, Variadic<Value>) -> Returned| {
         table.raw_set(name, lua.create_function(f)?)
@@ -50,8 +49,8 @@ pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     table.raw_set("REPL_REPLICA", REPL_REPLICA)?;
     table.raw_set("REPL_SLAVE", REPL_REPLICA)?;
     table.raw_set("REPL_ALL", REPL_AOF | REPL_REPLICA)?;
-    table.raw_set("REDIS_VERSION", VERSION)?;
-    table.raw_set("REDIS_VERSION_NUM", VERSION_NUMBER)?;
+    table.raw_set("REDIS_VERSION", version.to_string())?;
+    table.raw_set("REDIS_VERSION_NUM", version.number())?;
     Ok(table)
 }
 

@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 
 use stillframe_peers::{Peer, Random, are_here, rounds};
 use stillframe_resp::{Out, Protocol, decode_reply};
-use stillframe_script::{Call, Engine, Host, Level, Limits, NotACommand, Propagation, Verdict};
+use stillframe_script::{
+    Call, Engine, Host, Level, Limits, NotACommand, Propagation, Verdict, RedisVersion,
+};
 
+/// That of the redis-server beside.
+const VERSION: RedisVersion = RedisVersion { major: 7, minor: 0, patch: 15 };
 /// Scripts, one a paragraph.
 const SCRIPTS: &str = include_str!("scripts.txt");
 
@@ -39,6 +43,10 @@ impl Host for Echo {
     }
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
+
+    fn clock(&mut self) -> Duration {
+        Duration::from_millis(1500)
+    }
 
     fn pause(&mut self) -> Verdict {
         Verdict::GoOn
@@ -129,7 +137,7 @@ fn scripts_without_data_reply_as_redis_server_does() {
 fn compare() -> usize {
     let mut redis = Redis::start();
     let limits = Limits { memory_bytes: 256 << 20, instructions: 0 };
-    let mut engine = Engine::new(limits).expect("an interpreter");
+    let mut engine = Engine::new(limits, VERSION).expect("an interpreter");
     let mut differences = 0;
     for script in SCRIPTS.split("\n\n").map(str::trim_end).filter(|script| !script.is_empty()) {
         let theirs =
@@ -156,7 +164,7 @@ fn random_scripts_reply_as_redis_server_does() {
     let mut random = Random::new(name);
     let mut redis = Redis::start();
     let limits = Limits { memory_bytes: 256 << 20, instructions: 0 };
-    let mut engine = Engine::new(limits).expect("an interpreter");
+    let mut engine = Engine::new(limits, VERSION).expect("an interpreter");
     let mut differences = 0;
     for _ in 0..rounds(3_000, 50_000) {
         let script = script(&mut random);

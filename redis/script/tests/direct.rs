@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
-    Call, Engine, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
+    Call, Engine, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict, RedisVersion,
 };
+
+const VERSION: RedisVersion = RedisVersion { major: 7, minor: 0, patch: 15 };
 
 /// A host that answers every request alike, and remembers the last one.
 struct Fixed {
@@ -33,13 +36,18 @@ impl Host for Fixed {
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 
+    fn clock(&mut self) -> Duration {
+        Duration::from_millis(1500)
+    }
+
     fn pause(&mut self) -> Verdict {
         Verdict::GoOn
     }
 }
 
 fn engine() -> Engine {
-    Engine::new(Limits { memory_bytes: 16 << 20, instructions: 0 }).expect("an interpreter")
+    Engine::new(Limits { memory_bytes: 16 << 20, instructions: 0 }, VERSION)
+        .expect("an interpreter")
 }
 
 /// What a script replies while the host gives this answer, and the request that the host got.

@@ -1,12 +1,16 @@
 //! Hostile scripts: each ends with an error within its limits, and leaves nothing to the next.
 
 use std::thread;
+use std::time::Duration;
 
 use stillframe_peers::Watchdog;
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
     Call, Engine, Functions, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
+    RedisVersion,
 };
+
+const VERSION: RedisVersion = RedisVersion { major: 7, minor: 0, patch: 15 };
 
 /// A host without commands, which stops scripts after some pauses.
 struct Alone {
@@ -30,6 +34,10 @@ impl Host for Alone {
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 
+    fn clock(&mut self) -> Duration {
+        Duration::from_millis(1500)
+    }
+
     fn pause(&mut self) -> Verdict {
         match self.pauses_left {
             0 => Verdict::Stop,
@@ -50,7 +58,7 @@ const REPLY_BYTES: usize = 16 << 20;
 /// optimization need more of it.
 fn run_all(scripts: &'static [&'static str], pauses_left: usize) -> Vec<Result<String, String>> {
     let run = move || {
-        let mut engine = Engine::new(LIMITS).expect("an interpreter");
+        let mut engine = Engine::new(LIMITS, VERSION).expect("an interpreter");
         scripts.iter().map(|script| run(&mut engine, script, pauses_left)).collect()
     };
     thread::Builder::new()
@@ -320,7 +328,7 @@ fn the_shapes_of_published_exploits_end_with_errors() {
 #[test]
 fn as_many_scripts_as_one_likes() {
     let limits = Limits { memory_bytes: 1 << 30, instructions: 0 };
-    let mut engine = Engine::new(limits).expect("an interpreter");
+    let mut engine = Engine::new(limits, VERSION).expect("an interpreter");
     for turn in 0..2 {
         for number in 0..20_000 {
             let script = format!("return '{number}'");
@@ -334,7 +342,7 @@ fn as_many_scripts_as_one_likes() {
 #[test]
 fn as_many_functions_as_one_likes() {
     let limits = Limits { memory_bytes: 1 << 30, instructions: 0 };
-    let mut functions = Functions::new(limits).expect("an interpreter");
+    let mut functions = Functions::new(limits, VERSION).expect("an interpreter");
     let library = |name: &str| {
         format!(
             "#!lua name={name}\nfor number = 1, 9999 do local own = number redis.register_function(\

@@ -44,6 +44,3 @@ pub use node::error::ServeError;
 pub use start::import::{Imported, import};
 pub use start::rewind::{RewindError, Rewound, replay_batches, rewind};
 pub use start::{check_names, enter_directory, leaves_terminal, serve};
-
-/// The version of Redis whose commands, replies and files these are.
-pub(crate) const REDIS_VERSION: &str = "7.0.15";

@@ -1,11 +1,15 @@
 //! Scripts and libraries of functions, under limits.
 
 use std::thread;
+use std::time::Duration;
 
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
     Call, Engine, Functions, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
+    RedisVersion,
 };
+
+const VERSION: RedisVersion = RedisVersion { major: 7, minor: 0, patch: 15 };
 
 const LIMITS: Limits = Limits { memory_bytes: 4 << 20, instructions: 100_000 };
 
@@ -172,6 +176,10 @@ impl Host for Parrot {
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
 
+    fn clock(&mut self) -> Duration {
+        Duration::from_millis(1500)
+    }
+
     fn pause(&mut self) -> Verdict {
         self.pauses += 1;
         Verdict::GoOn
@@ -196,7 +204,7 @@ fn of_words(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn script(source: &[u8]) {
-    let mut engine = Engine::new(LIMITS).expect("an interpreter");
+    let mut engine = Engine::new(LIMITS, VERSION).expect("an interpreter");
     let probe = engine.load(PROBE).expect("a script");
     let run = |engine: &mut Engine, sha| {
         let (mut reply, mut host) = (Vec::new(), Parrot { pauses: 0 });
@@ -214,7 +222,7 @@ fn script(source: &[u8]) {
 }
 
 fn library(source: &[u8]) {
-    let mut functions = Functions::new(LIMITS).expect("an interpreter");
+    let mut functions = Functions::new(LIMITS, VERSION).expect("an interpreter");
     let mut host = Parrot { pauses: 0 };
     let source = [b"#!lua name=fuzzed\n", source].concat();
     let loaded = functions.load(&source, false, &mut host);

@@ -5,6 +5,7 @@
 mod bits;
 mod json;
 mod msgpack;
+mod os;
 mod packed;
 mod random;
 
@@ -20,6 +21,7 @@ pub(crate) fn add(lua: &Lua, rust: &Table) -> mlua::Result<()> {
     rust.raw_set("bit", bits::library(lua)?)?;
     rust.raw_set("cjson", json::settings(lua)?)?;
     rust.raw_set("cmsgpack", msgpack::names(lua)?)?;
+    rust.raw_set("os", os::library(lua)?)?;
     rust.raw_set("struct", packed::library(lua)?)?;
     rust.raw_set("math", random::library(lua)?)
 }

@@ -166,7 +166,7 @@ fn introduce(ctx: &mut Context<'_>) {
     ctx.out.bulk("server");
     ctx.out.bulk("redis");
     ctx.out.bulk("version");
-    ctx.out.bulk(crate::REDIS_VERSION);
+    ctx.out.bulk(ctx.server.config.redis_version.to_string());
     ctx.out.bulk("proto");
     ctx.out.integer(version);
     ctx.out.bulk("id");

@@ -34,7 +34,7 @@ fn lolwut(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     text.push_str(&format!(
         "Stillframe {}, Redis ver. {}\n",
         env!("CARGO_PKG_VERSION"),
-        crate::REDIS_VERSION
+        ctx.server.config.redis_version
     ));
     ctx.out.verbatim(b"txt", text);
     Ok(())

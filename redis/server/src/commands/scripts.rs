@@ -20,6 +20,7 @@ use super::units::outgrows_unit;
 use super::{Command, Context, Lookup, Table, flags, on_branch, permissions, run};
 use crate::data::scripts::{Kind, Run, log};
 use crate::node::acl::Denied;
+use crate::node::machine;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -362,6 +363,10 @@ impl Host for ScriptHost<'_, '_> {
         if !counted {
             self.ctx.server.meter.answered_error(text);
         }
+    }
+
+    fn clock(&mut self) -> Duration {
+        machine::process_cpu()
     }
 
     fn pause(&mut self) -> Verdict {

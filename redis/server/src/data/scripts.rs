@@ -11,6 +11,7 @@ use stillframe_script::{
 };
 
 use crate::node::config::Config;
+use crate::node::machine;
 
 /// How long a library of the data set may take to load: it has done so before, so this only ends
 /// one that never would.
@@ -128,7 +129,7 @@ impl Scripts {
                 Ok(engine)
             }
             empty => {
-                let made = Engine::new(limits);
+                let made = Engine::new(limits, config.redis_version);
                 let made =
                     made.map_err(|error| format!("ERR no interpreter for scripts: {error}"))?;
                 Ok(empty.insert(Box::new(made)))
@@ -146,7 +147,7 @@ impl Scripts {
             return Err("ERR a script is running".into());
         }
         if self.functions.is_none() || self.version != libraries.version() {
-            let made = Functions::new(limits(config));
+            let made = Functions::new(limits(config), config.redis_version);
             let mut made =
                 made.map_err(|error| format!("ERR no interpreter for functions: {error}"))?;
             self.unloadable.clear();
@@ -343,6 +344,10 @@ impl Host for Loading {
     }
 
     fn replies_error(&mut self, _: &[u8], _: bool) {}
+
+    fn clock(&mut self) -> Duration {
+        machine::process_cpu()
+    }
 
     fn pause(&mut self) -> Verdict {
         let late = self.deadline.is_some_and(|deadline| Instant::now() > deadline);

@@ -111,3 +111,22 @@ fn sources_count_for_maxmemory() {
         assert_eq!(ask(&mut server, &[b"SET", b"k", b"v"]), "+OK\r\n", "{kind}");
     }
 }
+
+#[test]
+fn clients_and_scripts_are_told_the_version_of_the_setting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = Config { dir: folder.path().to_owned(), ..Config::default() };
+    assert!(config.set("redis-version", &["8.2"]).is_err());
+    config.set("redis-version", &["8.2.11"]).expect("a version");
+    let mut server = InProcess::new(config).expect("a server");
+    assert!(ask(&mut server, &[b"INFO", b"server"]).contains("\r\nredis_version:8.2.11\r\n"));
+    assert!(ask(&mut server, &[b"HELLO"]).contains("\r\nversion\r\n$6\r\n8.2.11\r\n"));
+    let source = b"return redis.REDIS_VERSION .. ' ' .. redis.REDIS_VERSION_NUM";
+    assert_eq!(ask(&mut server, &[b"EVAL", source, b"0"]), "$13\r\n8.2.11 524811\r\n");
+    let library = b"#!lua name=l\nlocal at = redis.REDIS_VERSION \
+                    redis.register_function('f', function() return at end)";
+    ask(&mut server, &[b"FUNCTION", b"LOAD", library]);
+    assert_eq!(ask(&mut server, &[b"FCALL", b"f", b"0"]), "$6\r\n8.2.11\r\n");
+    assert!(ask(&mut server, &[b"CONFIG", b"SET", b"redis-version", b"7.0.0"]).starts_with('-'));
+    assert!(ask(&mut server, &[b"CONFIG", b"GET", b"redis-version"]).contains("8.2.11"));
+}

@@ -31,7 +31,8 @@ struct Theatre {
 impl Theatre {
     fn open() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let config = Config { dir: folder.path().to_owned(), ..Config::default() };
+        let mut config = Config { dir: folder.path().to_owned(), ..Config::default() };
+        config.set("redis-version", &["7.0.15"]).expect("a version"); // as redis-server beside
         let server = InProcess::new(config).expect("a server");
         Self { server, connections: BTreeMap::new(), _folder: folder }
     }

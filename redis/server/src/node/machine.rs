@@ -2,7 +2,10 @@
 //!
 //! Figures for INFO: one that cannot be read is 0.
 
+use std::time::Duration;
 use std::{fs, io};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Memory of the machine, in bytes.
 pub(crate) fn machine_memory_bytes() -> u64 {
@@ -25,6 +28,12 @@ fn labelled(path: &str, label: &str) -> u64 {
 /// Processor time in seconds: of this process in user and kernel mode, then of its ended children.
 pub(crate) fn cpu_seconds() -> [f64; 4] {
     cpu_seconds_in("/proc/self/stat")
+}
+
+/// Processor time of this process, exactly.
+pub(crate) fn process_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// As [`cpu_seconds`], of the calling thread.

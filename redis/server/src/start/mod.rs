@@ -37,7 +37,7 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
         config.snapshot,
-        crate::REDIS_VERSION
+        config.redis_version
     );
     if config.disable_thp {
         avoid_huge_pages();

@@ -79,7 +79,7 @@ fn turns(seen: &Seen<'_>) -> Spread {
 }
 
 static SERVER: &[Figure] = &[
-    always!("redis_version", |_| crate::REDIS_VERSION),
+    always!("redis_version", |s| s.server.config.redis_version.to_string()),
     always!("redis_git_sha1", |_| "00000000"),
     none("redis_git_dirty"),
     none("redis_build_id"),
@@ -658,7 +658,7 @@ fn instance(seen: &Seen<'_>) -> Labels {
     let (plain, tls) = server.net.ports();
     vec![
         ("role", if server.follows() { "slave" } else { "master" }.to_owned()),
-        ("redis_version", crate::REDIS_VERSION.to_owned()),
+        ("redis_version", server.config.redis_version.to_string()),
         ("redis_mode", server.mode().to_owned()),
         ("stillframe_version", env!("CARGO_PKG_VERSION").to_owned()),
         ("maxmemory_policy", server.config.maxmemory_policy.name().to_owned()),

@@ -2,6 +2,7 @@
 
 use stillframe::algorithms::{any, available};
 use stillframe_commands::Classes;
+use stillframe_script::RedisVersion;
 use stillframe_storage::SavePoint;
 
 use super::OutputLimits;
@@ -51,6 +52,10 @@ impl Save {
         let points = self.points.iter().map(|p| format!("{} {}", p.seconds, p.changes));
         points.collect::<Vec<_>>().join(" ")
     }
+}
+
+pub(super) fn redis_version(value: &str) -> Result<RedisVersion, ValueError> {
+    Ok(value.parse()?)
 }
 
 pub(super) fn file_name(value: &str) -> Result<String, ValueError> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use stillframe::Unavailable;
 use stillframe_commands::{NoSuchClass, RenameError};
+use stillframe_script::NoVersion;
 
 /// A value that a setting does not take.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +103,9 @@ pub enum ValueError {
     /// This machine does not let the algorithm run.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    /// It is no version of Redis.
+    #[error("argument {0}")]
+    Version(#[from] NoVersion),
     /// Two options of a shutdown exclude each other.
     #[error("shutdown options SAVE and NOSAVE can't be used simultaneously")]
     SaveAndNoSave,

@@ -36,6 +36,7 @@ use stillframe_commands::{Classes, RenameError};
 use stillframe_durability::Policy;
 use stillframe_keyspace::{KEY_BYTES_MAX, Limits};
 use stillframe_rdb::Version;
+use stillframe_script::RedisVersion;
 use stillframe_storage::{LogKeep, RdbVersion, SavePoint};
 
 use crate::node::archive::OpenArchive;
@@ -43,7 +44,7 @@ use crate::node::archive::OpenArchive;
 use archive::{ARCHIVE, ArchiveSettings};
 use choices::{
     OutputClasses, Save, addresses, algorithm, allowed, bandwidth, beats, directory_name,
-    event_classes, file_name, percentiles, show_percentiles,
+    event_classes, file_name, percentiles, redis_version, show_percentiles,
 };
 pub(crate) use choices::{ViewsFull, show_percentile};
 pub use error::{ConfigError, FileError, QuoteError, ValueError};
@@ -107,6 +108,9 @@ settings! {
         "proto-max-bulk-len": bytes(1 << 20, KEY_BYTES_MAX);
     hz: u32 = 10,
         "hz": word(beats, u32::to_string);
+    /// The version that clients are told: some use only what it had.
+    redis_version: RedisVersion = RedisVersion { major: 7, minor: 4, patch: 0 },
+        "redis-version": word(redis_version, RedisVersion::to_string) .own_at_start();
     disable_thp: bool = true,
         "disable-thp": yes_or_no() .at_start();
     loglevel: LogLevel = LogLevel::Notice,

@@ -119,7 +119,7 @@ fn the_figures_are_those_of_info() {
     assert!(figures[&all] > 10.0 && figures[&all] == figures[&below], "{figures:?}");
     let has = |start: &str| figures.keys().any(|series| series.starts_with(start));
     assert!(has("redis_connected_slave_lag_seconds{slave_ip=\"127.0.0.1\""), "{figures:?}");
-    assert!(has("redis_instance_info{role=\"master\",redis_version=\"7.0.15\""), "{figures:?}");
+    assert!(has("redis_instance_info{role=\"master\",redis_version=\"7.4.0\""), "{figures:?}");
 }
 
 #[test]
