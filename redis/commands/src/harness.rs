@@ -5,7 +5,9 @@
 //! - The clock stands still until a test moves it.
 //! - HELLO, which is the server's, has a stand-in here, which says nothing.
 
-use stillframe_keyspace::{DATABASES, Group, Keyspace, KeyspaceOptions, Stream, StreamId, Value};
+use stillframe_keyspace::{
+    DATABASES, Group, Hash, Keyspace, KeyspaceOptions, Stream, StreamId, Value,
+};
 use stillframe_peers::transcript::{Stage, escape, words};
 use stillframe_rdb::Version;
 use stillframe_resp::Protocol::{Resp2, Resp3};
@@ -220,6 +222,12 @@ impl Harness {
     /// Deletes the keys whose time has come, as a server does now and then.
     pub(crate) fn expire(&mut self) {
         while self.keyspace.expire_cycle(self.now, usize::MAX) > 0 {}
+        self.expire_fields();
+    }
+
+    /// As [`expire`](Self::expire), for fields of hashes alone.
+    pub(crate) fn expire_fields(&mut self) {
+        while self.keyspace.expire_fields_cycle(self.now, usize::MAX) > 0 {}
         self.ledger.note_expired(&mut self.keyspace);
         self.ledger.effects.seal();
     }
@@ -280,8 +288,10 @@ impl Harness {
         for db in 0..DATABASES {
             self.keyspace.for_each(db, i64::MIN, |entry| {
                 let mut value = digest::of_value(entry);
-                if let Value::Stream(stream) = entry.value() {
-                    value += &of_groups(stream);
+                match entry.value() {
+                    Value::Stream(stream) => value += &of_groups(stream),
+                    Value::Hash(hash) => value += &of_deadlines(hash),
+                    _ => {}
                 }
                 all.push((db, escape(entry.key()), entry.expire_at(), value));
             });
@@ -310,6 +320,13 @@ fn of_groups(stream: Stream<'_>) -> String {
     let head = (stream.last_id(), stream.deleted_id(), stream.added());
     let groups: Vec<_> = groups.into_iter().map(of_group).collect();
     format!(" {head:?} {groups:?}")
+}
+
+/// The digest of a hash says which fields have deadlines, and not which they have.
+fn of_deadlines(hash: Hash<'_>) -> String {
+    let mut timed: Vec<_> = hash.fields().filter(|it| it.deadline.is_some()).collect();
+    timed.sort_by_key(|it| it.field);
+    timed.iter().map(|it| format!(" {}@{:?}", escape(it.field), it.deadline)).collect()
 }
 
 /// Requests as clients send them, taken apart.

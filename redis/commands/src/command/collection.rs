@@ -85,6 +85,16 @@ impl<'c> Context<'c> {
         Ok((out, view_of(keyspace.get_to_edit(caller.db, key, *now), *now)?))
     }
 
+    /// Deletes those of these fields of a hash that was looked up whose time has come. Lookups
+    /// delete some, and hide the rest, which an edit would see.
+    pub(super) fn delete_due<'f>(
+        &mut self,
+        key: &[u8],
+        fields: impl IntoIterator<Item = &'f [u8]>,
+    ) {
+        self.keyspace.expire_named(self.caller.db, key, self.now, fields);
+    }
+
     /// As [`changed_as`](Self::changed_as), for `times` changes of one key.
     pub(super) fn changed_times(
         &mut self,

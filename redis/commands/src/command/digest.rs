@@ -5,7 +5,7 @@
 //! has a deadline; orders that mean nothing (of keys, members, fields) do not count.
 
 use sha1::{Digest, Sha1};
-use stillframe_keyspace::{DATABASES, Entry, IntText, Keyspace, StreamEntry, Value};
+use stillframe_keyspace::{DATABASES, Entry, HashField, IntText, Keyspace, StreamEntry, Value};
 use stillframe_resp::format_double;
 
 use crate::context::Context;
@@ -84,12 +84,14 @@ impl Sum {
                 for (member, score) in sorted.iter_from(0) {
                     text.clear();
                     format_double(score, &mut text);
-                    self.add_pair(member, &text);
+                    self.add_pair(member, &text, false);
                 }
             }
             Value::Hash(hash) => {
                 of_type(HASH);
-                hash.iter().for_each(|(field, value)| self.add_pair(field, value));
+                for HashField { field, value, deadline } in hash.fields() {
+                    self.add_pair(field, value, deadline.is_some());
+                }
             }
             Value::Stream(stream) => {
                 of_type(STREAM);
@@ -110,14 +112,35 @@ impl Sum {
         }
     }
 
-    fn add_pair(&mut self, one: &[u8], two: &[u8]) {
+    fn add_pair(&mut self, one: &[u8], two: &[u8], expires: bool) {
         let mut pair = Sum::default();
         pair.mix(one);
         pair.mix(two);
+        if expires {
+            pair.add(b"!!hexpire!!");
+        }
         self.add(&pair.0);
     }
 
     fn to_text(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::harness::Harness;
+
+    /// Expectations were recorded from redis-server 8.0.6.
+    #[test]
+    fn fields_that_expire_count_otherwise() {
+        let mut harness = Harness::new();
+        harness.all(&["HSET h a 3 b 2 c 3", "HPEXPIREAT h 4102444800001 FIELDS 1 a"]);
+        let digest =
+            |harness: &mut Harness| harness.contents()[0].3.split(' ').next().map(str::to_owned);
+        let timed = "65fb019065077947c15f222d49d88c9e4f6a7eb3";
+        assert_eq!(digest(&mut harness).as_deref(), Some(timed));
+        harness.all(&["HPERSIST h FIELDS 1 a"]);
+        assert_ne!(digest(&mut harness).as_deref(), Some(timed));
     }
 }

@@ -3,12 +3,14 @@
 use stillframe_keyspace::Hash;
 use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
+use super::hash_expiry::{expire_as_before, keep};
 use super::sample::Count;
 use crate::context::Context;
 use crate::errors::{
     NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OUT_OF_RANGE, OVERFLOW, Refusal, SYNTAX, wrong_arity,
 };
 use crate::number::extended::Extended;
+use crate::random::Random;
 use crate::table::Table;
 
 /// Adds the commands of this module.
@@ -39,6 +41,7 @@ fn hset(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Result<
         return Err(wrong_arity(command));
     }
     ctx.found_to_edit::<Hash<'_>>(key)?;
+    ctx.delete_due(key, pairs.iter().map(|pair| pair[0]));
     let new = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
         pairs.iter().map(|[field, value]| i64::from(hash.set(field, value))).sum::<i64>()
     })?;
@@ -51,15 +54,17 @@ fn hset(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Result<
     Ok(())
 }
 
-/// Sets one field of a hash that was looked up.
-fn set_field(
+/// Sets one field of a hash that was looked up, which keeps its deadline.
+fn keep_field(
     ctx: &mut Context<'_>,
     key: &[u8],
     field: &[u8],
     value: &[u8],
     event: &'static str,
 ) -> Result<(), Refusal> {
-    ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set(field, value))?;
+    ctx.delete_due(key, [field]);
+    let now = ctx.now;
+    ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| keep(hash, field, value, now))?;
     ctx.changed_as(key, 'h', event);
     Ok(())
 }
@@ -72,7 +77,9 @@ fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         out.integer(0);
         return Ok(());
     }
-    set_field(ctx, key, field, value, "hset")?;
+    ctx.delete_due(key, [field]);
+    ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set(field, value))?;
+    ctx.changed_as(key, 'h', "hset");
     ctx.out.integer(1);
     Ok(())
 }
@@ -84,7 +91,7 @@ fn hget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn answer_field(out: &mut Out<'_>, hash: Option<Hash<'_>>, field: &[u8]) {
+pub(super) fn answer_field(out: &mut Out<'_>, hash: Option<Hash<'_>>, field: &[u8]) {
     match hash.and_then(|hash| hash.get(field)) {
         Some(value) => out.bulk(value),
         None => out.null(),
@@ -156,6 +163,7 @@ fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         out.integer(0);
         return Ok(());
     }
+    ctx.delete_due(key, fields.iter().copied());
     let (removed, left) = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
         let removed = fields.iter().filter(|field| hash.remove(field)).count();
         (removed, hash.view().len())
@@ -173,12 +181,13 @@ fn hgetdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
     let (_, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
     let exists = hash.is_some();
-    let fields = counted_fields(&args[2..])?;
+    let fields = counted_fields(&args[2..], NO_FIELDS)?;
     ctx.out.array(fields.len());
     if !exists {
         fields.iter().for_each(|_| ctx.out.null());
         return Ok(());
     }
+    ctx.delete_due(key, fields.iter().copied());
     let Context { keyspace, out, caller, .. } = ctx;
     let (removed, left) = keyspace.edit_hash(caller.db, key, |hash| {
         let mut removed = 0;
@@ -196,16 +205,25 @@ fn hgetdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What stands behind `FIELDS numfields`, which must count it.
-fn counted_fields<'r, 'a>(rest: &'r [&'a [u8]]) -> Result<&'r [&'a [u8]], Refusal> {
+/// FIELDS does not stand where it must.
+pub(super) const NO_WORD: &str =
+    "ERR Mandatory argument FIELDS is missing or not at the right position";
+/// No number of fields.
+pub(super) const NO_FIELDS: &str = "ERR Number of fields must be a positive integer";
+
+/// What stands behind `FIELDS numfields`, which must count it; `none` refuses any other number.
+pub(super) fn counted_fields<'r, 'a>(
+    rest: &'r [&'a [u8]],
+    none: &'static str,
+) -> Result<&'r [&'a [u8]], Refusal> {
     let [word, count, fields @ ..] = rest else { return Err(SYNTAX) };
     if !word.eq_ignore_ascii_case(b"FIELDS") {
-        return Err("ERR Mandatory argument FIELDS is missing or not at the right position".into());
+        return Err(NO_WORD.into());
     }
     match parse_integer(count) {
         Some(count @ 1..) if count as usize == fields.len() => Ok(fields),
         Some(1..) => Err("ERR The `numfields` parameter must match the number of arguments".into()),
-        _ => Err("ERR Number of fields must be a positive integer".into()),
+        _ => Err(none.into()),
     }
 }
 
@@ -220,7 +238,7 @@ fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Some(None) => return Err("ERR hash value is not an integer".into()),
     };
     let sum = current.checked_add(increment).ok_or(OVERFLOW)?;
-    set_field(ctx, key, field, format_integer(sum, &mut [0; 20]), "hincrby")?;
+    keep_field(ctx, key, field, format_integer(sum, &mut [0; 20]), "hincrby")?;
     ctx.out.integer(sum);
     Ok(())
 }
@@ -242,8 +260,11 @@ fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let sum = current.checked_add(increment).ok_or(NOT_FINITE)?;
     let mut text = Vec::new();
     sum.print(&mut text);
-    set_field(ctx, key, field, &text, "hincrbyfloat")?;
-    ctx.effect(&[b"hset", key, field, &text]);
+    keep_field(ctx, key, field, &text, "hincrbyfloat")?;
+    if ctx.ledger.effects.wanted() {
+        ctx.effect(&[b"hset", key, field, &text]);
+        expire_as_before(ctx, key, &[field]);
+    }
     ctx.out.bulk(text);
     Ok(())
 }
@@ -253,7 +274,7 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(text) = args.get(2) else {
         let mut random = ctx.ledger.random.split();
         let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
-        match hash.and_then(|hash| hash.at(random.below(hash.len()))) {
+        match hash.and_then(|hash| any_field(hash, &mut random)) {
             Some((field, _)) => out.bulk(field),
             None => out.null(),
         }
@@ -262,13 +283,34 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (count, with_values) = parse_random(text, &args[3..], ctx.out.room())?;
     let mut random = ctx.ledger.random.split();
     let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
-    let ranks = hash.map_or_else(Vec::new, |hash| count.ranks(&mut random, hash.len()));
-    if let Some(hash) = hash {
-        answer_fields(out, hash, &ranks, with_values);
-    } else {
+    let Some(hash) = hash else {
         out.array(0);
+        return Ok(());
+    };
+    if hash.hides_fields() {
+        let shown: Vec<_> = hash.iter().collect();
+        let no_ranks = shown.is_empty();
+        let ranks = if no_ranks { Vec::new() } else { count.ranks(&mut random, shown.len()) };
+        answer_fields(out, ranks.len(), ranks.iter().map(|&rank| shown[rank]), with_values);
+    } else {
+        let ranks = count.ranks(&mut random, hash.len());
+        let fields = ranks.iter().filter_map(|&rank| hash.at(rank));
+        answer_fields(out, ranks.len(), fields, with_values);
     }
     Ok(())
+}
+
+/// One of the fields, each as likely as the others.
+fn any_field<'h>(hash: Hash<'h>, random: &mut Random) -> Option<(&'h [u8], &'h [u8])> {
+    /// Draws before all are looked at: most of them hit where at least half are not hidden.
+    const DRAWS: usize = 8;
+    let whole = hash.as_of(i64::MIN);
+    let mut draws = (0..DRAWS).map(|_| whole.at(random.below(whole.len())));
+    if let Some(drawn) = draws.find_map(|drawn| drawn.filter(|(field, _)| hash.contains(field))) {
+        return Some(drawn);
+    }
+    let shown: Vec<_> = hash.iter().collect();
+    if shown.is_empty() { None } else { shown.get(random.below(shown.len())).copied() }
 }
 
 /// The count of HRANDFIELD, and whether values are wanted.
@@ -284,10 +326,15 @@ fn parse_random(count: &[u8], rest: &[&[u8]], room: usize) -> Result<(Count, boo
     }
 }
 
-fn answer_fields(out: &mut Out<'_>, hash: Hash<'_>, ranks: &[usize], with_values: bool) {
+fn answer_fields<'h>(
+    out: &mut Out<'_>,
+    count: usize,
+    fields: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    with_values: bool,
+) {
     let pairs = with_values && out.protocol == Protocol::Resp3;
-    out.array(ranks.len() * if with_values && !pairs { 2 } else { 1 });
-    for (field, value) in ranks.iter().filter_map(|&rank| hash.at(rank)) {
+    out.array(count * if with_values && !pairs { 2 } else { 1 });
+    for (field, value) in fields {
         if pairs {
             out.array(2);
         }

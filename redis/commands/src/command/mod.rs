@@ -6,6 +6,7 @@ mod branch;
 mod collection;
 pub mod digest;
 mod geo;
+mod hash_expiry;
 mod hashes;
 mod hyperloglog;
 mod keys;
@@ -37,6 +38,7 @@ pub fn register<S>(table: &mut Table<S>) {
     branch::register(table);
     list::register(table);
     hashes::register(table);
+    hash_expiry::register(table);
     set::register(table);
     sort::register(table);
     sorted::register(table);

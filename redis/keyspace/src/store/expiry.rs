@@ -5,6 +5,7 @@ use stillframe::Algorithm;
 use super::Keyspace;
 use super::mistakes::Mutant;
 use crate::DATABASES;
+use crate::collection::edits::HashEdit;
 use crate::memory::index::Seat;
 
 /// Most fields that one look at a hash deletes.
@@ -98,21 +99,50 @@ impl<A: Algorithm> Keyspace<A> {
     /// than one command may take time for. What is left of them is hidden by
     /// [`Hash::as_of`](crate::Hash::as_of). Returns how many it deleted.
     pub fn expire_fields(&mut self, db: usize, key: &[u8], now: i64) -> usize {
-        let lookup = self.lookup_again(db, key);
         let now = now - i64::from(Mutant::FieldExpiresLate.is_made());
+        self.expire_some(db, key, now, |hash| hash.remove_due(now, FIELDS))
+    }
+
+    /// As [`expire_fields`](Self::expire_fields), for all of these fields whose deadline has come:
+    /// an edit is about to look at them, and sees what is hidden.
+    pub fn expire_named<'f>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        now: i64,
+        fields: impl IntoIterator<Item = &'f [u8]>,
+    ) -> usize {
+        self.expire_some(db, key, now, |hash| {
+            let mut removed = Vec::new();
+            for field in fields {
+                if hash.view().deadline(field).is_some_and(|deadline| deadline <= now) {
+                    hash.remove(field);
+                    removed.push(field.into());
+                }
+            }
+            removed
+        })
+    }
+
+    /// Deletes fields of a hash that `remove` removes, if some are due.
+    fn expire_some(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        now: i64,
+        remove: impl FnOnce(&mut HashEdit<'_>) -> Vec<Box<[u8]>>,
+    ) -> usize {
+        let lookup = self.lookup_again(db, key);
         let is_due = lookup.seat.is_some_and(|seat| self.slots.entry_of(seat).has_due(now));
         if !is_due || self.spares_expired {
             return 0;
         }
-        let edited = self.edit_hash(db, key, |hash| {
-            let fields = hash.remove_due(now, FIELDS);
-            (fields, hash.view().len() == 0)
-        });
+        let edited = self.edit_hash(db, key, |hash| (remove(hash), hash.view().len() == 0));
         // Without memory for a new entry they stay, and are hidden.
         let Ok((fields, is_gone)) = edited else { return 0 };
         let deleted = fields.len();
         self.expired_fields_total += deleted as u64;
-        if self.keeps_expired {
+        if self.keeps_expired && deleted > 0 {
             self.expired.push(Expired { db, key: key.into(), fields, is_gone });
         }
         deleted

@@ -10,9 +10,9 @@ use crate::table::Table;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::command) struct TimeForm {
     /// Milliseconds in its unit.
-    unit_ms: i64,
+    pub(in crate::command) unit_ms: i64,
     /// Counted from now, not from 1970.
-    relative: bool,
+    pub(in crate::command) relative: bool,
 }
 
 pub(in crate::command) const SECONDS: TimeForm = TimeForm { unit_ms: 1000, relative: true };
@@ -23,7 +23,7 @@ pub(in crate::command) const UNIX_MILLISECONDS: TimeForm = TimeForm { unit_ms: 1
 impl TimeForm {
     /// The instant, in unix milliseconds, or `None` if it is beyond 64 bits. The very last of
     /// them stands for "never" in the keyspace, so the one before it is given in its place.
-    fn instant(self, number: i64, now: i64) -> Option<i64> {
+    pub(in crate::command) fn instant(self, number: i64, now: i64) -> Option<i64> {
         let instant =
             number.checked_mul(self.unit_ms)?.checked_add(if self.relative { now } else { 0 })?;
         Some(instant.min(i64::MAX - 1))
@@ -57,7 +57,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 
 /// When EXPIRE may change what a key has: NX, XX, GT, LT.
 #[derive(Default)]
-struct Conditions {
+pub(in crate::command) struct Conditions {
     if_none: bool,
     if_some: bool,
     if_later: bool,
@@ -65,7 +65,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(options: &[&[u8]]) -> Result<Self, Refusal> {
+    pub(in crate::command) fn parse(options: &[&[u8]]) -> Result<Self, Refusal> {
         let mut conditions = Self::default();
         for option in options {
             let condition = match option.to_ascii_lowercase().as_slice() {
@@ -93,7 +93,7 @@ impl Conditions {
     }
 
     /// Whether a key that expires at `current` (never: `None`) may from now on at `new`.
-    fn allow(&self, current: Option<i64>, new: i64) -> bool {
+    pub(in crate::command) fn allow(&self, current: Option<i64>, new: i64) -> bool {
         let refused = self.if_none && current.is_some()
             || self.if_some && current.is_none()
             || self.if_later && current.is_none_or(|current| new <= current)

@@ -320,7 +320,7 @@ pub fn encoding(value: Value<'_>) -> &'static str {
         Value::List(_) => "quicklist",
         Value::Hash(hash) => {
             if hash.is_packed() {
-                "listpack"
+                if hash.has_deadlines() { "listpackex" } else { "listpack" }
             } else {
                 "hashtable"
             }

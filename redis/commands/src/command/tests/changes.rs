@@ -41,6 +41,7 @@ fn run(seed: u64) {
     let mut harness = Harness::with_seed(seed).notes_effects().notifies("KEA");
     for _ in 0..600 {
         harness.pass(random.below(12) as i64);
+        harness.expire_fields(); // these are no changes of the request
         let words = request(&mut random, &mut harness);
         let is_named = |names: &[&str]| {
             names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()))

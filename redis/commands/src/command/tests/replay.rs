@@ -15,14 +15,21 @@ use crate::harness::Harness;
 fn near(random: &mut Random, now: i64) -> Words {
     let time = (random.below(60) as i64 - 5).to_string();
     let at = (now + random.below(60) as i64 - 10).to_string();
-    let template = match random.below(8) {
+    let template = match random.below(16) {
         0 => format!("SET $k $v PX {time}"),
         1 => format!("SET $k $v PXAT {at} ?GET"),
         2 => format!("GETEX $k PX {time}"),
         3 => format!("GETEX $k PXAT {at}"),
         4 => format!("PSETEX $k {time} $v"),
         5 => format!("PEXPIREAT $k {at} ?NX|XX|GT|LT"),
-        _ => format!("PEXPIRE $k {time} ?NX|XX|GT|LT"),
+        6..8 => format!("PEXPIRE $k {time} ?NX|XX|GT|LT"),
+        8 => format!("HPEXPIREAT $k {at} ?NX|XX|GT|LT FIELDS 2 $e $e"),
+        9 => format!("HSETEX $k ?FNX|FXX PX {time} FIELDS 2 $e $v $e $v"),
+        10 => format!("HSETEX $k PXAT {at} FIELDS 1 $e $v"),
+        11 => format!("HGETEX $k PX {time} FIELDS 2 $e $e"),
+        12 => "HSETEX $k KEEPTTL FIELDS 2 $e $v $e $v".to_owned(),
+        13 => "HINCRBY $k $e 1".to_owned(),
+        _ => format!("HPEXPIRE $k {time} ?NX|XX|GT|LT FIELDS 3 $e $e $e"),
     };
     filled(&template, random)
 }

@@ -1,0 +1,621 @@
+//! Fields that expire: HEXPIRE, HTTL and their siblings, HPERSIST, HGETEX, HSETEX.
+//!
+//! - Log and replicas get HSET, HPEXPIREAT, HPERSIST and HDEL, which replicas of Redis 7.4 and later
+//!   and of Valkey 9 know alike.
+//! - A deadline that has passed deletes the field at once. Replay and a replica, whose clocks
+//!   stand still, set it as it is.
+//! - A lookup deletes some of the fields whose time has come, and hides the rest; of those an edit
+//!   first deletes the fields that the request names ([`Context::delete_due`]).
+
+use std::collections::BTreeMap;
+
+use stillframe_keyspace::{Hash, HashEdit};
+use stillframe_resp::{Out, parse_integer};
+
+use super::hashes::{NO_FIELDS, NO_WORD, answer_field, counted_fields};
+use super::keys::expire::{
+    Conditions, MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS,
+};
+use crate::context::Context;
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, invalid_expire_time, wrong_arity};
+use crate::table::Table;
+
+/// Latest deadline that Redis takes, in unix milliseconds.
+const DEADLINE_MAX: i64 = (1 << 46) - 1;
+
+/// What became of a field, in Redis's numbers: there is none,
+const NO_FIELD: i64 = -2;
+/// it has no deadline,
+const NO_DEADLINE: i64 = -1;
+/// a condition does not hold,
+const NOT_MET: i64 = 0;
+/// the deadline was changed,
+const DONE: i64 = 1;
+/// the field was deleted, as the deadline has passed.
+const DELETED: i64 = 2;
+
+/// Adds the commands of this module.
+pub(crate) fn register<S>(table: &mut Table<S>) {
+    table.add("hexpire", |ctx, args| hexpire(ctx, args, "hexpire", SECONDS));
+    table.add("hexpireat", |ctx, args| hexpire(ctx, args, "hexpireat", UNIX_SECONDS));
+    table.add("hexpiretime", |ctx, args| remaining(ctx, args, UNIX_SECONDS));
+    table.add("hgetex", hgetex);
+    table.add("hpersist", hpersist);
+    table.add("hpexpire", |ctx, args| hexpire(ctx, args, "hpexpire", MILLISECONDS));
+    table.add("hpexpireat", |ctx, args| hexpire(ctx, args, "hpexpireat", UNIX_MILLISECONDS));
+    table.add("hpexpiretime", |ctx, args| remaining(ctx, args, UNIX_MILLISECONDS));
+    table.add("hpttl", |ctx, args| remaining(ctx, args, MILLISECONDS));
+    table.add("hsetex", hsetex);
+    table.add("httl", |ctx, args| remaining(ctx, args, SECONDS));
+}
+
+/// Reads a deadline.
+fn deadline(ctx: &Context<'_>, text: &[u8], form: TimeForm, command: &str) -> Result<i64, Refusal> {
+    let number = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
+    if number < 0 {
+        return Err("ERR invalid expire time, must be >= 0".into());
+    }
+    // Valkey knows no bound, and may be the primary.
+    let most = if ctx.caller.internal { i64::MAX } else { DEADLINE_MAX };
+    let instant = form.instant(number, ctx.now).filter(|&instant| instant <= most);
+    instant.ok_or_else(|| invalid_expire_time(command))
+}
+
+/// Replies the same of each field.
+fn answer_all(out: &mut Out<'_>, fields: &[&[u8]], reply: impl Fn(&mut Out<'_>)) {
+    out.array(fields.len());
+    fields.iter().for_each(|_| reply(out));
+}
+
+/// Changes of the deadlines of fields.
+#[derive(Clone, Copy)]
+enum Change {
+    /// They expire at an instant.
+    At(i64),
+    /// They stay.
+    Persist,
+}
+
+impl Change {
+    /// Whether the fields are deleted, as their time has come.
+    fn deletes(self, now: i64) -> bool {
+        matches!(self, Self::At(deadline) if deadline <= now)
+    }
+
+    /// Changes a field that is there.
+    fn make(self, hash: &mut HashEdit<'_>, field: &[u8], now: i64) -> i64 {
+        if self.deletes(now) {
+            hash.remove(field);
+            return DELETED;
+        }
+        let deadline = match self {
+            Self::At(deadline) => Some(deadline),
+            Self::Persist => None,
+        };
+        hash.set_deadline(field, deadline);
+        DONE
+    }
+
+    /// Notes that it was made to these fields, of which there may be none; so many are left.
+    fn note(self, ctx: &mut Context<'_>, key: &[u8], fields: &[&[u8]], left: usize) {
+        if fields.is_empty() {
+            return;
+        }
+        let deletes = self.deletes(ctx.now);
+        let event = match self {
+            Self::At(_) if deletes => "hdel",
+            Self::At(_) => "hexpire",
+            Self::Persist => "hpersist",
+        };
+        ctx.changed_times(key, fields.len(), 'h', event);
+        ctx.emptied(key, left);
+        match self {
+            Self::At(_) if deletes => ctx.effect(&[&[&b"HDEL"[..], key], fields].concat()),
+            Self::At(deadline) => expires_at(ctx, key, deadline, fields),
+            Self::Persist => {
+                let count = fields.len().to_string();
+                let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
+                ctx.effect(&[&head[..], fields].concat());
+            }
+        }
+    }
+}
+
+/// States the effect that fields expire at an instant.
+pub(super) fn expires_at(ctx: &mut Context<'_>, key: &[u8], deadline: i64, fields: &[&[u8]]) {
+    let [deadline, count] = [deadline.to_string(), fields.len().to_string()];
+    let head: [&[u8]; 5] = [b"HPEXPIREAT", key, deadline.as_bytes(), b"FIELDS", count.as_bytes()];
+    ctx.effect(&[&head[..], fields].concat());
+}
+
+/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field...` and its three siblings
+fn hexpire(
+    ctx: &mut Context<'_>,
+    args: &[&[u8]],
+    command: &'static str,
+    form: TimeForm,
+) -> Result<(), Refusal> {
+    let key = args[1];
+    let is_there = ctx.found_to_edit::<Hash<'_>>(key)?.1.is_some();
+    let deadline = deadline(ctx, args[2], form, command)?;
+    let (conditions, rest) = conditions(&args[3..])?;
+    let fields = counted_fields(rest, "ERR Parameter `numFields` should be greater than 0")?;
+    if !is_there {
+        answer_all(&mut ctx.out, fields, |out| out.integer(NO_FIELD));
+        return Ok(());
+    }
+    ctx.delete_due(key, fields.iter().copied());
+    let Context { keyspace, out, caller, now, .. } = ctx;
+    out.array(fields.len());
+    let change = Change::At(deadline);
+    let (changed, left) = keyspace.edit_hash(caller.db, key, |hash| {
+        let mut changed = Vec::new();
+        for &field in fields {
+            let shown = hash.view().as_of(*now);
+            let outcome = if !shown.contains(field) {
+                NO_FIELD
+            } else if !conditions.allow(shown.deadline(field), deadline) {
+                NOT_MET
+            } else {
+                changed.push(field);
+                change.make(hash, field, *now)
+            };
+            out.integer(outcome);
+        }
+        (changed, hash.view().len())
+    })?;
+    change.note(ctx, key, &changed, left);
+    Ok(())
+}
+
+/// The conditions that stand before FIELDS (Redis takes one, Valkey several), and the rest.
+fn conditions<'r, 'a>(options: &'r [&'a [u8]]) -> Result<(Conditions, &'r [&'a [u8]]), Refusal> {
+    let is_condition = |word: &&&[u8]| {
+        [&b"nx"[..], b"xx", b"gt", b"lt"].iter().any(|it| word.eq_ignore_ascii_case(it))
+    };
+    let (named, rest) = options.split_at(options.iter().take_while(is_condition).count());
+    match Conditions::parse(named) {
+        Ok(conditions) if rest.len() > 1 => Ok((conditions, rest)),
+        _ => Err(NO_WORD.into()),
+    }
+}
+
+/// `HTTL key FIELDS numfields field...` and its siblings
+fn remaining(ctx: &mut Context<'_>, args: &[&[u8]], form: TimeForm) -> Result<(), Refusal> {
+    let from = if form.relative { ctx.now } else { 0 };
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
+    let fields = counted_fields(&args[2..], NO_FIELDS)?;
+    out.array(fields.len());
+    for field in fields {
+        let hash = hash.filter(|hash| hash.contains(field));
+        out.integer(match hash.map(|hash| hash.deadline(field)) {
+            None => NO_FIELD,
+            Some(None) => NO_DEADLINE,
+            Some(Some(deadline)) => {
+                let ms = deadline.saturating_sub(from);
+                ms / form.unit_ms + i64::from(ms % form.unit_ms > 0)
+            }
+        });
+    }
+    Ok(())
+}
+
+/// `HPERSIST key FIELDS numfields field...`
+fn hpersist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let key = args[1];
+    let is_there = ctx.found_to_edit::<Hash<'_>>(key)?.1.is_some();
+    let fields = counted_fields(&args[2..], NO_FIELDS)?;
+    if !is_there {
+        answer_all(&mut ctx.out, fields, |out| out.integer(NO_FIELD));
+        return Ok(());
+    }
+    ctx.delete_due(key, fields.iter().copied());
+    let Context { keyspace, out, caller, now, .. } = ctx;
+    out.array(fields.len());
+    let (changed, left) = keyspace.edit_hash(caller.db, key, |hash| {
+        let mut changed = Vec::new();
+        for &field in fields {
+            let shown = hash.view().as_of(*now);
+            out.integer(match shown.deadline(field) {
+                None if shown.contains(field) => NO_DEADLINE,
+                None => NO_FIELD,
+                Some(_) => {
+                    changed.push(field);
+                    Change::Persist.make(hash, field, *now)
+                }
+            });
+        }
+        (changed, hash.view().len())
+    })?;
+    Change::Persist.note(ctx, key, &changed, left);
+    Ok(())
+}
+
+/// The form of the time behind a word.
+fn time_form(word: &[u8]) -> Option<TimeForm> {
+    Some(match word.to_ascii_lowercase().as_slice() {
+        b"ex" => SECONDS,
+        b"px" => MILLISECONDS,
+        b"exat" => UNIX_SECONDS,
+        b"pxat" => UNIX_MILLISECONDS,
+        _ => return None,
+    })
+}
+
+/// `HGETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST] FIELDS numfields field...`
+fn hgetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let key = args[1];
+    let is_there = ctx.found_to_edit::<Hash<'_>>(key)?.1.is_some();
+    let (change, rest) = if let Some(form) = time_form(args[2]) {
+        (Some(Change::At(deadline(ctx, args[3], form, "hgetex")?)), &args[4..])
+    } else if args[2].eq_ignore_ascii_case(b"persist") {
+        (Some(Change::Persist), &args[3..])
+    } else {
+        (None, &args[2..])
+    };
+    if rest.len() < 2 {
+        return Err(wrong_arity("hgetex"));
+    }
+    let fields = counted_fields(rest, NO_FIELDS)?;
+    if !is_there {
+        answer_all(&mut ctx.out, fields, |out| out.null());
+        return Ok(());
+    }
+    let Some(change) = change else {
+        let (out, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
+        out.array(fields.len());
+        fields.iter().for_each(|field| answer_field(out, hash, field));
+        return Ok(());
+    };
+    ctx.delete_due(key, fields.iter().copied());
+    let Context { keyspace, out, caller, now, .. } = ctx;
+    out.array(fields.len());
+    let (changed, left) = keyspace.edit_hash(caller.db, key, |hash| {
+        let mut changed = Vec::new();
+        for &field in fields {
+            let shown = hash.view().as_of(*now);
+            answer_field(out, Some(shown), field);
+            let does = match change {
+                Change::At(_) => shown.contains(field),
+                Change::Persist => shown.deadline(field).is_some(),
+            };
+            if does {
+                changed.push(field);
+                change.make(hash, field, *now);
+            }
+        }
+        (changed, hash.view().len())
+    })?;
+    change.note(ctx, key, &changed, left);
+    Ok(())
+}
+
+/// What HSETEX does about the deadlines of the fields that it sets.
+#[derive(Clone, Copy, Default)]
+enum Deadline {
+    /// They get none.
+    #[default]
+    None,
+    /// They keep theirs.
+    Kept,
+    /// They get this one.
+    At(i64),
+}
+
+/// What HSETEX is asked for.
+#[derive(Default)]
+struct Options {
+    deadline: Option<Deadline>,
+    /// All fields must be there, or none may be.
+    fields_exist: Option<bool>,
+    /// The key must be there.
+    if_key: bool,
+    /// The key may not be there.
+    if_no_key: bool,
+}
+
+impl Options {
+    /// Reads what stands behind the key: the options, and the pairs behind FIELDS.
+    fn parse<'r, 'a>(
+        ctx: &Context<'_>,
+        args: &'r [&'a [u8]],
+    ) -> Result<(Self, &'r [[&'a [u8]; 2]]), Refusal> {
+        let mut options = Self::default();
+        let mut rest = args;
+        while let [word, after @ ..] = rest {
+            rest = after;
+            if word.eq_ignore_ascii_case(b"fields") {
+                let pairs = counted_pairs(rest)?;
+                let conflict = options.if_key && options.if_no_key;
+                return if conflict { Err(SYNTAX) } else { Ok((options, pairs)) };
+            }
+            let form = time_form(word);
+            match word.to_ascii_lowercase().as_slice() {
+                b"ex" | b"px" | b"exat" | b"pxat" | b"keepttl" if options.deadline.is_some() => {
+                    return Err("ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be \
+                                specified"
+                        .into());
+                }
+                b"keepttl" => options.deadline = Some(Deadline::Kept),
+                b"fxx" | b"fnx" if options.fields_exist.is_some() => {
+                    return Err("ERR Only one of FXX or FNX arguments can be specified".into());
+                }
+                b"fxx" => options.fields_exist = Some(true),
+                b"fnx" => options.fields_exist = Some(false),
+                b"xx" => options.if_key = true,
+                b"nx" => options.if_no_key = true,
+                _ => {
+                    let Some(form) = form else {
+                        let word = crate::text::c_string(word);
+                        return Err([b"ERR unknown argument: ", word].concat().into());
+                    };
+                    let [time, after @ ..] = rest else {
+                        return Err("ERR missing expire time".into());
+                    };
+                    rest = after;
+                    options.deadline = Some(Deadline::At(deadline(ctx, time, form, "hsetex")?));
+                }
+            }
+        }
+        Err(wrong_arity("hsetex"))
+    }
+
+    /// Whether the hash is as the options want it.
+    fn allow(&self, hash: Option<Hash<'_>>, pairs: &[[&[u8]; 2]]) -> bool {
+        let has = |field: &[u8]| hash.is_some_and(|hash| hash.contains(field));
+        !(self.if_key && hash.is_none() || self.if_no_key && hash.is_some())
+            && self.fields_exist.is_none_or(|wanted| pairs.iter().all(|it| has(it[0]) == wanted))
+    }
+}
+
+/// The pairs behind FIELDS and their number.
+fn counted_pairs<'r, 'a>(rest: &'r [&'a [u8]]) -> Result<&'r [[&'a [u8]; 2]], Refusal> {
+    let [count, fields @ ..] = rest else { return Err(wrong_arity("hsetex")) };
+    let (pairs, odd) = fields.as_chunks::<2>();
+    if pairs.is_empty() {
+        return Err(wrong_arity("hsetex"));
+    }
+    match parse_integer(count).map(i32::try_from) {
+        Some(Ok(count @ 1..)) if odd.is_empty() && count as usize == pairs.len() => Ok(pairs),
+        Some(Ok(1..)) => Err(wrong_arity("hsetex")),
+        _ => Err("ERR invalid number of fields".into()),
+    }
+}
+
+/// `HSETEX key [FNX | FXX] [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL] FIELDS numfields
+/// field value [field value]...`
+fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let key = args[1];
+    let (options, pairs) = Options::parse(ctx, &args[2..])?;
+    let (_, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
+    if !options.allow(hash, pairs) {
+        ctx.out.integer(0);
+        return Ok(());
+    }
+    ctx.delete_due(key, pairs.iter().map(|pair| pair[0]));
+    let deadline = options.deadline.unwrap_or_default();
+    let deletes = matches!(deadline, Deadline::At(deadline) if deadline <= ctx.now);
+    let now = ctx.now;
+    let left = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
+        for &[field, value] in pairs {
+            match deadline {
+                _ if deletes => _ = hash.remove(field),
+                Deadline::None => _ = hash.set(field, value),
+                Deadline::Kept => keep(hash, field, value, now),
+                Deadline::At(deadline) => _ = hash.set_until(field, value, Some(deadline)),
+            }
+        }
+        hash.view().len()
+    })?;
+    ctx.changed_times(key, pairs.len(), 'h', "hset");
+    match deadline {
+        Deadline::At(_) if deletes => {
+            ctx.ledger.notify_change(ctx.keyspace, key, 'h', "hdel");
+            ctx.emptied(key, left);
+        }
+        Deadline::At(_) => ctx.ledger.notify_change(ctx.keyspace, key, 'h', "hexpire"),
+        Deadline::None | Deadline::Kept => {}
+    }
+    note_set(ctx, key, pairs, deadline, deletes);
+    ctx.out.integer(1);
+    Ok(())
+}
+
+/// Sets a field, which keeps its deadline.
+pub(super) fn keep(hash: &mut HashEdit<'_>, field: &[u8], value: &[u8], now: i64) {
+    let deadline = hash.view().as_of(now).deadline(field);
+    hash.set_until(field, value, deadline);
+}
+
+/// States the effects of HSETEX.
+fn note_set(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    pairs: &[[&[u8]; 2]],
+    deadline: Deadline,
+    deletes: bool,
+) {
+    if !ctx.ledger.effects.wanted() {
+        return;
+    }
+    let fields: Vec<&[u8]> = pairs.iter().map(|pair| pair[0]).collect();
+    if deletes {
+        return ctx.effect(&[&[&b"HDEL"[..], key], &fields[..]].concat());
+    }
+    ctx.effect(&[&[&b"HSET"[..], key], pairs.as_flattened()].concat());
+    match deadline {
+        Deadline::None => {}
+        Deadline::At(deadline) => expires_at(ctx, key, deadline, &fields),
+        Deadline::Kept => expire_as_before(ctx, key, &fields),
+    }
+}
+
+/// States the effect that fields have the deadlines that they have: an HSET has taken them away.
+pub(super) fn expire_as_before(ctx: &mut Context<'_>, key: &[u8], fields: &[&[u8]]) {
+    let mut by_deadline = BTreeMap::<i64, Vec<&[u8]>>::new();
+    if let Ok((_, Some(hash))) = ctx.found_to_edit::<Hash<'_>>(key) {
+        for &field in fields {
+            if let Some(deadline) = hash.deadline(field) {
+                by_deadline.entry(deadline).or_default().push(field);
+            }
+        }
+    }
+    for (deadline, fields) in by_deadline {
+        expires_at(ctx, key, deadline, &fields);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::harness::{Harness, START_MS};
+
+    /// What requests do: the reply, the events, and what log and replicas get.
+    #[test]
+    fn changes_of_deadlines_are_told() {
+        let mut harness = Harness::new().notes_effects().notifies("KEA");
+        let at = START_MS + 100_000;
+        let until = format!("HPEXPIREAT h {at} FIELDS");
+        for (request, reply, events, effects) in [
+            ("HSET h a 1 b 2 c 3", ":3", "hset", "HSET h a 1 b 2 c 3".to_owned()),
+            ("HEXPIRE h 100 FIELDS 3 a x b", "*3 :1 :-2 :1", "hexpire", format!("{until} 2 a b")),
+            ("HEXPIRE h 100 NX FIELDS 2 a x", "*2 :0 :-2", "", String::new()),
+            (
+                "HPERSIST h FIELDS 3 b c x",
+                "*3 :1 :-1 :-2",
+                "hpersist",
+                "HPERSIST h FIELDS 1 b".into(),
+            ),
+            ("HGETEX h FIELDS 1 a", "*1 $1 1", "", String::new()),
+            ("HGETEX h PX 100000 FIELDS 2 c x", "*2 $1 3 $-1", "hexpire", format!("{until} 1 c")),
+            (
+                "HGETEX h PERSIST FIELDS 2 c b",
+                "*2 $1 3 $1 2",
+                "hpersist",
+                "HPERSIST h FIELDS 1 c".into(),
+            ),
+            ("HGETEX h PERSIST FIELDS 1 c", "*1 $1 3", "", String::new()),
+            (
+                "HINCRBYFLOAT h a 0.5",
+                "$3 1.5",
+                "hincrbyfloat",
+                format!("hset h a 1.5; {until} 1 a"),
+            ),
+            ("HINCRBYFLOAT h b 0.5", "$3 2.5", "hincrbyfloat", "hset h b 2.5".into()),
+            (
+                "HSETEX h KEEPTTL FIELDS 2 a 4 b 5",
+                ":1",
+                "hset",
+                format!("HSET h a 4 b 5; {until} 1 a"),
+            ),
+            (
+                "HSETEX h EX 100 FIELDS 2 b 6 d 7",
+                ":1",
+                "hset hexpire",
+                format!("HSET h b 6 d 7; {until} 2 b d"),
+            ),
+            ("HSETEX h FXX FIELDS 2 b 6 e 7", ":0", "", String::new()),
+            ("HSETEX h FIELDS 1 b 8", ":1", "hset", "HSET h b 8".into()),
+            ("HSETEX h PXAT 1 FIELDS 2 b 8 y 9", ":1", "hset hdel", "HDEL h b y".into()),
+            ("HGETEX h PXAT 1 FIELDS 2 d x", "*2 $1 7 $-1", "hdel", "HDEL h d".into()),
+            ("HEXPIRE h 0 FIELDS 3 a a x", "*3 :2 :-2 :-2", "hdel", "HDEL h a".into()),
+            ("HPEXPIREAT h 1 FIELDS 1 c", "*1 :2", "hdel del", "HDEL h c".into()),
+            ("HSETEX h EX 0 FIELDS 1 a 1", ":1", "hset hdel del", "HDEL h a".into()),
+            ("EXISTS h", ":0", "", String::new()),
+        ] {
+            assert_eq!(harness.run(request), reply, "{request}");
+            let wanted: Vec<String> =
+                events.split_whitespace().map(|it| format!("{it} 0:h")).collect();
+            assert_eq!(harness.events(), wanted, "{request}");
+            let told = harness.effects().join("; ").replace("SELECT 0; ", "");
+            let told = told.strip_prefix("MULTI; ").unwrap_or(&told);
+            let told = told.strip_suffix("; EXEC").unwrap_or(told);
+            assert_eq!(told, effects, "{request}");
+        }
+    }
+
+    /// Hashes of which more fields expire at once than a lookup deletes.
+    fn crowded() -> Harness {
+        let mut harness = Harness::new().notes_effects().notifies("KEA");
+        let count = 30_000;
+        let names: Vec<String> = (0..count).map(|at| format!("f{at}")).collect();
+        let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+        let set: Vec<&[u8]> = names.iter().flat_map(|name| [*name, b"5"]).collect();
+        harness.ask('a', &[&[&b"HSET"[..], b"h", b"stays", b"7"], &set[..]].concat());
+        let number = count.to_string();
+        let head: [&[u8]; 5] = [b"HPEXPIRE", b"h", b"10", b"FIELDS", number.as_bytes()];
+        harness.ask('a', &[&head[..], &names].concat());
+        harness.pass(10);
+        harness.effects();
+        harness.events();
+        harness
+    }
+
+    #[test]
+    fn fields_that_have_expired_are_hidden_from_every_command() {
+        let mut harness = crowded();
+        for (request, reply) in [
+            ("HLEN h", ":1"),
+            ("HGETALL h", "*2 $5 stays $1 7"),
+            ("HKEYS h", "*1 $5 stays"),
+            ("HVALS h", "*1 $1 7"),
+            ("HEXISTS h f1", ":0"),
+            ("HMGET h f2 stays", "*2 $-1 $1 7"),
+            ("HSTRLEN h f3", ":0"),
+            ("HRANDFIELD h", "$5 stays"),
+            ("HRANDFIELD h 3", "*1 $5 stays"),
+            ("HRANDFIELD h -2 WITHVALUES", "*4 $5 stays $1 7 $5 stays $1 7"),
+            ("HPTTL h FIELDS 2 f4 stays", "*2 :-2 :-1"),
+            ("HEXPIRE h 100 FIELDS 1 f5", "*1 :-2"),
+            ("HPERSIST h FIELDS 1 f6", "*1 :-2"),
+            ("HGETEX h PERSIST FIELDS 1 f7", "*1 $-1"),
+            ("HGETEX h FIELDS 1 f8", "*1 $-1"),
+            ("HGETDEL h FIELDS 1 f9", "*1 $-1"),
+            ("HDEL h f10", ":0"),
+            ("HSETEX h FXX FIELDS 1 f11 v", ":0"),
+            ("HSETEX h FNX KEEPTTL FIELDS 1 f12 v", ":1"),
+            ("HSET h f13 v", ":1"),
+            ("HSETNX h f14 v", ":1"),
+            ("HINCRBY h f15 1", ":1"),
+            ("HINCRBYFLOAT h f16 1.5", "$3 1.5"),
+            ("HTTL h FIELDS 5 f12 f13 f14 f15 f16", "*5 :-1 :-1 :-1 :-1 :-1"),
+            ("RPUSH l h", ":1"),
+            ("SORT l BY nosort GET *->f17 GET *->f13", "*2 $-1 $1 v"),
+            ("HDEL h f12 f13 f14 f15 f16 stays", ":6"),
+            ("HGETALL h", "*0"),
+            ("HRANDFIELD h", "$-1"),
+            ("HRANDFIELD h 2", "*0"),
+            ("HRANDFIELD h -2", "*0"),
+            ("HSET h again 1", ":1"),
+        ] {
+            assert_eq!(harness.run(request), reply, "{request}");
+        }
+        let whole = harness.keyspace.get(0, b"h", 0).map(|entry| entry.value().len());
+        assert!(whole > Some(1), "some are still hidden");
+    }
+
+    /// Whatever was hidden, a replay whose clock stands still makes the same.
+    #[test]
+    fn what_expired_is_deleted_before_what_was_then_done() {
+        let mut harness = crowded();
+        let mut log = crowded(); // what was before
+        log.now = 0;
+        log.caller('a').internal = true;
+        harness.all(&[
+            "HINCRBY h f1 3",
+            "HSET h f2 v",
+            "HSETEX h KEEPTTL FIELDS 1 f3 v",
+            "HDEL h f4",
+        ]);
+        let events = harness.events();
+        assert!(events.iter().any(|it| it == "hexpired 0:h"), "{events:?}");
+        for words in harness.stream() {
+            log.ask('a', &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        }
+        let at = START_MS + 10;
+        harness.expire();
+        log.now = at;
+        log.expire();
+        assert_eq!(log.contents(), harness.contents());
+        assert_eq!(log.run("HGET h f1"), "$1 3");
+    }
+}
