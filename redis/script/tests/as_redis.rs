@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use stillframe_peers::{Peer, Random, are_here, rounds};
 use stillframe_resp::{Out, Protocol, decode_reply};
 use stillframe_script::{
-    Call, Engine, Host, Level, Limits, NotACommand, Propagation, Verdict, RedisVersion,
+    Call, Engine, Host, Level, Limits, NotACommand, Propagation, RedisVersion, Verdict,
 };
 
 /// That of the redis-server beside.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use stillframe_peers::Watchdog;
 use stillframe_resp::{Out, Protocol};
 use stillframe_script::{
-    Call, Engine, Functions, Host, Level, Limits, NotACommand, Propagation, RunError, Verdict,
-    RedisVersion,
+    Call, Engine, Functions, Host, Level, Limits, NotACommand, Propagation, RedisVersion, RunError,
+    Verdict,
 };
 
 const VERSION: RedisVersion = RedisVersion { major: 7, minor: 0, patch: 15 };

@@ -13,7 +13,7 @@ use crate::commands::{Alone, Command, Lookup, Replay};
 
 /// Requests that a handler takes up to the look at its keys, where numbers will not do for all the
 /// words behind the name: `K` is the key that is looked at first.
-const FORMS: [&str; 39] = [
+const FORMS: [&str; 40] = [
     "BITOP AND d K",
     "BLMOVE K K LEFT LEFT 1",
     "BLMPOP 1 1 K LEFT",
@@ -26,6 +26,7 @@ const FORMS: [&str; 39] = [
     "GEORADIUS_RO K 1 1 1 m",
     "GEOSEARCH K FROMLONLAT 1 1 BYRADIUS 1 m",
     "GEOSEARCHSTORE d K FROMLONLAT 1 1 BYRADIUS 1 m",
+    "HSETEX K FIELDS 1 f v",
     "LINSERT K BEFORE 1 1",
     "LMOVE K K LEFT LEFT",
     "LMPOP 1 K LEFT",

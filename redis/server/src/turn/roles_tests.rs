@@ -438,7 +438,7 @@ fn a_group_that_lags_holds_up_requests_on_data_alone() {
 }
 
 /// A request that waits for a second, and what it is told when that is over.
-const LATE: [(&str, &str); 15] = [
+const LATE: [(&str, &str); 16] = [
     ("BLPOP none 1", "*-1\r\n"),
     ("BRPOP none other 1", "*-1\r\n"),
     ("BLMOVE none other LEFT LEFT 1", "*-1\r\n"),
@@ -455,6 +455,7 @@ const LATE: [(&str, &str); 15] = [
     ("XREAD BLOCK 0 STREAMS none 0", "*-1\r\n"),
     ("BZMPOP 0 1 none MIN", "*-1\r\n"),
     ("WAIT 3 0", ":1\r\n"),
+    ("WAITAOF 1 3 0", "*2\r\n:1\r\n:1\r\n"),
 ];
 
 /// Tells a client that has waited; returns what it got before the group was asked, and behind that.

@@ -374,7 +374,7 @@ fn every_container_helps() {
         let help = client.ask(&format!("{name} HELP"));
         assert!(help.list()[0].text().starts_with(&name.to_uppercase()), "{help:?}");
     }
-    assert!(client.ask("LOLWUT").text().contains("Redis ver. 7.0"));
+    assert!(client.ask("LOLWUT").text().contains("Redis ver. 7.4"));
     assert_eq!(client.ask("MODULE LIST"), Reply::List(Vec::new()));
     let absent = [
         ("CLUSTER INFO", "cluster support disabled"),

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use stillframe_peers::transcript::words;
 use stillframe_peers::{Peer, are_here};
 
-use crate::replayed::contents;
-use crate::support::{Kind, Reply, Setup, redis_is_here, wait_until};
+use crate::replayed::{Contents, contents};
+use crate::support::{Client, Kind, Reply, Setup, redis_is_here, wait_until};
 use crate::transcript::compare;
 
 /// Transcripts of commands on data, which the commands play without a server.
@@ -33,6 +33,7 @@ fn transcripts_of_redis_8_are_those_of_redis_8() {
         for folder in [ON_DATA, ON_CONNECTIONS] {
             compare(Kind::Newer(Peer::Redis8), &file(folder, "redis_8.txt"));
         }
+        compare(Kind::Newer(Peer::Redis8), &file(ON_DATA, "redis_8_fields.txt"));
     }
 }
 
@@ -42,26 +43,68 @@ fn transcripts_of_valkey_are_those_of_valkey() {
         for folder in [ON_DATA, ON_CONNECTIONS] {
             compare(Kind::Newer(Peer::Valkey), &file(folder, "valkey_9.txt"));
         }
+        compare(Kind::Newer(Peer::Valkey), &file(ON_DATA, "valkey_9_fields.txt"));
     }
 }
 
-/// Logs and replicas receive requests that Redis 7.0 knows: after each request of the transcripts
-/// a redis-server that follows holds the same, and so does a server that replays the log.
+/// Logs and replicas receive requests that Redis 7.0 knows.
 #[test]
 fn replicas_of_redis_7_0_follow_newer_commands() {
-    if !redis_is_here("a replica of newer commands") {
-        return;
+    if redis_is_here("a replica of newer commands") {
+        follow(Kind::Redis, &["redis_8.txt", "valkey_9.txt", "newest.txt"], 200, contents);
     }
+}
+
+/// Those of fields that expire know Redis from 7.4 on and Valkey from 9 on.
+#[test]
+fn replicas_of_later_servers_follow_fields_that_expire() {
+    for peer in [Peer::Redis74, Peer::Redis8, Peer::Valkey] {
+        if are_here("a replica with fields that expire", &[peer]) {
+            let files = ["redis_8_fields.txt", "valkey_9_fields.txt"];
+            follow(Kind::Newer(peer), &files, 150, contents_and_deadlines);
+        }
+    }
+}
+
+/// All that a server holds, and when fields expire.
+fn contents_and_deadlines(client: &mut Client) -> Contents {
+    let mut all = contents(client);
+    for db in 0..2 {
+        client.ok(&format!("SELECT {db}"));
+        let keys = client.ask("KEYS *");
+        for key in keys.list().iter().filter_map(Reply::bytes) {
+            let fields = client.call(&[b"HKEYS", key]);
+            if matches!(fields, Reply::Error(_)) {
+                continue;
+            }
+            let mut fields: Vec<&[u8]> = fields.list().iter().filter_map(Reply::bytes).collect();
+            fields.sort();
+            let count = fields.len().to_string();
+            let head: [&[u8]; 4] = [b"HPEXPIRETIME", key, b"FIELDS", count.as_bytes()];
+            let deadlines = client.call(&[&head[..], &fields].concat());
+            all.insert(
+                (db, format!("{} (deadlines)", key.escape_ascii())),
+                format!("{deadlines:?}"),
+            );
+        }
+    }
+    client.ok("SELECT 0");
+    all
+}
+
+/// After each request of these transcripts a server of another kind that follows holds the same,
+/// and so does a server that replays the log.
+fn follow(kind: Kind, files: &[&str], at_least: usize, contents: fn(&mut Client) -> Contents) {
     let folder = tempfile::tempdir().expect("a folder");
     let setup = || Setup::new(Kind::Ours("imprint")).folder(folder.path());
     let flags = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
     let mut primary = setup().flags(&flags).start();
-    let replica = Setup::new(Kind::Redis).start();
+    let replica = Setup::new(kind).start();
     let (mut ours, mut theirs) = (primary.client(), replica.client());
     theirs.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
     wait_until("the replica follows", || theirs.info("master_link_status") == "up");
     let mut compared = 0;
-    for name in ["redis_8.txt", "valkey_9.txt", "newest.txt"] {
+    for name in files {
         ours.ok("FLUSHALL");
         let text = fs::read_to_string(file(ON_DATA, name)).expect("a transcript");
         for line in text.lines().filter_map(|line| line.strip_prefix("a> ")) {
@@ -71,13 +114,14 @@ fn replicas_of_redis_7_0_follow_newer_commands() {
             ours.call(&[b"SET", b"mark", compared.to_string().as_bytes()]);
             assert_eq!(ours.ask("WAIT 1 0").int(), 1);
             let [here, there] = [&mut ours, &mut theirs].map(contents);
-            assert_eq!(here, there, "{name}: {line}: ours, then the replica's");
+            assert_eq!(here, there, "{name}: {line}: ours, then the replica's ({kind:?})");
             ours.ok("SELECT 0");
             compared += 1;
         }
     }
-    assert!(compared > 200, "{compared}");
+    assert!(compared > at_least, "{compared}");
     let before = contents(&mut ours);
+    assert_eq!(ours.ask("WAITAOF 1 0 0").list()[0].int(), 1);
     primary.kill();
     let again = setup().flags(&flags).start();
     assert_eq!(contents(&mut again.client()), before, "after a replay of the log");
