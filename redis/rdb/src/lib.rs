@@ -96,7 +96,7 @@ pub use encode::{
 };
 pub use error::DecodeError;
 pub use format::{HEADER_BYTES, Version, file_version};
-pub use payload::{PayloadError, libraries};
+pub use payload::{PayloadError, libraries, payload_number};
 pub use scan::{Database, Summary, scan, scan_keys};
 pub use sheet::Output;
 pub use source::check_header;

@@ -56,6 +56,13 @@ pub fn libraries(payload: &[u8]) -> Result<Vec<Option<Vec<u8>>>, PayloadError> {
     Ok(libraries)
 }
 
+/// The version that a payload states; `None`: it is too short for one.
+#[must_use]
+pub fn payload_number(payload: &[u8]) -> Option<u16> {
+    let (rest, _) = payload.split_last_chunk::<{ size_of::<u64>() }>()?;
+    rest.last_chunk().map(|version| u16::from_le_bytes(*version))
+}
+
 /// A payload without its end.
 pub(crate) struct Checked<'a> {
     /// Type and value.

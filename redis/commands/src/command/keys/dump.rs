@@ -1,7 +1,11 @@
 //! DUMP and RESTORE: one value as bytes, and back.
 
-use stillframe_keyspace::{EditError, Entry, Expire, MemoryError, Value as Keyed};
-use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Head, Value, Version, Workspace};
+use std::collections::BTreeMap;
+
+use stillframe_keyspace::{EditError, Entry, Expire, HashField, MemoryError, Value as Keyed};
+use stillframe_rdb::{
+    DecodeError, Decoder, Encoder, Event, Head, Value, Version, Workspace, payload_number,
+};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
@@ -186,14 +190,8 @@ fn put_in_place(
     }
     if instant.is_some() {
         ctx.keyspace.set_expire(db, key, instant);
-        let text = instant.unwrap_or_default().to_string();
-        let mut words = vec![&b"RESTORE"[..], key, text.as_bytes(), request.payload];
-        words.extend(request.options);
-        if !request.absolute {
-            words.push(b"ABSTTL");
-        }
-        ctx.effect(&words);
     }
+    note_restored(ctx, request, there, instant);
     if let Some(idle_ms) = request.idle_ms {
         ctx.keyspace.set_idle_ms(db, key, idle_ms);
     }
@@ -203,6 +201,89 @@ fn put_in_place(
     ctx.changed_as(key, 'g', "restore");
     ctx.out.ok();
     Ok(())
+}
+
+/// Notes for log and replicas what was restored, if that is not the request itself. Replicas of
+/// Redis and Valkey read payloads of version 10 alike, and a newer one perhaps not at all.
+fn note_restored(ctx: &mut Context<'_>, request: &Request<'_>, there: bool, instant: Option<i64>) {
+    let is_oldest = payload_number(request.payload) == Some(Version::Redis10.number());
+    if !ctx.ledger.effects.wanted() || is_oldest && instant.is_none() {
+        return;
+    }
+    let fields = expiring_fields(ctx, request.key);
+    if !fields.is_empty() {
+        return note_fields(ctx, request.key, &fields, there, instant);
+    }
+    let entry = ctx.keyspace.peek(ctx.caller.db, request.key, i64::MIN);
+    let older = entry.filter(|_| !is_oldest).and_then(|entry| {
+        let compress = ctx.ledger.settings.compresses;
+        pack(&mut ctx.ledger.dump_workspace, entry.value(), compress, Version::Redis10)
+    });
+    let text = instant.unwrap_or_default().to_string();
+    let payload = older.as_deref().unwrap_or(request.payload);
+    let mut words = vec![&b"RESTORE"[..], request.key, text.as_bytes(), payload];
+    words.extend(request.options);
+    if instant.is_some() && !request.absolute {
+        words.push(b"ABSTTL");
+    }
+    ctx.effect(&words);
+}
+
+/// A field of a hash: name, value, and when it expires.
+struct Restored {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    at_ms: Option<i64>,
+}
+
+/// The fields of the hash under `key` if some expire; none otherwise.
+fn expiring_fields(ctx: &mut Context<'_>, key: &[u8]) -> Vec<Restored> {
+    let entry = ctx.keyspace.peek(ctx.caller.db, key, i64::MIN);
+    let Some(Keyed::Hash(hash)) = entry.map(Entry::value) else { return Vec::new() };
+    if !hash.has_deadlines() {
+        return Vec::new();
+    }
+    let copied = |field: HashField<'_>| Restored {
+        name: field.field.to_vec(),
+        value: field.value.to_vec(),
+        at_ms: field.deadline,
+    };
+    hash.fields().map(copied).collect()
+}
+
+/// Notes a hash by requests that every server knows which has fields that expire.
+fn note_fields(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    fields: &[Restored],
+    there: bool,
+    instant: Option<i64>,
+) {
+    const FIELDS_MAX: usize = 1000;
+    if there {
+        ctx.effect(&[b"DEL", key]);
+    }
+    for some in fields.chunks(FIELDS_MAX) {
+        let pairs = some.iter().flat_map(|it| [&it.name[..], &it.value]);
+        let words: Vec<&[u8]> = [&b"HSET"[..], key].into_iter().chain(pairs).collect();
+        ctx.effect(&words);
+    }
+    let mut times: BTreeMap<i64, Vec<&[u8]>> = BTreeMap::new();
+    for (at_ms, field) in fields.iter().filter_map(|it| Some((it.at_ms?, it))) {
+        times.entry(at_ms).or_default().push(&field.name);
+    }
+    for (at_ms, names) in times {
+        let at_ms = at_ms.to_string();
+        for some in names.chunks(FIELDS_MAX) {
+            let count = some.len().to_string();
+            let head: [&[u8]; 5] =
+                [b"HPEXPIREAT", key, at_ms.as_bytes(), b"FIELDS", count.as_bytes()];
+            ctx.effect(&[&head[..], some].concat());
+        }
+    }
+    if let Some(instant) = instant {
+        ctx.effect(&[b"PEXPIREAT", key, instant.to_string().as_bytes()]);
+    }
 }
 
 /// Stores the value of a payload under `key`, which is not there.

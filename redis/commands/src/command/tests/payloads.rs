@@ -129,3 +129,45 @@ fn hashes_whose_fields_expire_go_in_and_out_in_both_forms() {
         assert_eq!(dumped, payload(REDIS_8, 12), "as Redis 8 dumps it");
     }
 }
+
+/// Effects are noted, and the database is selected.
+fn noting() -> Harness {
+    let mut harness = Harness::new().notes_effects();
+    harness.all(&["SET other key"]);
+    harness.effects();
+    harness
+}
+
+/// Replicas may be of Redis 7.0, of Redis 8 and of Valkey 9.
+#[test]
+fn what_is_restored_is_passed_on_so_that_every_server_reads_it() {
+    for (given, version) in [(REDIS_8, 12), (VALKEY_9, 80)] {
+        let mut harness = noting();
+        let payload = payload(given, version);
+        call(&mut harness, &[b"RESTORE", b"k", b"0", &payload]);
+        let times = "HPEXPIREAT k 2147483648000 FIELDS 1 a";
+        assert_eq!(harness.effects(), [format!("MULTI; HSET k a 1 b 2; {times}; EXEC")]);
+        let at = (harness.now + 5000).to_string();
+        call(&mut harness, &[b"RESTORE", b"k", at.as_bytes(), &payload, b"REPLACE", b"ABSTTL"]);
+        let expected = format!("MULTI; DEL k; HSET k a 1 b 2; {times}; PEXPIREAT k {at}; EXEC");
+        assert_eq!(harness.effects(), [expected]);
+    }
+    // Sets of Redis 8 and of Valkey 9, whose payloads redis-server 7.0 refuses.
+    for version in [12, 80] {
+        let mut harness = noting();
+        let given = payload("140f0f00000003008161020501816202ff", version);
+        call(&mut harness, &[b"RESTORE", b"k", b"0", &given]);
+        let stream = harness.stream();
+        let [unit] = &stream[..] else { panic!("{stream:?}") };
+        let [name, key, ttl, written] = &unit[..] else { panic!("{unit:?}") };
+        assert_eq!((&name[..], &key[..], &ttl[..]), (&b"RESTORE"[..], &b"k"[..], &b"0"[..]));
+        assert_eq!(written[written.len() - 10..][..2], [10, 0]);
+        call(&mut harness, &[b"RESTORE", b"copy", b"0", written]);
+        assert_eq!(ask(&mut harness, "SINTERCARD 2 k copy").int(), 3);
+    }
+    // Ours, and those of Redis 7.0, stay as they are.
+    let mut harness = noting();
+    let given = seal(b"\0\x01v");
+    call(&mut harness, &[b"RESTORE", b"k", b"0", &given]);
+    assert_eq!(harness.stream()[0][3], given);
+}
