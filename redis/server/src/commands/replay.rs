@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use stillframe_commands::Caller;
 use stillframe_keyspace::Keyspace;
-use stillframe_resp::{Out, Protocol, parse_integer};
+use stillframe_resp::{Out, Protocol};
 use stillframe_storage::dump::StreamPoint;
 use stillframe_storage::replay::{Records, ReplayError, Replays};
 use stillframe_storage::{Host, Parts};
@@ -104,17 +104,11 @@ pub(crate) fn replay(
 ) -> Result<(), ReplayError> {
     server.clients.begin_replay(session);
     replies.clear();
-    let find = |args: &[&[u8]]| match table.lookup(args) {
-        Lookup::Found(index) => Some(table.get(index)).filter(|it| !it.has(flags::ABSENT)),
-        Lookup::Unknown | Lookup::UnknownSubcommand => None,
-    };
-    let (mut command, mut known) = (find(args), Vec::new());
-    if command.is_none() {
-        known = of_later_server(args).ok_or(ReplayError::Unknown)?;
-        command = find(&known);
+    let Lookup::Found(index) = table.lookup(args) else { return Err(ReplayError::Unknown) };
+    let command = table.get(index);
+    if command.has(flags::ABSENT) {
+        return Err(ReplayError::Unknown);
     }
-    let command = command.ok_or(ReplayError::Unknown)?;
-    let args = if known.is_empty() { args } else { &known };
     if !command.has(flags::WRITE | flags::MAY_REPLICATE)
         && !matches!(command.name, "select" | "multi" | "exec")
     {
@@ -127,18 +121,6 @@ pub(crate) fn replay(
     dispatch(&mut ctx, args);
     let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
     ctx.refused.take().map_or(Ok(()), |refusal| Err(ReplayError::Fails(refusal)))
-}
-
-/// The same request as this server knows it. Redis 8 replicates HINCRBYFLOAT as an HSETEX that
-/// keeps the expiries of fields; no field has one here.
-fn of_later_server<'a>(args: &[&'a [u8]]) -> Option<Vec<&'a [u8]>> {
-    let [name, key, keep, fields, count, pairs @ ..] = args else { return None };
-    let words = [(name, "hsetex"), (keep, "keepttl"), (fields, "fields")];
-    let is_it = words.iter().all(|(word, name)| word.eq_ignore_ascii_case(name.as_bytes()));
-    let count = parse_integer(count).and_then(|count| usize::try_from(count).ok());
-    let is_whole = !pairs.is_empty() && count.and_then(|it| it.checked_mul(2)) == Some(pairs.len());
-    let set = || [&b"HSET"[..], key].into_iter().chain(pairs.iter().copied()).collect();
-    (is_it && is_whole).then(set)
 }
 
 /// Applies a batch of a group's log: units, each behind its length.
