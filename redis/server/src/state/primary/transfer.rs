@@ -2,8 +2,8 @@
 //!
 //! - Waiting replicas share one image. It goes from the snapshotter straight into their sockets;
 //!   replicas that need its length beforehand get the dump file of a save instead.
-//! - Each replica gets a version that it reads: Redis's lowest that holds the data, or that of Valkey
-//!   9 if it announces it and fields expire. One that reads none is refused before an image begins.
+//! - Each replica gets a version that it reads: Redis's lowest that holds the data, or that of
+//!   Valkey 9 if it announces it and fields expire. One that reads none is refused beforehand.
 //! - There is one image for replicas at a time, beside that of a save: a replica that comes while
 //!   one is under way waits for the next.
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
