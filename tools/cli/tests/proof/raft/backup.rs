@@ -27,6 +27,7 @@ fn write(client: &mut Client, round: usize) -> bool {
         format!("SET s:{round} value"),
         format!("SETEX far:{round} 1000000 value"),
         format!("HSET h field:{round} {round}"),
+        format!("HPEXPIREAT h 400000000{round:04} FIELDS 1 field:{round}"),
         format!("RPUSH l {round}"),
         format!("ZADD z {round} member:{round}"),
         format!("XADD x * field {round}"),
@@ -38,6 +39,15 @@ fn write(client: &mut Client, round: usize) -> bool {
     done(&[b"FUNCTION", b"LOAD", b"REPLACE", library.as_bytes()])
         && done(&[b"SET", format!("large:{round}").as_bytes(), &large])
         && lines.iter().all(|line| done(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()))
+}
+
+/// The hash of [`write`] keeps the times at which its fields expire.
+fn assert_times(client: &mut Client, rounds: impl Iterator<Item = usize>) {
+    for round in rounds {
+        let time = client.ask(&format!("HPEXPIRETIME h FIELDS 1 field:{round}"));
+        let expected = format!("400000000{round:04}").parse().expect("a time");
+        assert_eq!(time, Reply::List(vec![Reply::Int(expected)]), "round {round}");
+    }
 }
 
 /// Writes at whichever member leads, until all is done.
@@ -106,6 +116,7 @@ fn a_group_begins_with_the_data_of_a_moment() {
         let group = Group::of(3, 1, &[]);
         println!("{}", init(&group, from, Some(&record)).expect("it is made"));
         let mut servers = start_all(&group, &digest);
+        assert_times(&mut servers[leader(&servers)].client(), 0..15);
         let functions = servers[1].client().ask("FUNCTION LIST");
         assert_eq!(functions, servers[0].client().ask("FUNCTION LIST"));
         assert_eq!(functions.list().len(), 1);
@@ -225,6 +236,7 @@ fn the_data_of_a_group_goes_to_a_single_server() {
             let flags = ["--enable-debug-command", "yes"];
             let single = Setup::new(Kind::Ours("imprint")).folder(folder).flags(&flags).start();
             assert_eq!(single.client().ask("DEBUG DIGEST"), *digest);
+            assert_times(&mut single.client(), 0..5);
             single.client().ok("SET it goes-on");
         }
         // The directories are as they were.

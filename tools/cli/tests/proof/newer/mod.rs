@@ -1,6 +1,8 @@
 //! Later servers of Redis and Valkey: their files, logs, payloads and streams come in, and ours go
 //! back.
 
+mod expiring;
+
 use std::fs;
 use std::path::Path;
 
@@ -8,11 +10,12 @@ use stillframe_rdb::Crc64;
 
 use crate::collections::debugged;
 use crate::replayed::{Contents, contents_by};
-use crate::replication::{Who, assert_same, fill, under_load, wait_for_all, wait_for_link};
+use crate::replication::{Who, assert_same, fill, wait_for_all, wait_for_link};
 use crate::support::{
     Client, Kind, Peer, Random, Reply, Server, Setup, are_here, encode, rounds, stillframe,
     wait_until,
 };
+use expiring::under_load;
 
 /// Those that are here.
 fn peers(test: &str) -> Vec<Peer> {
@@ -20,20 +23,27 @@ fn peers(test: &str) -> Vec<Peer> {
     all.into_iter().filter(|&peer| are_here(test, &[peer])).collect()
 }
 
-/// All that a server holds. Scores as numbers: from 7.2 on Redis shows them in the shortest form.
+/// All that a server holds, the times of fields included. Scores as numbers: from 7.2 on Redis
+/// shows them in the shortest form.
 fn contents(client: &mut Client) -> Contents {
-    contents_by(client, |client, words| {
+    let shortest = |score: &Reply| {
+        let number: f64 = score.text().parse().expect("a score");
+        Reply::Text(number.to_string().into_bytes())
+    };
+    let mut found = contents_by(client, |client, words| {
         let reply = client.call(words);
-        if words[0] != b"ZRANGE" {
-            return reply;
+        match words {
+            [b"ZRANGE", ..] => {
+                let pairs = reply.list().chunks(2);
+                Reply::List(pairs.flat_map(|pair| [pair[0].clone(), shortest(&pair[1])]).collect())
+            }
+            [b"HGETALL", key] => expiring::with_times(client, key, &reply),
+            _ => reply,
         }
-        let shortest = |score: &Reply| {
-            let number: f64 = score.text().parse().expect("a score");
-            Reply::Text(number.to_string().into_bytes())
-        };
-        let pairs = reply.list().chunks(2);
-        Reply::List(pairs.flat_map(|pair| [pair[0].clone(), shortest(&pair[1])]).collect())
-    })
+    });
+    // A hash whose last field has expired is there until its server deletes it.
+    found.retain(|_, value| !value.ends_with(" hash "));
+    found
 }
 
 /// Both hold the same.
@@ -64,16 +74,21 @@ fn keep_keys(client: &mut Client) {
     client.ok("SELECT 0");
 }
 
-/// A hash that once had a field that expires, in both of its forms, and a set of words.
+/// Hashes with a field that expires, and that once had one, in both forms; and a set of words.
 fn add_new_forms(client: &mut Client) {
     for line in [
         "HSET persisted f v g w",
         "HEXPIRE persisted 1000 FIELDS 1 f",
         "HPERSIST persisted FIELDS 1 f",
+        "HSET timed f v g w h 7",
+        "HPEXPIREAT timed 4000000000000 FIELDS 1 g",
+        "HPEXPIREAT timed 3000000000000 FIELDS 1 h",
         "CONFIG SET hash-max-listpack-entries 1",
         "HSET persisted-table f v g w",
         "HEXPIRE persisted-table 1000 FIELDS 1 f",
         "HPERSIST persisted-table FIELDS 1 f",
+        "HSET timed-table f v g w h 7",
+        "HPEXPIREAT timed-table 4000000000000 FIELDS 2 g h",
         "CONFIG SET hash-max-listpack-entries 128",
         "SADD words a b 7",
         "XADD entries 5-1 f v",
@@ -91,11 +106,13 @@ fn files_of_newer_servers_are_served_and_ours_by_them() {
         let source = Who::Newer(peer).start("");
         fill(&source, &mut random, 300);
         let mut client = source.client();
+        expiring::fill(&source, &mut random, 300);
         keep_keys(&mut client);
         add_new_forms(&mut client);
         client.ok("SAVE");
         let expected = contents(&mut client);
-        assert!(expected.keys().any(|(_, key)| key == "persisted-table"), "{peer:?}");
+        let has = |name: &str| expected.keys().any(|(_, key)| key == name);
+        assert!(has("persisted-table") && has("timed-table"), "{peer:?}");
         let checked = stillframe(&["check", &source.dump().display().to_string()]);
         assert!(checked.status.success(), "{peer:?}: {checked:?}");
         let data = tempfile::tempdir().expect("a folder");
@@ -103,25 +120,14 @@ fn files_of_newer_servers_are_served_and_ours_by_them() {
         let ours = Setup::new(Kind::Ours("imprint")).folder(data.path()).start();
         let mut client = ours.client();
         assert!(contents(&mut client) == expected, "{peer:?}: what we serve differs");
+        if peer == Peer::Valkey {
+            client.ok("CONFIG SET rdb-version 80");
+        }
         client.ok("SAVE");
         let folder = tempfile::tempdir().expect("a folder");
         fs::copy(ours.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
         let back = debugged(Kind::Newer(peer), Some(folder.path()), "");
         assert!(contents(&mut back.client()) == expected, "{peer:?}: what it serves differs");
-    }
-}
-
-/// A command of later servers that this one does not have ends the link; it is never passed over.
-#[test]
-fn a_command_in_the_stream_that_is_unknown_here_ends_the_link_by_name() {
-    for peer in peers("a_command_in_the_stream_that_is_unknown_here_ends_the_link_by_name") {
-        let source = Who::Newer(peer).start("");
-        let replica = Who::Ours.follow(source.port);
-        wait_for_link(&replica);
-        let mut client = source.client();
-        client.ask("HSET h f v");
-        client.ask("HEXPIRE h 1000 FIELDS 1 f");
-        wait_until("the command is refused", || replica.log().contains("HPEXPIREAT of key \"h\""));
     }
 }
 
@@ -133,7 +139,7 @@ fn we_follow_newer_servers_under_load_and_end_equal() {
         for flags in ways {
             let primary = Who::Newer(peer).start(flags);
             fill(&primary, &mut random, 300);
-            let replica = under_load(primary.port, &mut random, || {
+            let replica = under_load(&primary, &mut random, || {
                 let replica = Who::Ours.follow(primary.port);
                 wait_for_link(&replica);
                 std::thread::sleep(std::time::Duration::from_millis(rounds(300, 10_000) as u64));
@@ -146,7 +152,7 @@ fn we_follow_newer_servers_under_load_and_end_equal() {
             assert!(!replica.log().contains("of its stream"), "{}", replica.log());
             // And back: the old primary follows ours.
             replica.client().ok("REPLICAOF NO ONE");
-            under_load(replica.port, &mut random, || {
+            under_load(&replica, &mut random, || {
                 primary.client().ok(&format!("REPLICAOF 127.0.0.1 {}", replica.port));
                 wait_for_link(&primary);
             });
@@ -163,7 +169,7 @@ fn newer_servers_follow_us_under_load_and_end_equal() {
             let primary = Who::Ours.start("");
             fill(&primary, &mut random, 300);
             let replica = Who::Newer(peer).start(flags);
-            under_load(primary.port, &mut random, || {
+            under_load(&primary, &mut random, || {
                 replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
                 wait_for_link(&replica);
             });
@@ -189,16 +195,17 @@ fn keys_migrate_both_ways() {
         for line in ["SET text v", "RPUSH list a b", "ZADD zset 1 a", "SET passing v EX 9999"] {
             theirs.client().ask(line);
         }
-        let all = "persisted persisted-table words entries text list zset passing";
+        let all =
+            "persisted persisted-table timed timed-table words entries text list zset passing";
         let expected = contents(&mut theirs.client());
-        assert_eq!(expected.len(), 8, "{peer:?}: {expected:?}");
+        assert_eq!(expected.len(), 10, "{peer:?}: {expected:?}");
         for (from, to) in [(&theirs, &ours), (&ours, &theirs)] {
             let line = format!("MIGRATE 127.0.0.1 {} EMPTY 0 5000 KEYS {all}", to.port);
             let words: Vec<&[u8]> =
                 line.split(' ').map(|it| if it == "EMPTY" { b"" } else { it.as_bytes() }).collect();
             assert_eq!(from.client().call(&words).text(), "OK", "{peer:?}");
             assert_eq!(from.client().ask("DBSIZE").int(), 0, "{peer:?}");
-            assert_eq!(contents(&mut to.client()).len(), 8, "{peer:?}");
+            assert_eq!(contents(&mut to.client()).len(), 10, "{peer:?}");
         }
         let found = contents(&mut theirs.client());
         for (key, value) in &expected {
@@ -219,12 +226,14 @@ fn append_only_directories_of_newer_servers_are_imported() {
             let mut source = Who::Newer(peer).start(&flags);
             let mut client = source.client();
             fill(&source, &mut random, 200);
+            expiring::fill(&source, &mut random, 200);
             client.ok("BGREWRITEAOF");
             wait_until("the rewrite has ended", || {
                 client.info("aof_rewrite_in_progress") == "0"
                     && client.info("aof_rewrite_scheduled") == "0"
             });
             fill(&source, &mut random, 200);
+            expiring::fill(&source, &mut random, 200);
             keep_keys(&mut client);
             let expected = contents(&mut client);
             source.kill();
@@ -241,28 +250,36 @@ fn append_only_directories_of_newer_servers_are_imported() {
     }
 }
 
-/// Redis 8 logs and replicates HINCRBYFLOAT so. With a time to live it is a command unknown here.
+/// Redis 8 logs and replicates HINCRBYFLOAT so.
 #[test]
 fn what_redis_8_writes_for_hincrbyfloat_is_replayed() {
     let folder = tempfile::tempdir().expect("a folder");
     let [from, to] = ["their.aof", "data"].map(|name| folder.path().join(name));
-    let import = |request: &str| {
+    let mut bytes = Vec::new();
+    for request in [
+        "HSET h f 1 g 2",
+        "HPEXPIREAT h 4000000000000 FIELDS 2 f g",
+        "HSETEX h KEEPTTL FIELDS 1 f 1.5",
+        "HSETEX h PXAT 4000000000001 FIELDS 1 g 3",
+    ] {
         let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
-        let mut bytes = Vec::new();
         encode(&words, &mut bytes);
-        fs::write(&from, bytes).expect("a file");
-        let [from, to] = [&from, &to].map(|path| path.display().to_string());
-        let output = stillframe(&["import", &from, "--dir", &to]);
-        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    for request in ["HSETEX h EX 9 FIELDS 1 f 1.5", "HSETEX h KEEPTTL FIELDS 2 f 1.5"] {
-        let (done, text) = import(request);
-        assert!(!done && text.contains("HSETEX of key \"h\" at byte 0"), "{text}");
     }
-    let (done, text) = import("HSETEX h KEEPTTL FIELDS 1 f 1.5");
-    assert!(done, "{text}");
-    let ours = Setup::new(Kind::Ours("imprint")).folder(&to).start();
-    assert_eq!(ours.client().ask("HGET h f").text(), "1.5");
+    fs::write(&from, bytes).expect("a file");
+    let [from, to] = [&from, &to].map(|path| path.display().to_string());
+    let output = stillframe(&["import", &from, "--dir", &to]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let ours = Setup::new(Kind::Ours("imprint")).folder(Path::new(&to)).start();
+    let mut client = ours.client();
+    assert_eq!(
+        client.ask("HMGET h f g").list().iter().map(Reply::text).collect::<Vec<_>>(),
+        ["1.5", "3"]
+    );
+    let times = client.ask("HPEXPIRETIME h FIELDS 2 f g");
+    assert_eq!(
+        times,
+        Reply::List(vec![Reply::Int(4_000_000_000_000), Reply::Int(4_000_000_000_001)])
+    );
 }
 
 /// A file of Redis 8.8 by hand: data of a module, a string, a value of a module, an array.

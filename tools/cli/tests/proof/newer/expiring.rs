@@ -1,0 +1,334 @@
+//! Fields of hashes that expire, in files, logs, links, groups and branches.
+
+use std::fs;
+use std::time::Duration;
+
+use super::{assert_equal, contents, peers};
+use crate::collections::debugged;
+use crate::replication::{self, Who, wait_for_link};
+use crate::support::{Client, Kind, Peer, Random, Reply, Server, Setup, Stop, rounds, wait_until};
+
+/// Requests on hashes; `?` stands for a digit, and so for a few milliseconds. Two servers get none
+/// of the first [`SOON`]. Redis 7.4.1 crashes when it deletes several expired fields of a hash in
+/// a listpack. Valkey 9.1.2 propagates a request on several fields as it came when some of them
+/// have expired, and its own replicas then differ from it.
+const REQUESTS: [&str; 23] = [
+    "HPEXPIRE timed? ? FIELDS 1 f?",
+    "HPEXPIRE timed? 1? FIELDS 2 g? h?",
+    "HSETEX soon? PX ? FIELDS 1 f? v?",
+    "HSET timed? f? v? g? w? h? x?",
+    "HSET timed? f? v?",
+    "HEXPIRE timed? 5000 FIELDS 2 f? g?",
+    "HEXPIRE timed? 9000 NX FIELDS 2 h? g?",
+    "HEXPIRE timed? 7000 GT FIELDS 2 h? g?",
+    "HEXPIRE timed? 0 FIELDS 1 f?",
+    "HPEXPIREAT timed? 400000000000? FIELDS 2 g? f?",
+    "HEXPIREAT timed? 400000000? FIELDS 1 h?",
+    "HPERSIST timed? FIELDS 2 f? g?",
+    "HSETEX timed? EX 5000 FIELDS 1 f? x?",
+    "HSETEX timed? KEEPTTL FIELDS 2 f? y? g? z?",
+    "HSETEX timed? PXAT 400000000000? FIELDS 1 h? y",
+    "HGETEX timed? EX 6000 FIELDS 1 f?",
+    "HGETEX timed? PERSIST FIELDS 1 g?",
+    "HGETDEL timed? FIELDS 1 g?",
+    "HINCRBY timed? n? 3",
+    "HINCRBYFLOAT timed? n? 0.5",
+    "HDEL timed? f?",
+    "COPY timed? timed? REPLACE",
+    "RENAME timed? timed?",
+];
+
+/// The first requests, after which fields expire soon.
+const SOON: usize = 2;
+
+/// One of these for a server.
+fn request(kind: Kind, random: &mut Random) -> Vec<Vec<u8>> {
+    let is_wrong = matches!(kind, Kind::Newer(Peer::Redis74 | Peer::Valkey));
+    let line = random.pick(&REQUESTS[if is_wrong { SOON } else { 0 }..]);
+    let mut digit = |byte: u8| if byte == b'?' { b'0' + random.below(9) as u8 } else { byte };
+    line.split(' ').map(|word| word.bytes().map(&mut digit).collect()).collect()
+}
+
+fn write(client: &mut Client, kind: Kind, random: &mut Random) -> Option<()> {
+    let words = request(kind, random);
+    // A server may lack one of them.
+    client.try_call(&words.iter().map(Vec::as_slice).collect::<Vec<_>>()).map(drop)
+}
+
+/// Random requests, and a hash too large for a listpack.
+pub(super) fn fill(server: &Server, random: &mut Random, requests: usize) {
+    let mut client = server.client();
+    for _ in 0..requests {
+        write(&mut client, server.kind, random).expect("the server lives");
+    }
+    add_large(&mut client);
+}
+
+fn add_large(client: &mut Client) {
+    let mut words = vec![b"HSET".to_vec(), b"large".to_vec()];
+    words.extend((0..1200).map(|n| format!("field {n}").into_bytes()));
+    client.call(&words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    for n in (0..1200).step_by(6) {
+        let (at, field) = (format!("{}", 4_000_000_000_000_i64 - n), format!("field {n}"));
+        let line = [&b"HPEXPIREAT"[..], b"large", at.as_bytes(), b"FIELDS", b"1", field.as_bytes()];
+        client.call(&line);
+    }
+}
+
+/// As [`replication::under_load`], while fields expire, too.
+pub(super) fn under_load<R>(
+    Server { port, kind, .. }: &Server,
+    random: &mut Random,
+    body: impl FnOnce() -> R,
+) -> R {
+    let (stop, mut own) = (Stop::default(), Random::with_seed(random.next()));
+    std::thread::scope(|scope| {
+        let _guard = stop.at_the_end();
+        let stop = &stop;
+        scope.spawn(move || {
+            let mut client = Client::try_connect(*port).expect("the server takes a connection");
+            while !stop.is_due() && write(&mut client, *kind, &mut own).is_some() {}
+        });
+        replication::under_load(*port, random, body)
+    })
+}
+
+/// The fields and values of a hash with the time at which each field expires.
+pub(super) fn with_times(client: &mut Client, key: &[u8], pairs: &Reply) -> Reply {
+    let pairs: Vec<_> = pairs.list().chunks(2).collect();
+    if pairs.is_empty() {
+        return Reply::List(Vec::new());
+    }
+    let count = pairs.len().to_string();
+    let mut words = vec![&b"HPEXPIRETIME"[..], key, b"FIELDS", count.as_bytes()];
+    words.extend(pairs.iter().filter_map(|pair| pair[0].bytes()));
+    let times = client.call(&words);
+    let timed = pairs.iter().zip(times.list()).filter_map(|(pair, time)| match time.int() {
+        -2 => None, // it has just expired
+        time => {
+            let value = [pair[1].bytes()?, format!(" until {time}").as_bytes()].concat();
+            Some([pair[0].clone(), Reply::Text(value)])
+        }
+    });
+    Reply::List(timed.flatten().collect())
+}
+
+fn times(client: &mut Client, key: &str, fields: &str) -> Vec<i64> {
+    let count = fields.split(' ').count();
+    let times = client.ask(&format!("HPEXPIRETIME {key} FIELDS {count} {fields}"));
+    times.list().iter().map(Reply::int).collect()
+}
+
+/// The version that the dump of a server states.
+fn head(server: &Server) -> String {
+    let file = fs::read(server.dump()).expect("the dump was written");
+    String::from_utf8_lossy(&file[..9]).into_owned()
+}
+
+/// Redis deletes fields from the front of a packed hash, up to the first whose time has not come.
+#[test]
+fn what_we_packed_expires_where_it_is_loaded() {
+    for peer in peers("what_we_packed_expires_where_it_is_loaded") {
+        let ours = Server::start(Kind::Ours("imprint"));
+        let mut client = ours.client();
+        client.ok("HSET h never 1 late 2 soon 3 later 4");
+        client.ok("HPEXPIREAT h 4000000000000 FIELDS 1 late");
+        client.ok("HPEXPIREAT h 4000000000001 FIELDS 1 later");
+        client.ok("HPEXPIRE h 3000 FIELDS 1 soon");
+        let version = if peer == Peer::Valkey { "80" } else { "auto" };
+        client.ok(&format!("CONFIG SET rdb-version {version}"));
+        client.ok("SAVE");
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::copy(ours.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
+        let theirs = debugged(Kind::Newer(peer), Some(folder.path()), "");
+        let mut there = theirs.client();
+        if peer != Peer::Valkey {
+            assert_eq!(there.ask("OBJECT ENCODING h").text(), "listpackex", "{peer:?}");
+        }
+        wait_until("the field has expired", || there.ask("HLEN h").int() == 3);
+        let expected = [-1, 4_000_000_000_000, 4_000_000_000_001, -2];
+        assert_eq!(times(&mut there, "h", "never late later soon"), expected, "{peer:?}");
+        // As for a dump, for a key that moves.
+        assert_eq!(there.ask("DEBUG RELOAD").text(), "OK", "{peer:?}");
+        assert_eq!(times(&mut there, "h", "never late later soon"), expected, "{peer:?}");
+    }
+}
+
+#[test]
+fn the_version_of_a_dump_follows_the_data_or_the_setting() {
+    let flags = ["--appendonly", "yes"];
+    let server = Setup::new(Kind::Ours("imprint")).flags(&flags).start();
+    let mut client = server.client();
+    let mut save = |line: &str| {
+        client.ok(&format!("CONFIG SET rdb-version {line}"));
+        client.ask("SAVE").text()
+    };
+    for (version, expected) in
+        [("auto", "REDIS0010"), ("11", "REDIS0011"), ("12", "REDIS0012"), ("80", "VALKEY080")]
+    {
+        assert_eq!(save(version), "OK");
+        assert_eq!(head(&server), expected);
+    }
+    server.client().ok("HSET h f v g w");
+    server.client().ok("HEXPIRE h 1000 FIELDS 1 f");
+    for (version, expected) in [("auto", "REDIS0012"), ("80", "VALKEY080"), ("12", "REDIS0012")] {
+        assert_eq!(save(version), "OK");
+        assert_eq!(head(&server), expected);
+    }
+    let before = fs::read(server.dump()).expect("the dump was written");
+    for version in ["10", "11"] {
+        let why = format!(
+            "ERR rdb-version is {version}, which cannot hold fields that expire, and there are \
+             hashes with such fields: 1; set rdb-version to auto, 12 or 80"
+        );
+        assert_eq!(save(version), why);
+        for line in ["BGSAVE", "BGREWRITEAOF"] {
+            assert_eq!(server.client().ask(line).text(), why);
+        }
+        assert!(fs::read(server.dump()).expect("it is there") == before, "nothing is written");
+        assert!(server.log().contains(&format!("cannot save: {}", &why[4..])));
+    }
+    // A payload does not fail: 12, or 80 where that is set.
+    for (version, number) in [("10", 12), ("auto", 12), ("80", 80)] {
+        server.client().ok(&format!("CONFIG SET rdb-version {version}"));
+        let payload = server.client().ask("DUMP h");
+        let payload = payload.bytes().expect("a payload");
+        assert_eq!(payload[payload.len() - 10], number, "rdb-version {version}");
+    }
+    server.client().ok("HPERSIST h FIELDS 1 f");
+    assert_eq!(save("10"), "OK");
+    assert_eq!(head(&server), "REDIS0010");
+}
+
+/// What a replica that announces `version` is sent first, behind the line of PSYNC.
+fn first_bytes(server: &Server, version: &str) -> String {
+    let mut replica = server.client();
+    let announce =
+        if version.is_empty() { String::new() } else { format!("REPLCONF version {version}\r\n") };
+    let lines = format!("REPLCONF capa eof capa psync2\r\n{announce}PSYNC ? -1\r\n");
+    assert!(replica.send_raw(lines.as_bytes()));
+    let mut text = String::new();
+    while !["REDIS00", "VALKEY0", "-ERR fields"].iter().any(|it| text.contains(it)) {
+        match replica.receive_raw() {
+            Some(bytes) => text += &String::from_utf8_lossy(&bytes),
+            None => break,
+        }
+    }
+    text
+}
+
+#[test]
+fn a_replica_is_sent_what_it_reads_or_nothing() {
+    let primary = Who::Ours.start("");
+    let mut client = primary.client();
+    for (timed, version, expected) in [
+        (false, "", "REDIS0010"),
+        (false, "8.1.4", "REDIS0010"),
+        (false, "9.1.2", "REDIS0010"),
+        (true, "", "REDIS0012"),
+        (true, "9.0.0", "VALKEY080"),
+        (true, "255.255.255", "VALKEY080"),
+        (true, "8.1.4", "-ERR fields of hashes expire here, and Valkey 8 cannot hold them"),
+    ] {
+        if timed {
+            client.ok("HSET h f v");
+            client.ok("HEXPIRE h 1000 FIELDS 1 f");
+        }
+        for diskless in ["yes", "no"] {
+            client.ok(&format!("CONFIG SET repl-diskless-sync {diskless}"));
+            let text = first_bytes(&primary, version);
+            assert!(text.contains(expected), "{version}, diskless {diskless}: {text}");
+            assert_eq!(text.contains("FULLRESYNC"), !expected.starts_with('-'), "{text}");
+        }
+    }
+    wait_until("it is logged", || {
+        primary.log().contains("is refused: fields of hashes expire here, and Valkey 8 cannot hold")
+    });
+    let answer = client.ask("REPLCONF version nine").text();
+    assert_eq!(answer, "ERR Unrecognized version format: nine");
+}
+
+/// Replicas of both kinds at once, with what each of them reads.
+#[test]
+fn replicas_of_redis_and_valkey_follow_us_together() {
+    let peers = peers("replicas_of_redis_and_valkey_follow_us_together");
+    let mut random = Random::new("replicas of redis and valkey follow us together");
+    for diskless in ["yes", "no"] {
+        let primary = Who::Ours.start(&format!("--repl-diskless-sync {diskless}"));
+        fill(&primary, &mut random, 300);
+        let replicas: Vec<Server> = peers.iter().map(|&it| Who::Newer(it).start("")).collect();
+        under_load(&primary, &mut random, || {
+            for replica in &replicas {
+                replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+            }
+            replicas.iter().for_each(wait_for_link);
+        });
+        // A payload of either form goes to all of them.
+        add_large(&mut primary.client());
+        for version in ["12", "80"] {
+            let mut client = primary.client();
+            client.ok(&format!("CONFIG SET rdb-version {version}"));
+            let payload = client.ask("DUMP large");
+            let payload = payload.bytes().expect("a payload").to_vec();
+            let key = format!("restored:{version}");
+            assert_eq!(client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload]).text(), "OK");
+        }
+        replicas.iter().for_each(|replica| assert_equal(&primary, replica));
+    }
+}
+
+#[test]
+fn the_log_keeps_times_through_kills() {
+    let mut random = Random::new("the log keeps times through kills");
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["--appendonly", "yes", "--appendfsync", "always"];
+    let start = || Setup::new(Kind::Ours("imprint")).folder(folder.path()).flags(&flags).start();
+    let mut server = start();
+    for round in 0..rounds(4, 40) {
+        let mut client = server.client();
+        fill(&server, &mut random, 300);
+        if round % 2 == 0 {
+            client.ok("BGREWRITEAOF");
+        }
+        fill(&server, &mut random, 300);
+        // What was to expire soon has.
+        std::thread::sleep(Duration::from_millis(30));
+        let expected = contents(&mut client);
+        server.kill();
+        server = start();
+        let found = contents(&mut server.client());
+        for (key, value) in expected.iter().filter(|(key, value)| found.get(*key) != Some(*value)) {
+            println!("{key:?}: {value}, after the start {:?}", found.get(key));
+        }
+        assert!(found == expected, "round {round}");
+    }
+}
+
+#[test]
+fn branches_keep_their_own_times() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = || Setup::new(Kind::Ours("imprint")).folder(folder.path()).start();
+    let mut server = start();
+    let mut client = server.client();
+    client.ok("HSET h f v g w");
+    client.ok("HPEXPIREAT h 4000000000000 FIELDS 1 f");
+    client.ok("STILLFRAME BRANCH 0 1");
+    client.ok("HPEXPIREAT h 4000000000001 FIELDS 1 g");
+    client.ok("SELECT 1");
+    client.ok("HPERSIST h FIELDS 1 f");
+    client.ok("STILLFRAME BRANCH 0 2");
+    client.ok("SAVE");
+    for _ in 0..2 {
+        let mut client = server.client();
+        for (db, expected) in [
+            (0, [4_000_000_000_000, 4_000_000_000_001]),
+            (1, [-1, -1]),
+            (2, [4_000_000_000_000, 4_000_000_000_001]),
+        ] {
+            client.ok(&format!("SELECT {db}"));
+            assert_eq!(times(&mut client, "h", "f g"), expected, "database {db}");
+        }
+        server.kill();
+        server = start();
+    }
+}
