@@ -185,6 +185,7 @@ impl<'a> Iterator for Run<'a> {
         let mut deadline = NEVER;
         let (value, rest) = match self.shape {
             Shape::Single => (&[][..], rest),
+            Shape::Pair if rest[0] < MARK[0] => rest[1..].split_at(rest[0] as usize),
             Shape::Pair => {
                 let (read, rest) = read_deadline(rest);
                 deadline = read;
