@@ -23,6 +23,8 @@ pub(crate) struct Link {
     pub(crate) parser: Parser,
     /// Bytes of `input` whose requests have run, or wait for their EXEC.
     pub(crate) parsed: usize,
+    /// Nothing of the stream has come yet behind an image.
+    pub(crate) awaits_stream: bool,
     /// Whether a pause holds requests in `input`.
     pub(crate) postponed: bool,
     readable: bool,
@@ -82,6 +84,16 @@ impl Drop for Link {
 }
 
 impl Link {
+    /// Drops empty lines before the first byte of the stream, which count as none of it: a primary
+    /// that waits for the child which wrote the image shows by them that it is alive.
+    pub(crate) fn skip_blanks(&mut self) {
+        if self.awaits_stream {
+            let blanks = self.input.iter().take_while(|&&byte| byte == b'\n').count();
+            self.input.drain(..blanks);
+            self.awaits_stream = self.input.is_empty();
+        }
+    }
+
     /// A connection that is being made.
     pub(crate) fn over(stream: Stream) -> Self {
         let limits = Limits { bulk_bytes_max: u32::MAX as usize, ..Limits::OPEN };
@@ -96,6 +108,7 @@ impl Link {
             readable: false,
             writable: false,
             next_ack: Instant::now(),
+            awaits_stream: false,
             awaited: None,
         }
     }

@@ -131,6 +131,7 @@ impl Follower<'_> {
                 Step::Announced => super::receive::announced(link)?,
                 Step::Receiving(_) => self.receive(link)?,
                 Step::Streaming => {
+                    link.skip_blanks();
                     return apply(self.keyspace, self.state, self.table, link)
                         .map_err(|error| Failure::Stream(error.into()));
                 }

@@ -156,6 +156,7 @@ impl Follower<'_> {
         let Some(following) = &mut self.state.replication.following else { return };
         if let Some(mut link) = following.link.take() {
             following.connected(&mut link, db);
+            link.awaits_stream = true;
             link.acknowledge(offset, None, now);
             // Part of the stream may have come with the image.
             let outcome = self.advance(&mut link);

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ours;
-use crate::support::{Kind, Random, Setup, limit_file_size, wait_until};
+use crate::support::{Kind, Random, Reply, Setup, limit_file_size, wait_until};
 
-/// A primary that announces an image of a gigabyte and sends its first bytes, each time anew.
-/// Counts the images that the replica gave up after those bytes.
-fn primary_of(head: &'static [u8], given_up: Arc<AtomicUsize>) -> u16 {
+/// A primary that announces an image and sends these bytes, each time anew. Counts the connections
+/// that the replica gave up after them.
+fn primary_of(image: Vec<u8>, given_up: Arc<AtomicUsize>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     let serve = move || {
@@ -24,9 +24,8 @@ fn primary_of(head: &'static [u8], given_up: Arc<AtomicUsize>) -> u16 {
                     "PING" => b"+PONG\r\n".to_vec(),
                     "REPLCONF" => b"+OK\r\n".to_vec(),
                     "PSYNC" => {
-                        let announced =
-                            format!("+FULLRESYNC {} 0\r\n$1000000000\r\n", "a".repeat(40));
-                        [announced.as_bytes(), head].concat()
+                        let announced = format!("+FULLRESYNC {} 0\r\n", "a".repeat(40));
+                        [announced.as_bytes(), &image].concat()
                     }
                     _ => continue,
                 };
@@ -49,7 +48,7 @@ fn primary_of(head: &'static [u8], given_up: Arc<AtomicUsize>) -> u16 {
 #[test]
 fn an_image_of_a_newer_version_is_refused_by_its_head_and_asked_for_less_and_less_often() {
     let given_up = Arc::<AtomicUsize>::default();
-    let port = primary_of(b"VALKEY081\xfa", Arc::clone(&given_up));
+    let port = primary_of(b"$1000000000\r\nVALKEY081\xfa".to_vec(), Arc::clone(&given_up));
     let replica = ours("imprint", "");
     let mut client = replica.client();
     client.ok("SET k v");
@@ -67,6 +66,22 @@ fn an_image_of_a_newer_version_is_refused_by_its_head_and_asked_for_less_and_les
     assert_eq!(client.ask("GET k").text(), "v");
     client.ok("REPLICAOF NO ONE");
     assert!(!client.ask("INFO replication").text().contains("master_sync"));
+}
+
+/// Redis 7.4 sends an empty line behind the image if FLUSHALL ends the child that has just written
+/// it, and does not count it as a byte of the stream.
+#[test]
+fn an_empty_line_behind_an_image_is_no_part_of_the_stream() {
+    let file = b"REDIS0010\xff\0\0\0\0\0\0\0\0";
+    let stream = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+    let head = format!("${}\r\n", file.len());
+    let image = [head.as_bytes(), file, b"\n\n", stream].concat();
+    let port = primary_of(image, Arc::default());
+    let replica = ours("imprint", "");
+    let mut client = replica.client();
+    client.ok(&format!("REPLICAOF 127.0.0.1 {port}"));
+    wait_until("the stream was applied", || client.ask("GET k") == Reply::Text(b"v".to_vec()));
+    assert_eq!(client.info_int("slave_repl_offset"), stream.len() as i64);
 }
 
 #[test]
