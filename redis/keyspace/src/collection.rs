@@ -13,6 +13,7 @@ pub(crate) mod form;
 pub(crate) mod kind;
 pub(crate) mod limits;
 mod list;
+pub(crate) mod mistakes;
 pub(crate) mod packed;
 pub(crate) mod stream;
 pub(crate) mod tree;

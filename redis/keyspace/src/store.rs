@@ -46,8 +46,8 @@ use stillframe::{
 
 use crate::DATABASES;
 use crate::collection::chunk::Chunk;
-use crate::collection::kind::NEVER;
 use crate::collection::limits::Limits;
+use crate::collection::packed::NEVER;
 use crate::hash::Hasher;
 use crate::libraries::Libraries;
 use crate::memory::access::{Access, Counting};

@@ -15,8 +15,8 @@
 
 use std::ops::Range;
 
+use crate::collection::mistakes::Mutant;
 use crate::collection::packed::{Element, Run, Shape, Span, score_head};
-use crate::collection::tree::due::Mutant;
 
 /// Elements that an index has room for.
 pub(crate) const ROOM: usize = 32;

@@ -1,8 +1,7 @@
 //! Collections as their writers see them.
 
 use super::draft::Draft;
-use super::kind::NEVER;
-use super::packed::{Element, Shape, score_bytes};
+use super::packed::{Element, NEVER, Shape, score_bytes};
 use super::views::{Hash, List, Set, Sorted};
 
 /// A list under edit.

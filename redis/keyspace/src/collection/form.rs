@@ -1,9 +1,8 @@
 //! Reading a collection, small or large. The types in [`super::views`] wrap it for each kind of
 //! value.
 
-use crate::collection::kind::NEVER;
 use crate::collection::list::Spot;
-use crate::collection::packed::{Element, Run, Shape};
+use crate::collection::packed::{Element, NEVER, Run, Shape};
 use crate::collection::tree::Key;
 use crate::collection::trunk::Trunk;
 

@@ -2,9 +2,6 @@
 
 use super::packed::Shape;
 
-/// The deadline of a key or field that lives for ever.
-pub(crate) const NEVER: i64 = i64::MAX;
-
 /// The type of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {

@@ -16,7 +16,8 @@
 
 use std::ops::Range;
 
-use crate::collection::kind::NEVER;
+/// The deadline of a key or field that lives for ever.
+pub(crate) const NEVER: i64 = i64::MAX;
 
 /// Most bytes of a small collection, which is one run: a larger one becomes a tree.
 pub(crate) const RUN_BYTES_MAX: usize = 4096;

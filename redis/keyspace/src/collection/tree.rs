@@ -35,7 +35,7 @@
 
 #[cfg(test)]
 mod check;
-pub(crate) mod due;
+mod due;
 mod edit;
 mod ends;
 mod named;

@@ -7,8 +7,7 @@
 use std::fmt;
 
 use crate::collection::form::{Collection, Form};
-use crate::collection::kind::NEVER;
-use crate::collection::packed::{Element, score_bytes};
+use crate::collection::packed::{Element, NEVER, score_bytes};
 use crate::collection::tree::Key;
 
 macro_rules! views {

@@ -30,8 +30,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::collection::form::{Collection, Form};
-use crate::collection::kind::{NEVER, Type};
-use crate::collection::packed::{RUN_BYTES_MAX, Run};
+use crate::collection::kind::Type;
+use crate::collection::packed::{NEVER, RUN_BYTES_MAX, Run};
 use crate::collection::trunk::Trunk;
 use crate::memory::value::Value;
 pub(crate) use owned::Owned;

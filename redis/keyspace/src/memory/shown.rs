@@ -16,7 +16,7 @@
 pub(crate) mod mutants;
 
 use crate::DATABASES;
-use crate::collection::kind::NEVER;
+use crate::collection::packed::NEVER;
 use crate::memory::entry::{Entry, KEY_BYTES};
 use mutants::Mutant;
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use stillframe::algorithms::naive::Naive;
 
 use super::{KEY, Random, keyspace, sized, tides};
-use crate::collection::tree::due::{Mutant, with_mutant};
+use crate::collection::mistakes::{Mutant, with_mutant};
 use crate::memory::value::Value;
 use crate::{Hash, HashEdit, Keyspace};
 

@@ -8,7 +8,7 @@ use stillframe::Algorithm;
 
 use super::Keyspace;
 use crate::DATABASES;
-use crate::collection::kind::NEVER;
+use crate::collection::packed::NEVER;
 use crate::memory::entry::Entry;
 
 /// Victims kept from one eviction to the next.

@@ -248,7 +248,10 @@ mod tests {
             let (mut bytes, mut timed) = (0, 0);
             for (db, map) in self.maps.iter_mut().enumerate() {
                 expire(map, now);
-                let is_timed = |held: &Held| matches!(held, Held::Hash(fields) if fields.values().any(Option::is_some));
+                let is_timed = |held: &Held| match held {
+                    Held::Hash(fields) => fields.values().any(Option::is_some),
+                    Held::Text(_) | Held::List(_) => false,
+                };
                 timed += map.values().filter(|known| is_timed(&known.held)).count();
                 assert_eq!(self.keyspace.len(db), map.len(), "database {db}");
                 let mortal = map.values().filter(|known| known.expire_at.is_some()).count();

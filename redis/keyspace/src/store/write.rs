@@ -8,7 +8,7 @@ use stillframe::{Algorithm, MemoryError};
 use super::Keyspace;
 use super::lookup::Lookup;
 use super::mistakes::Mutant;
-use crate::collection::kind::NEVER;
+use crate::collection::packed::NEVER;
 use crate::integer::{IntText, parse_int};
 use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
 use crate::memory::index::Seat;

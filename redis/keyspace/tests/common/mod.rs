@@ -17,13 +17,15 @@ pub(crate) use random::{Random, sized};
 /// Database and key; value and deadline.
 pub(crate) type Contents = BTreeMap<(usize, Vec<u8>), (Content, Option<i64>)>;
 
+/// Fields of a hash with their values and deadlines.
+pub(crate) type Fields = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
+
 /// A value, on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
     Text(Vec<u8>),
     List(VecDeque<Vec<u8>>),
-    /// Fields with their values and deadlines.
-    Hash(BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>),
+    Hash(Fields),
     Set(BTreeSet<Vec<u8>>),
     /// Members with the bits of their scores.
     Sorted(BTreeMap<Vec<u8>, u64>),

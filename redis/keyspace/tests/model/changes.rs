@@ -4,7 +4,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Expire, StreamId, Type, parse_int};
 
 use crate::Pair;
-use crate::common::{Content, sized};
+use crate::common::{Content, Fields, sized};
 
 impl<A: Algorithm> Pair<A> {
     fn store(&mut self, key: (usize, Vec<u8>), text: Vec<u8>, expire: Expire) {
@@ -100,6 +100,38 @@ impl<A: Algorithm> Pair<A> {
         self.look(&key);
     }
 
+    /// Sets a field of a hash, or its deadline.
+    fn set_field(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        hash: &mut Fields,
+        member: &[u8],
+        text: Vec<u8>,
+    ) {
+        let until = self.now + 1 + self.random.below(2000) as i64;
+        let old = hash.get(member).cloned();
+        let (deadline, way) = match self.random.below(5) {
+            0 | 1 => (None, 0),
+            2 => (Some(until), 1),
+            3 => (old.as_ref().and_then(|(_, deadline)| *deadline), 2),
+            _ => (Some(until).filter(|at| at % 2 == 0), 3),
+        };
+        let is_new = old.is_none();
+        let was_new = self.keyspace.edit_hash(db, key, |edit| match way {
+            0 => edit.set(member, &text),
+            1 => edit.set_until(member, &text, deadline),
+            2 => edit.set_keeping(member, &text),
+            _ => !edit.set_deadline(member, deadline),
+        });
+        assert_eq!(was_new.unwrap(), is_new);
+        match old {
+            Some((value, _)) if way == 3 => hash.insert(member.to_vec(), (value, deadline)),
+            None if way == 3 => None,
+            _ => hash.insert(member.to_vec(), (text, deadline)),
+        };
+    }
+
     fn edit_one(&mut self, key: &(usize, Vec<u8>), content: &mut Content, add: bool) {
         let (text, number) = (self.text(), self.random.below(2000));
         let member = format!("member:{number}").into_bytes();
@@ -116,29 +148,7 @@ impl<A: Algorithm> Pair<A> {
                 list.drain(at..at + count);
                 self.keyspace.edit_list(db, key, |edit| edit.remove_range(at, count)).unwrap();
             }
-            (Content::Hash(hash), true) => {
-                let until = self.now + 1 + self.random.below(2000) as i64;
-                let old = hash.get(&member).cloned();
-                let (deadline, way) = match number % 5 {
-                    0 | 1 => (None, 0),
-                    2 => (Some(until), 1),
-                    3 => (old.as_ref().and_then(|(_, deadline)| *deadline), 2),
-                    _ => (Some(until).filter(|at| at % 2 == 0), 3),
-                };
-                let is_new = old.is_none();
-                let was_new = self.keyspace.edit_hash(db, key, |edit| match way {
-                    0 => edit.set(&member, &text),
-                    1 => edit.set_until(&member, &text, deadline),
-                    2 => edit.set_keeping(&member, &text),
-                    _ => !edit.set_deadline(&member, deadline),
-                });
-                assert_eq!(was_new.unwrap(), is_new);
-                match old {
-                    Some((value, _)) if way == 3 => hash.insert(member, (value, deadline)),
-                    None if way == 3 => None,
-                    _ => hash.insert(member, (text, deadline)),
-                };
-            }
+            (Content::Hash(hash), true) => self.set_field(db, key, hash, &member, text),
             (Content::Hash(hash), false) => {
                 let there = hash.range(member..).next().map(|(field, _)| field.clone());
                 let Some(field) = there else { return };

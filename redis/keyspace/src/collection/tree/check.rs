@@ -2,7 +2,7 @@
 
 use super::node::{Bound, Node};
 use super::{FANOUT, Key, Order, Tree};
-use crate::collection::kind::NEVER;
+use crate::collection::packed::NEVER;
 use crate::hash::Hasher;
 
 impl Bound {

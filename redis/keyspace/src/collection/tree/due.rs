@@ -5,21 +5,7 @@
 
 use super::Tree;
 use super::node::Node;
-use crate::collection::kind::NEVER;
-use crate::collection::packed::{Element, Shape};
-
-stillframe::mutants! {
-    pub(crate) when test;
-
-    /// A node split off knows of no deadline.
-    SplitForgets,
-    /// Of two nodes that are merged, only the deadline of the left one counts.
-    MergeForgets,
-    /// A deadline that is gone from a leaf stays noted above it.
-    KeepsWhatIsGone,
-    /// A value put over one with a deadline keeps it.
-    SetKeepsDeadline,
-}
+use crate::collection::packed::{Element, NEVER, Shape};
 
 impl Tree {
     /// The least deadline of its elements, or [`NEVER`].

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::due::Mutant;
 use super::node::{Bound, Child, Inner, Node, own};
 use super::{FANOUT, LEAF_BYTES_MAX, Order, Seek, Side, Tree};
 use crate::collection::chunk::Chunk;
-use crate::collection::kind::NEVER;
-use crate::collection::packed::{Run, Shape, score_head};
+use crate::collection::mistakes::Mutant;
+use crate::collection::packed::{NEVER, Run, Shape, score_head};
 use crate::hash::Hasher;
 
 impl Tree {

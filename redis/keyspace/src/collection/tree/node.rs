@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::{FANOUT, Key};
 use crate::collection::chunk::Chunk;
-use crate::collection::kind::NEVER;
-use crate::collection::packed::Shape;
+use crate::collection::packed::{NEVER, Shape};
 
 /// What a reference-counted leaf takes besides its bytes, and an inner node besides its children.
 const LEAF_BYTES: usize = 16 + size_of::<Chunk>();

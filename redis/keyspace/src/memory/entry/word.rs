@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Blob, INLINE_MAX};
 use crate::collection::chunk::Chunk;
-use crate::collection::kind::{NEVER, Type};
+use crate::collection::kind::Type;
+use crate::collection::packed::NEVER;
 use crate::collection::trunk::Trunk;
 
 #[repr(C)]

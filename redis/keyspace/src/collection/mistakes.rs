@@ -1,0 +1,14 @@
+//! Deliberate mistakes with the deadlines of fields; `model::deadlines` must find each.
+
+stillframe::mutants! {
+    pub(crate) when test;
+
+    /// A node split off knows of no deadline.
+    SplitForgets,
+    /// Of two nodes that are merged, only the deadline of the left one counts.
+    MergeForgets,
+    /// A deadline that is gone from a leaf stays noted above it.
+    KeepsWhatIsGone,
+    /// A value put over one with a deadline keeps it.
+    SetKeepsDeadline,
+}
