@@ -8,18 +8,24 @@ use std::{fs, io};
 use stillframe_peers::list::{Entry, parse};
 
 const LIST: &str = "redis/commands/src/facts/commands.txt";
+/// The commands of later servers, a name a line.
+const SERVERS: [&str; 2] =
+    ["redis/commands/src/facts/redis_8.txt", "redis/commands/src/facts/valkey_9.txt"];
 const SAMPLE: &str = "stillframe.conf";
 
 /// A page with tables in place of the comments `<!-- commands -->` and `<!-- settings -->`.
 pub(crate) fn fill_tables(root: &Path, page: &str) -> io::Result<String> {
+    const COMMANDS: &str = "<!-- commands -->";
+    const SETTINGS: &str = "<!-- settings -->";
+    let read = |file: &str| fs::read_to_string(root.join(file));
     let mut page = page.to_owned();
-    for (mark, file, show) in [
-        ("<!-- commands -->", LIST, table as fn(&str) -> String),
-        ("<!-- settings -->", SAMPLE, |text| format!("```text\n{text}```\n")),
-    ] {
-        if page.contains(mark) {
-            page = page.replace(mark, &show(&fs::read_to_string(root.join(file))?));
-        }
+    if page.contains(COMMANDS) {
+        let [redis, valkey] = SERVERS.map(read);
+        let [redis, valkey] = [redis?, valkey?];
+        page = page.replace(COMMANDS, &table(&read(LIST)?, [&redis, &valkey]));
+    }
+    if page.contains(SETTINGS) {
+        page = page.replace(SETTINGS, &format!("```text\n{}```\n", read(SAMPLE)?));
     }
     Ok(page)
 }
@@ -30,7 +36,13 @@ struct Row<'a> {
     subcommands: Vec<String>,
 }
 
-impl Row<'_> {
+impl<'a> Row<'a> {
+    /// A command that only others have.
+    fn elsewhere(name: &'a str) -> Self {
+        let entry = Entry { name, group: "", since: "", summary: "", lines: Vec::new() };
+        Self { entry, subcommands: Vec::new() }
+    }
+
     /// What a line of the entry says.
     fn line(&self, field: &str) -> &str {
         let line = self.entry.lines.iter().find(|(name, _)| *name == field);
@@ -38,8 +50,9 @@ impl Row<'_> {
     }
 }
 
-/// The list of commands as a table; sub-commands stand in the row of their container.
-fn table(list: &str) -> String {
+/// The list of commands as a table, which says who else has each; sub-commands stand in the row of
+/// their container.
+fn table(list: &str, servers: [&str; 2]) -> String {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for entry in parse(list) {
         match (entry.name.split_once('|'), rows.last_mut()) {
@@ -47,17 +60,30 @@ fn table(list: &str) -> String {
             _ => rows.push(Row { entry, subcommands: Vec::new() }),
         }
     }
-    rows.sort_by_key(|row| row.entry.name);
-    let mut table = "| command | since | here | what it does |\n|---|---|---|---|\n".to_owned();
+    for name in servers.iter().flat_map(|text| text.lines()).filter(|it| !it.starts_with('#')) {
+        if rows.iter().all(|row| !row.entry.name.eq_ignore_ascii_case(name)) {
+            rows.push(Row::elsewhere(name));
+        }
+    }
+    rows.sort_by_key(|row| row.entry.name.to_ascii_lowercase());
+    let mut table = "| command | since | here | Redis 8 | Valkey 9 | what it does |\n\
+                     |---|---|---|---|---|---|\n"
+        .to_owned();
     for row in rows {
         let here = match () {
             () if row.line("call").split(' ').any(|flag| flag == "absent") => "no",
+            () if row.entry.lines.is_empty() => "no",
             () if row.entry.name == "stillframe" => "only",
             () => "yes",
         };
         let name = row.entry.name.to_uppercase();
         // Writing to a string cannot fail.
-        let _ = write!(table, "| {name} | {} | {here} | {}", row.entry.since, row.entry.summary);
+        let _ = write!(table, "| {name} | {} | {here}", row.entry.since);
+        for server in servers {
+            let has = server.lines().any(|it| it == row.entry.name);
+            let _ = write!(table, " | {}", if has { "yes" } else { "no" });
+        }
+        let _ = write!(table, " | {}", row.entry.summary);
         if !row.subcommands.is_empty() {
             let _ = write!(table, " {}.", row.subcommands.join(", "));
         }
@@ -99,11 +125,13 @@ mod tests {
                     stillframe|help server 7.0.0 O(1) Help.\n  call 2\n\
                     asking2 cluster\n  call -1 absent\n";
         let rows = [
-            "| ASKING2 |  | no |  |",
-            "| GET | 1.0.0 | yes | Read. |",
-            "| STILLFRAME | 7.0.0 | only | Own. HELP. See [x](x.md). |",
+            "| ASKING2 |  | no | no | yes |  |",
+            "| GET | 1.0.0 | yes | yes | yes | Read. |",
+            "| OTHER |  | no | no | yes |  |",
+            "| STILLFRAME | 7.0.0 | only | no | no | Own. HELP. See [x](x.md). |",
         ];
-        assert_eq!(table(list).lines().skip(2).collect::<Vec<_>>(), rows);
+        let servers = ["# Head.\nget\n", "asking2\nget\nOTHER\n"];
+        assert_eq!(table(list, servers).lines().skip(2).collect::<Vec<_>>(), rows);
     }
 
     #[test]

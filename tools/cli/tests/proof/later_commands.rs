@@ -47,6 +47,23 @@ fn transcripts_of_valkey_are_those_of_valkey() {
     }
 }
 
+/// The table of commands says what these servers have.
+#[test]
+fn lists_of_commands_are_those_of_the_servers() {
+    let facts = "../../redis/commands/src/facts";
+    for (peer, name) in [(Peer::Redis8, "redis_8.txt"), (Peer::Valkey, "valkey_9.txt")] {
+        if are_here("a list of commands", &[peer]) {
+            let text = fs::read_to_string(file(facts, name)).expect("a list");
+            let listed = text.lines().filter(|line| !line.starts_with('#'));
+            let reply = Setup::new(Kind::Newer(peer)).start().client().ask("COMMAND LIST");
+            let mut names: Vec<String> = reply.list().iter().map(Reply::text).collect();
+            names.retain(|name| !name.contains('|'));
+            names.sort();
+            assert_eq!(listed.collect::<Vec<_>>(), names, "{name}");
+        }
+    }
+}
+
 /// Logs and replicas receive requests that Redis 7.0 knows.
 #[test]
 fn replicas_of_redis_7_0_follow_newer_commands() {
@@ -186,7 +203,7 @@ fn waitaof_counts_the_disks_of_replicas() {
     }
 }
 
-/// What a replica of ours has reported to be on its disk is there after a kill, whoever asks.
+/// What a replica of ours has reported to be on its disk is there after a kill.
 #[test]
 fn what_a_replica_has_reported_outlives_a_kill() {
     let mut kinds = vec![Kind::Ours("imprint")];
