@@ -1,4 +1,5 @@
-//! Lua 5.1 scripts with the API of Redis 8: `redis.*`, `cjson`, `cmsgpack`, `struct`, `bit`, `os.clock`.
+//! Lua 5.1 scripts with the API of Redis 8: `redis.*`, `cjson`, `cmsgpack`, `struct`, `bit`,
+//! `os.clock`.
 //!
 //! Reading order: [`Engine`] (loads and runs scripts), [`Host`] (what a script reaches outside),
 //! `prelude.lua` (what scripts see), `redis.rs` and `reply.rs` (requests of scripts and their

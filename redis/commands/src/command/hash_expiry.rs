@@ -1,18 +1,18 @@
 //! Fields that expire: HEXPIRE, HTTL and their siblings, HPERSIST, HGETEX, HSETEX.
 //!
-//! - Log and replicas get HSET, HPEXPIREAT, HPERSIST and HDEL, which replicas of Redis 7.4 and later
-//!   and of Valkey 9 know alike.
+//! - Log and replicas get HSET, HPEXPIREAT, HPERSIST and HDEL, which Redis 7.4 and later and
+//!   Valkey 9 know alike.
 //! - A deadline that has passed deletes the field at once. Replay and a replica, whose clocks
 //!   stand still, set it as it is.
 //! - A lookup deletes some of the fields whose time has come, and hides the rest; of those an edit
 //!   first deletes the fields that the request names ([`Context::delete_due`]).
 
-use std::collections::BTreeMap;
-
 use stillframe_keyspace::{Hash, HashEdit};
 use stillframe_resp::{Out, parse_integer};
 
-use super::hashes::{NO_FIELDS, NO_WORD, answer_field, counted_fields};
+use super::hashes::{
+    NO_FIELDS, NO_WORD, answer_field, counted_fields, expire_as_before, expires_at, keep,
+};
 use super::keys::expire::{
     Conditions, MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS,
 };
@@ -119,13 +119,6 @@ impl Change {
             }
         }
     }
-}
-
-/// States the effect that fields expire at an instant.
-pub(super) fn expires_at(ctx: &mut Context<'_>, key: &[u8], deadline: i64, fields: &[&[u8]]) {
-    let [deadline, count] = [deadline.to_string(), fields.len().to_string()];
-    let head: [&[u8]; 5] = [b"HPEXPIREAT", key, deadline.as_bytes(), b"FIELDS", count.as_bytes()];
-    ctx.effect(&[&head[..], fields].concat());
 }
 
 /// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field...` and its three siblings
@@ -421,12 +414,6 @@ fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sets a field, which keeps its deadline.
-pub(super) fn keep(hash: &mut HashEdit<'_>, field: &[u8], value: &[u8], now: i64) {
-    let deadline = hash.view().as_of(now).deadline(field);
-    hash.set_until(field, value, deadline);
-}
-
 /// States the effects of HSETEX.
 fn note_set(
     ctx: &mut Context<'_>,
@@ -447,21 +434,6 @@ fn note_set(
         Deadline::None => {}
         Deadline::At(deadline) => expires_at(ctx, key, deadline, &fields),
         Deadline::Kept => expire_as_before(ctx, key, &fields),
-    }
-}
-
-/// States the effect that fields have the deadlines that they have: an HSET has taken them away.
-pub(super) fn expire_as_before(ctx: &mut Context<'_>, key: &[u8], fields: &[&[u8]]) {
-    let mut by_deadline = BTreeMap::<i64, Vec<&[u8]>>::new();
-    if let Ok((_, Some(hash))) = ctx.found_to_edit::<Hash<'_>>(key) {
-        for &field in fields {
-            if let Some(deadline) = hash.deadline(field) {
-                by_deadline.entry(deadline).or_default().push(field);
-            }
-        }
-    }
-    for (deadline, fields) in by_deadline {
-        expires_at(ctx, key, deadline, &fields);
     }
 }
 

@@ -1,9 +1,10 @@
 //! Hashes.
 
-use stillframe_keyspace::Hash;
+use std::collections::BTreeMap;
+
+use stillframe_keyspace::{Hash, HashEdit};
 use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
-use super::hash_expiry::{expire_as_before, keep};
 use super::sample::Count;
 use crate::context::Context;
 use crate::errors::{
@@ -67,6 +68,34 @@ fn keep_field(
     ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| keep(hash, field, value, now))?;
     ctx.changed_as(key, 'h', event);
     Ok(())
+}
+
+/// Sets a field, which keeps its deadline.
+pub(super) fn keep(hash: &mut HashEdit<'_>, field: &[u8], value: &[u8], now: i64) {
+    let deadline = hash.view().as_of(now).deadline(field);
+    hash.set_until(field, value, deadline);
+}
+
+/// States the effect that fields expire at an instant.
+pub(super) fn expires_at(ctx: &mut Context<'_>, key: &[u8], deadline: i64, fields: &[&[u8]]) {
+    let [deadline, count] = [deadline.to_string(), fields.len().to_string()];
+    let head: [&[u8]; 5] = [b"HPEXPIREAT", key, deadline.as_bytes(), b"FIELDS", count.as_bytes()];
+    ctx.effect(&[&head[..], fields].concat());
+}
+
+/// States the effect that fields have the deadlines that they have: an HSET has taken them away.
+pub(super) fn expire_as_before(ctx: &mut Context<'_>, key: &[u8], fields: &[&[u8]]) {
+    let mut by_deadline = BTreeMap::<i64, Vec<&[u8]>>::new();
+    if let Ok((_, Some(hash))) = ctx.found_to_edit::<Hash<'_>>(key) {
+        for &field in fields {
+            if let Some(deadline) = hash.deadline(field) {
+                by_deadline.entry(deadline).or_default().push(field);
+            }
+        }
+    }
+    for (deadline, fields) in by_deadline {
+        expires_at(ctx, key, deadline, &fields);
+    }
 }
 
 /// `HSETNX key field value`

@@ -72,7 +72,7 @@ pub(crate) struct ServerState {
 pub(crate) struct Acked {
     /// The log of this server has them on its disk.
     log: bool,
-    /// So many other servers have them.
+    /// How many other servers have them.
     servers: usize,
 }
 

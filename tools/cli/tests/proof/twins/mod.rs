@@ -2,6 +2,7 @@
 //! redis-server and to ours, must be answered with the same bytes, and leave the same data. Such
 //! numbers would change what Redis does with the forms of the list of commands (`mixed`).
 
+mod fields;
 mod geo;
 mod sorted;
 
@@ -14,11 +15,20 @@ const BATCH: usize = 50;
 
 /// Sends random commands to both servers, in both protocols, and compares all replies.
 fn prove(test: &str, by: fn(&Words) -> By, command: fn(&mut Random) -> Words) {
-    if !redis_is_here(test) {
-        return;
+    if redis_is_here(test) {
+        prove_beside(test, redis(None, ""), by, command);
     }
+}
+
+/// As [`prove`], beside a server of any kind.
+fn prove_beside(
+    test: &str,
+    server: Server,
+    by: fn(&Words) -> By,
+    command: fn(&mut Random) -> Words,
+) {
     let mut random = Random::new(test);
-    let servers = [redis(None, ""), Server::start(Kind::subject("imprint"))];
+    let servers = [server, Server::start(Kind::subject("imprint"))];
     for round in 0..rounds(5, 150) {
         let mut clients = servers.each_ref().map(Server::client);
         for client in &mut clients {
