@@ -84,7 +84,7 @@ fn replicas_of_later_servers_follow_fields_that_expire() {
 }
 
 /// All that a server holds, and when fields expire.
-fn contents_and_deadlines(client: &mut Client) -> Contents {
+pub(crate) fn contents_and_deadlines(client: &mut Client) -> Contents {
     let mut all = contents(client);
     for db in 0..2 {
         client.ok(&format!("SELECT {db}"));

@@ -20,6 +20,7 @@ mod collections;
 mod configuration;
 mod eviction;
 mod faults;
+mod field_expiry;
 mod files;
 mod functions;
 mod grouped;
