@@ -20,6 +20,9 @@ use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, invalid_expire_time, wrong_arity};
 use crate::table::Table;
 
+/// A field and its value.
+type Pair<'a> = [&'a [u8]; 2];
+
 /// Latest deadline that Redis takes, in unix milliseconds.
 const DEADLINE_MAX: i64 = (1 << 46) - 1;
 
@@ -312,7 +315,7 @@ impl Options {
     fn parse<'r, 'a>(
         ctx: &Context<'_>,
         args: &'r [&'a [u8]],
-    ) -> Result<(Self, &'r [[&'a [u8]; 2]]), Refusal> {
+    ) -> Result<(Self, &'r [Pair<'a>]), Refusal> {
         let mut options = Self::default();
         let mut rest = args;
         while let [word, after @ ..] = rest {
@@ -354,7 +357,7 @@ impl Options {
     }
 
     /// Whether the hash is as the options want it.
-    fn allow(&self, hash: Option<Hash<'_>>, pairs: &[[&[u8]; 2]]) -> bool {
+    fn allow(&self, hash: Option<Hash<'_>>, pairs: &[Pair<'_>]) -> bool {
         let has = |field: &[u8]| hash.is_some_and(|hash| hash.contains(field));
         !(self.if_key && hash.is_none() || self.if_no_key && hash.is_some())
             && self.fields_exist.is_none_or(|wanted| pairs.iter().all(|it| has(it[0]) == wanted))
@@ -362,7 +365,7 @@ impl Options {
 }
 
 /// The pairs behind FIELDS and their number.
-fn counted_pairs<'r, 'a>(rest: &'r [&'a [u8]]) -> Result<&'r [[&'a [u8]; 2]], Refusal> {
+fn counted_pairs<'r, 'a>(rest: &'r [&'a [u8]]) -> Result<&'r [Pair<'a>], Refusal> {
     let [count, fields @ ..] = rest else { return Err(wrong_arity("hsetex")) };
     let (pairs, odd) = fields.as_chunks::<2>();
     if pairs.is_empty() {
@@ -418,7 +421,7 @@ fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 fn note_set(
     ctx: &mut Context<'_>,
     key: &[u8],
-    pairs: &[[&[u8]; 2]],
+    pairs: &[Pair<'_>],
     deadline: Deadline,
     deletes: bool,
 ) {
