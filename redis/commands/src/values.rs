@@ -3,7 +3,8 @@
 use std::io::Read;
 
 use stillframe_keyspace::{
-    Consumer, EditError, Group, Keyspace, Names, Pending, Stream, StreamEdit, StreamId, Text, Value,
+    Consumer, EditError, FIELD_DEADLINE_MAX, Group, Keyspace, Names, Pending, Stream, StreamEdit,
+    StreamId, Text, Value,
 };
 use stillframe_rdb::{
     Collection, DecodeError, Decoder, Element, Encoder, Event, HashField, Head, Id, Output,
@@ -232,9 +233,10 @@ pub fn decode_elements<R: Read>(
         Collection::Hash => keyspace.edit_hash(db, key, |hash| {
             each(decoder, |element| match element {
                 Element::Pair(field, value) => Taken::once(hash.set(field, value)),
-                // Valkey's files may hold any time; all before 1970 are past alike.
+                // Valkey's files may hold any time; Redis, as a replica, takes none but these.
                 Element::Expiring(field, value, at) => {
-                    Taken::once(hash.set_until(field, value, Some(at.max(0))))
+                    let deadline = at.clamp(0, FIELD_DEADLINE_MAX);
+                    Taken::once(hash.set_until(field, value, Some(deadline)))
                 }
                 _ => Taken::Twice,
             })

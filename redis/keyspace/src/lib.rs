@@ -61,5 +61,8 @@ pub use store::view::View;
 pub use store::warm::WARM_BATCH;
 pub use store::write::Expire;
 
+/// The latest deadline of a field that other servers take, in unix milliseconds: the year 4199.
+pub const FIELD_DEADLINE_MAX: i64 = (1 << 46) - 1;
+
 /// Databases of a keyspace, numbered from 0.
 pub const DATABASES: usize = 16;

@@ -201,7 +201,7 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn peek(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let lookup = self.lookup(db, key);
         let seat = self.unexpired(db, lookup, now)?;
-        Some(self.slots.entry_of(seat))
+        self.fresh(db, key, seat, now)
     }
 
     /// Whether lookups are no uses of keys from now on; returns whether they were none.
@@ -218,7 +218,8 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Whether the key exists.
     pub fn contains(&mut self, db: usize, key: &[u8], now: i64) -> bool {
-        self.find(db, key, now).is_some()
+        let found = self.find(db, key, now);
+        found.is_some_and(|seat| self.fresh(db, key, seat, now).is_some())
     }
 
     /// Milliseconds since a key was last used, in steps of 100; meant for

@@ -7,7 +7,7 @@
 //! - A lookup deletes some of the fields whose time has come, and hides the rest; of those an edit
 //!   first deletes the fields that the request names ([`Context::delete_due`]).
 
-use stillframe_keyspace::{Hash, HashEdit};
+use stillframe_keyspace::{FIELD_DEADLINE_MAX, Hash, HashEdit};
 use stillframe_resp::{Out, parse_integer};
 
 use super::hashes::{
@@ -22,9 +22,6 @@ use crate::table::Table;
 
 /// A field and its value.
 type Pair<'a> = [&'a [u8]; 2];
-
-/// Latest deadline that Redis takes, in unix milliseconds.
-const DEADLINE_MAX: i64 = (1 << 46) - 1;
 
 /// What became of a field, in Redis's numbers: there is none,
 const NO_FIELD: i64 = -2;
@@ -58,10 +55,11 @@ fn deadline(ctx: &Context<'_>, text: &[u8], form: TimeForm, command: &str) -> Re
     if number < 0 {
         return Err("ERR invalid expire time, must be >= 0".into());
     }
-    // Valkey knows no bound, and may be the primary.
-    let most = if ctx.caller.internal { i64::MAX } else { DEADLINE_MAX };
+    // Valkey knows no bound, and may be the primary; replicas may be Redis, which knows one.
+    let most = if ctx.caller.internal { i64::MAX } else { FIELD_DEADLINE_MAX };
     let instant = form.instant(number, ctx.now).filter(|&instant| instant <= most);
-    instant.ok_or_else(|| invalid_expire_time(command))
+    let instant = instant.ok_or_else(|| invalid_expire_time(command))?;
+    Ok(instant.min(FIELD_DEADLINE_MAX))
 }
 
 /// Replies the same of each field.
@@ -505,6 +503,29 @@ mod tests {
             let told = told.strip_prefix("MULTI; ").unwrap_or(&told);
             let told = told.strip_suffix("; EXEC").unwrap_or(told);
             assert_eq!(told, effects, "{request}");
+        }
+    }
+
+    /// Whatever asks first finds that a hash is gone with its last field.
+    #[test]
+    fn a_hash_whose_fields_have_expired_is_absent() {
+        for (request, reply) in [
+            ("EXISTS h", ":0"),
+            ("TYPE h", "none"),
+            ("TOUCH h", ":0"),
+            ("PEXPIRE h 1000", ":0"),
+            ("COPY h i", ":0"),
+            ("RENAME h i", "-ERR no such key"),
+            ("DEL h", ":0"),
+            ("HLEN h", ":0"),
+            ("OBJECT ENCODING h", "$-1"),
+            ("DUMP h", "$-1"),
+        ] {
+            let mut harness = Harness::new();
+            harness.all(&["HSET h a 1 b 2", "HPEXPIRE h 5 FIELDS 2 a b"]);
+            harness.pass(5);
+            assert_eq!(harness.run(request).trim_start_matches('+'), reply, "{request}");
+            assert_eq!(harness.keyspace.timed_hashes(), 0, "{request}");
         }
     }
 

@@ -11,6 +11,7 @@ use crate::node::config::words::words;
 use crate::peers::replication::Failover;
 use crate::state::ServerState;
 use crate::state::persistence;
+use crate::state::primary::waits::NO_LOG;
 use crate::state::roles;
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
@@ -207,15 +208,17 @@ fn waitaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let wanted = parse_integer(args[2]).and_then(|number| usize::try_from(number).ok());
     let wanted = wanted.ok_or("ERR value is out of range, must be positive")?;
     let timeout = wait_timeout(args[3])?;
+    let end = i64::try_from(timeout.as_millis()).ok();
+    if end.and_then(|end| end.checked_add(ctx.server.clock.unix_now())).is_none() {
+        return Err("ERR timeout is out of range".into());
+    }
     if ctx.server.follows() {
         return Err("ERR WAITAOF cannot be used with replica instances. Please also note that \
                     writes to replicas are just local and are not propagated."
             .into());
     }
     if local && !ctx.server.config.appendonly && !ctx.server.group.is_member() {
-        return Err(
-            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.".into()
-        );
+        return Err(NO_LOG.into());
     }
     if ctx.data().may_block() {
         persistence::hand_on(ctx.keyspace, ctx.server);

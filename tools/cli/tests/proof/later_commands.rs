@@ -174,6 +174,21 @@ fn what_waitaof_answers_for_outlives_a_kill() {
     }
 }
 
+#[test]
+fn waitaof_ends_when_the_log_is_switched_off() {
+    let server = Setup::new(Kind::Ours("imprint")).flags(&["--appendonly", "yes"]).start();
+    let [mut client, mut waiting] = [server.client(), server.client()];
+    let huge = client.ask(&format!("WAITAOF 0 1 {}", i64::MAX));
+    assert_eq!(huge.text(), "ERR timeout is out of range");
+    assert!(waiting.send_raw(b"WAITAOF 1 1 0\r\n"));
+    wait_until("it waits", || client.info("blocked_clients") == "1");
+    client.ok("CONFIG SET appendonly no");
+    let reply = waiting.raw();
+    let wanted =
+        b"-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.\r\n";
+    assert_eq!(reply.escape_ascii().to_string(), wanted.escape_ascii().to_string());
+}
+
 /// Replicas of both kinds report what is on their disks.
 #[test]
 fn waitaof_counts_the_disks_of_replicas() {

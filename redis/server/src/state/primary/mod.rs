@@ -3,7 +3,7 @@
 mod feed;
 mod passing;
 pub(crate) mod transfer;
-mod waits;
+pub(crate) mod waits;
 
 pub(crate) use feed::feed;
 pub(crate) use passing::relay;

@@ -11,6 +11,10 @@ use crate::state::ServerState;
 /// How often replicas are checked.
 const TICK: Duration = Duration::from_secs(1);
 
+/// The refusal of WAITAOF where there is no log to wait for.
+pub(crate) const NO_LOG: &str =
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+
 /// Replies to clients in WAIT and WAITAOF for which enough replicas have reported, and the log.
 pub(crate) fn answer_waits(state: &mut ServerState) {
     let followers = &mut state.replication.followers;
@@ -21,7 +25,10 @@ pub(crate) fn answer_waits(state: &mut ServerState) {
     for id in std::mem::take(&mut state.replication.followers.waiters) {
         let Some(acks) = state.ledger.waiters.acks(id) else { continue };
         let acked = state.acked(acks);
-        if acked.suffices(acks) {
+        let has_log = state.config.appendonly || state.group.is_member();
+        if acks.log.is_some_and(|log| log.wanted) && !has_log {
+            state.unblock(id, |_| Err(NO_LOG.into())); // it was switched off meanwhile
+        } else if acked.suffices(acks) {
             state.unblock(id, |out| {
                 acked.answer(acks, out);
                 Ok(())
