@@ -166,7 +166,9 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let replicas = replication.replicas(&ctx.server.clients);
     let online = replicas.filter(|(_, replica)| replica.phase == Phase::Online);
     let online: Vec<_> = online
-        .map(|(client, it)| (it.address(&client.session.caller.peer), it.port, it.acked))
+        .map(|(client, it)| {
+            (it.address(&client.session.caller.peer), it.port, it.acked.unwrap_or(0))
+        })
         .collect();
     ctx.out.array(3);
     ctx.out.bulk("master");
@@ -305,10 +307,10 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 let number = |text| parse_integer(text).and_then(|it| u64::try_from(it).ok());
                 let offset = number(value);
                 let logged = pairs.iter().find(|pair| pair[0].eq_ignore_ascii_case(b"fack"));
-                let logged = logged.and_then(|pair| number(pair[1])).unwrap_or(0);
+                let logged = logged.and_then(|pair| number(pair[1])).filter(|&logged| logged > 0);
                 replica.logged = replica.logged.max(logged);
                 if let Some(offset) = offset.filter(|_| replica.is_real()) {
-                    replica.acked = replica.acked.max(offset);
+                    replica.acked = replica.acked.max(Some(offset));
                     replica.acked_at = now;
                     replica.silent &= replica.phase != Phase::Online;
                     ctx.server.replication.note_ack();
@@ -409,7 +411,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         if replication.continues(id, has, behind_max, replica.branches) {
             ctx.server.meter.asked_to_resume(true);
             replica.go_online(now, false);
-            (replica.cursor, replica.acked) = (has, has);
+            (replica.cursor, replica.acked) = (has, Some(has));
             let name =
                 if replica.psync2 { format!(" {}", replication.id()) } else { String::new() };
             ctx.out.simple(&format!("CONTINUE{name}"));

@@ -83,7 +83,7 @@ fn caught_up(
     target: Option<&(String, u16)>,
 ) -> Option<(String, u16)> {
     let end = replication.stream.end();
-    let has = |replica: &Replica| replica.phase == Phase::Online && replica.acked == end;
+    let has = |replica: &Replica| replica.phase == Phase::Online && replica.acked == Some(end);
     if let Some((host, port)) = target {
         let named = replication.replica_known_as(clients, host, *port);
         return named.is_some_and(has).then(|| target.cloned())?;

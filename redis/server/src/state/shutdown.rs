@@ -108,7 +108,7 @@ fn stop(
 /// How many replicas that follow the stream have not applied it up to `offset`.
 fn replicas_behind(clients: &Clients, offset: u64) -> usize {
     let replicas = clients.others().filter_map(|(_, client)| client.replica());
-    replicas.filter(|it| it.phase == Phase::Online && it.acked < offset).count()
+    replicas.filter(|it| it.phase == Phase::Online && it.acked < Some(offset)).count()
 }
 
 /// Logs which replicas have not applied the stream up to `offset`, and how many have.
@@ -117,10 +117,10 @@ fn log_replicas(clients: &Clients, offset: u64) {
     for (_, client) in clients.others() {
         let Some(replica) = client.replica() else { continue };
         all += 1;
-        if replica.phase == Phase::Online && replica.acked >= offset {
+        if replica.phase == Phase::Online && replica.acked >= Some(offset) {
             synced += 1;
         } else {
-            let (peer, acked) = (&client.session.caller.peer, replica.acked);
+            let (peer, acked) = (&client.session.caller.peer, replica.acked.unwrap_or(0));
             tracing::warn!("Lagging replica {peer} reported offset {acked} of {offset}");
         }
     }

@@ -18,7 +18,9 @@ impl Pair {
     fn ours() -> Self {
         let start = || {
             let setup = Setup::new(Kind::Ours("imprint"));
-            setup.flags(&["--enable-debug-command", "yes"]).start()
+            // As redis-server beside says in HELLO.
+            let version = ["--redis-version", "7.0.15"];
+            setup.flags(&["--enable-debug-command", "yes"]).flags(&version).start()
         };
         let pair = Self { leader: start(), follower: start() };
         pair.lead("1", 1);

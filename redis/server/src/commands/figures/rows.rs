@@ -185,7 +185,7 @@ pub(super) static REPLICAS: Rows = Rows {
                 ("ip", ip.into()),
                 ("port", port.into()),
                 ("state", replica.state().into()),
-                ("offset", replica.acked.into()),
+                ("offset", replica.acked.unwrap_or(0).into()),
                 ("lag", lag.into()),
             ];
             Row::new(format!("slave{number}"), labels, fields)

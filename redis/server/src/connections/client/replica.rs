@@ -53,9 +53,9 @@ pub(crate) struct Replica {
     /// The offset up to which it was sent the stream.
     pub(crate) cursor: u64,
     /// The offset up to which it reports the stream as applied.
-    pub(crate) acked: u64,
+    pub(crate) acked: Option<u64>,
     /// The offset up to which it reports the stream as being on its disk.
-    pub(crate) logged: u64,
+    pub(crate) logged: Option<u64>,
     /// When it reported that.
     pub(crate) acked_at: Instant,
     /// The stream waits for its first report: before, it could take bytes for the end of the image.
@@ -80,8 +80,8 @@ impl Replica {
             image_only: false,
             no_data: false,
             cursor: 0,
-            acked: 0,
-            logged: 0,
+            acked: None,
+            logged: None,
             acked_at: now,
             silent: false,
             sent: None,

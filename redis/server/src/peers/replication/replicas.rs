@@ -75,5 +75,6 @@ impl Replication {
 pub(crate) fn replicas_at(clients: &Clients, offset: u64, on_disk: bool) -> usize {
     let replicas = clients.others().filter_map(|(_, client)| client.replica());
     let online = replicas.filter(|it| it.phase == Phase::Online);
-    online.filter(|it| if on_disk { it.logged } else { it.acked } >= offset).count()
+    // What was written before there was a stream has offset 0, and no replica before its image.
+    online.filter(|it| if on_disk { it.logged } else { it.acked } >= Some(offset)).count()
 }

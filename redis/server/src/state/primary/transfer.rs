@@ -239,7 +239,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
         let old = replica.old;
         // It has acknowledged nothing before it says that it has loaded the image.
         (replica.phase, replica.cursor) = (phase, offset);
-        (replica.acked, replica.logged) = (0, 0);
+        (replica.acked, replica.logged) = (None, None);
         if !old {
             let line = format!("+FULLRESYNC {} {offset}\r\n", replication.name.id);
             client.output.extend_from_slice(line.as_bytes());
