@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs redis-py's own tests against Redis 8 and against Stillframe, which says that it is that version.
+"""Runs redis-py's own tests against Redis 8, and against Stillframe that says it is that version.
 
     frameworks/redis_py_suite.py --server target/release/stillframe [PYTEST-ARGUMENT...]
 
-Each test that passes on Redis passes here, or stands in redis_py_known.txt with the reason; one on that
-list that passes fails the run, too. The tests come from the source package of redis-py. Redis 8 is what
-scripts/install-peers.sh --build puts into the cache. A test that needs a cluster or a module is skipped
-by the suite itself, or fails on both.
+Each test that passes on Redis passes here, or stands in redis_py_known.txt with the reason; one on
+that list that passes fails the run, too. The tests come from the source package of redis-py. Redis
+8 is what scripts/install-peers.sh --build puts into the cache. A test that needs a cluster or a
+module is skipped by the suite itself, or fails on both.
 """
 import argparse
 import pathlib
@@ -22,7 +22,8 @@ sys.path.append(str(HERE))
 from run import CACHE, own_port, run_tool  # noqa: E402
 
 VERSION = "8.1.0"
-FILES = ["commands", "pipeline", "hash", "function", "lock", "scripting", "pubsub", "monitor", "encoding"]
+FILES = ["commands", "pipeline", "hash", "function", "lock", "scripting", "pubsub", "monitor",
+         "encoding"]
 SUITE_SECONDS = 1800
 
 
@@ -32,7 +33,8 @@ def install(cache):
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
         run_tool([sys.executable, "-m", "venv", "venv"], cache)
-        packages = [f"redis=={VERSION}", "pytest", "pytest-asyncio", "pytest-timeout", "mock", "numpy"]
+        packages = [f"redis=={VERSION}", "pytest", "pytest-asyncio", "pytest-timeout", "mock",
+                    "numpy"]
         run_tool(["venv/bin/pip", "install", "--quiet", *packages], cache)
         run_tool(["venv/bin/pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
                   f"redis=={VERSION}"], cache)
@@ -46,7 +48,8 @@ def outcomes(line, folder, python, words):
     """What each test said of the server that `line` starts, and that server's version."""
     port = own_port()
     with tempfile.TemporaryDirectory() as data:
-        server = subprocess.Popen([*line, "--port", str(port), "--dir", data], stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([*line, "--port", str(port), "--dir", data],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             done = subprocess.run(
                 [python, "-m", "pytest", "-q", "-p", "no:warnings", "--timeout", "120", "--tb=no",
@@ -64,7 +67,8 @@ def outcomes(line, folder, python, words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--server", required=True, type=pathlib.Path)
     parser.add_argument("--cache", type=pathlib.Path, default=CACHE / "redis-py-suite")
     options, words = parser.parse_known_args()
