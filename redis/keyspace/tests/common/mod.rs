@@ -78,7 +78,7 @@ impl Content {
     }
 
     /// Without the fields whose time has come; nothing if none is left.
-    pub(crate) fn as_of(mut self, now: i64) -> Option<Self> {
+    pub(crate) fn without_due(mut self, now: i64) -> Option<Self> {
         if let Self::Hash(hash) = &mut self {
             hash.retain(|_, (_, deadline)| deadline.is_none_or(|at| at > now));
             if hash.is_empty() {

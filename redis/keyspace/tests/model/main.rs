@@ -47,10 +47,11 @@ struct Viewed {
 fn alive(contents: &Contents, now: i64) -> Contents {
     let is_alive = |expire: Option<i64>| expire.is_none_or(|at| at > now);
     let entries = contents.iter().filter(|(_, (_, expire))| is_alive(*expire));
-    let entry = |(key, (content, expire)): (&(usize, Vec<u8>), &(Content, Option<i64>))| {
-        Some((key.clone(), (content.clone().as_of(now)?, *expire)))
-    };
-    entries.filter_map(entry).collect()
+    entries
+        .filter_map(|(key, (content, expire))| {
+            Some((key.clone(), (content.clone().without_due(now)?, *expire)))
+        })
+        .collect()
 }
 
 impl<A: Algorithm> Pair<A> {
@@ -101,14 +102,14 @@ impl<A: Algorithm> Pair<A> {
             self.oracle.remove(key);
         }
         if let Some((content, expire)) = self.oracle.remove(key)
-            && let Some(content) = content.as_of(self.now)
+            && let Some(content) = content.without_due(self.now)
         {
             self.oracle.insert(key.clone(), (content, expire));
         }
         let found = self.keyspace.get(key.0, &key.1, self.now);
         let found = found.and_then(|entry| {
             assert_eq!(entry.key(), key.1);
-            Some((Content::of(entry.value()).as_of(self.now)?, entry.expire_at()))
+            Some((Content::of(entry.value()).without_due(self.now)?, entry.expire_at()))
         });
         assert_eq!(found.as_ref(), self.oracle.get(key), "{key:?}");
         found
@@ -173,7 +174,7 @@ impl<A: Algorithm> Pair<A> {
         let content =
             |entry: &stillframe_keyspace::Entry| (Content::of(entry.value()), entry.expire_at());
         let found = view.get(key.0, &key.1).map(content);
-        let found = found.and_then(|(content, at)| Some((content.as_of(viewed.now)?, at)));
+        let found = found.and_then(|(content, at)| Some((content.without_due(viewed.now)?, at)));
         assert_eq!(found.as_ref(), viewed.contents.get(&key));
         let Viewed { walked, db, .. } = viewed;
         viewed.cursor = view.scan(*db, viewed.cursor, 15, |entry| {
