@@ -102,7 +102,8 @@ impl Sketch {
             self.make_dense()?;
         }
         for (index, &value) in registers.0.iter().enumerate().filter(|(_, value)| **value > 0) {
-            self.raise((index, value))?;
+            // As in Redis, what a damaged sketch has no place for is left out.
+            let _ = self.raise((index, value));
         }
         self.outdate();
         Ok(())
