@@ -182,7 +182,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// The entry that a lookup has found, once fields that have expired are gone.
     #[inline]
     fn fresh(&mut self, db: usize, key: &[u8], seat: Seat, now: i64) -> Option<&Entry> {
-        if self.slots.entry_of(seat).is_timed() && self.expire_fields(db, key, now) > 0 {
+        if self.slots.entry_of(seat).has_due(now) && self.expire_fields(db, key, now) > 0 {
             let seat = self.lookup_again(db, key).seat?;
             return Some(self.slots.entry_of(seat));
         }

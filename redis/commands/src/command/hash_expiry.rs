@@ -11,7 +11,7 @@ use stillframe_keyspace::{FIELD_DEADLINE_MAX, Hash, HashEdit};
 use stillframe_resp::{Out, parse_integer};
 
 use super::hashes::{
-    NO_FIELDS, NO_WORD, answer_field, counted_fields, expire_as_before, expires_at, keep,
+    NO_FIELDS, NO_WORD, answer_field, counted_fields, expire_as_before, expires_at,
 };
 use super::keys::expire::{
     Conditions, MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS,
@@ -84,17 +84,12 @@ impl Change {
     }
 
     /// Changes a field that is there.
-    fn make(self, hash: &mut HashEdit<'_>, field: &[u8], now: i64) -> i64 {
-        if self.deletes(now) {
-            hash.remove(field);
-            return DELETED;
-        }
-        let deadline = match self {
-            Self::At(deadline) => Some(deadline),
-            Self::Persist => None,
+    fn make(self, hash: &mut HashEdit<'_>, field: &[u8], now: i64) {
+        match self {
+            Self::At(_) if self.deletes(now) => hash.remove(field),
+            Self::At(deadline) => hash.set_deadline(field, Some(deadline)),
+            Self::Persist => hash.set_deadline(field, None),
         };
-        hash.set_deadline(field, deadline);
-        DONE
     }
 
     /// Notes that it was made to these fields, of which there may be none; so many are left.
@@ -138,23 +133,38 @@ fn hexpire(
         answer_all(&mut ctx.out, fields, |out| out.integer(NO_FIELD));
         return Ok(());
     }
+    let change = Change::At(deadline);
+    let done = if change.deletes(ctx.now) { DELETED } else { DONE };
+    change_fields(ctx, key, fields, change, |out, hash, field| {
+        let is_there = hash.contains(field);
+        let changes = is_there && conditions.allow(hash.deadline(field), deadline);
+        out.integer(match (is_there, changes) {
+            (false, _) => NO_FIELD,
+            (true, false) => NOT_MET,
+            (true, true) => done,
+        });
+        changes
+    })
+}
+
+/// Changes the fields for which `ask`, which replies, says so.
+fn change_fields(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    fields: &[&[u8]],
+    change: Change,
+    ask: impl Fn(&mut Out<'_>, Hash<'_>, &[u8]) -> bool,
+) -> Result<(), Refusal> {
     ctx.delete_due(key, fields.iter().copied());
     let Context { keyspace, out, caller, now, .. } = ctx;
     out.array(fields.len());
-    let change = Change::At(deadline);
     let (changed, left) = keyspace.edit_hash(caller.db, key, |hash| {
         let mut changed = Vec::new();
         for &field in fields {
-            let shown = hash.view().as_of(*now);
-            let outcome = if !shown.contains(field) {
-                NO_FIELD
-            } else if !conditions.allow(shown.deadline(field), deadline) {
-                NOT_MET
-            } else {
+            if ask(out, hash.view().as_of(*now), field) {
                 changed.push(field);
-                change.make(hash, field, *now)
-            };
-            out.integer(outcome);
+                change.make(hash, field, *now);
+            }
         }
         (changed, hash.view().len())
     })?;
@@ -203,26 +213,15 @@ fn hpersist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         answer_all(&mut ctx.out, fields, |out| out.integer(NO_FIELD));
         return Ok(());
     }
-    ctx.delete_due(key, fields.iter().copied());
-    let Context { keyspace, out, caller, now, .. } = ctx;
-    out.array(fields.len());
-    let (changed, left) = keyspace.edit_hash(caller.db, key, |hash| {
-        let mut changed = Vec::new();
-        for &field in fields {
-            let shown = hash.view().as_of(*now);
-            out.integer(match shown.deadline(field) {
-                None if shown.contains(field) => NO_DEADLINE,
-                None => NO_FIELD,
-                Some(_) => {
-                    changed.push(field);
-                    Change::Persist.make(hash, field, *now)
-                }
-            });
-        }
-        (changed, hash.view().len())
-    })?;
-    Change::Persist.note(ctx, key, &changed, left);
-    Ok(())
+    change_fields(ctx, key, fields, Change::Persist, |out, hash, field| {
+        let changes = hash.deadline(field).is_some();
+        out.integer(match changes {
+            true => DONE,
+            false if hash.contains(field) => NO_DEADLINE,
+            false => NO_FIELD,
+        });
+        changes
+    })
 }
 
 /// The form of the time behind a word.
@@ -261,27 +260,13 @@ fn hgetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         fields.iter().for_each(|field| answer_field(out, hash, field));
         return Ok(());
     };
-    ctx.delete_due(key, fields.iter().copied());
-    let Context { keyspace, out, caller, now, .. } = ctx;
-    out.array(fields.len());
-    let (changed, left) = keyspace.edit_hash(caller.db, key, |hash| {
-        let mut changed = Vec::new();
-        for &field in fields {
-            let shown = hash.view().as_of(*now);
-            answer_field(out, Some(shown), field);
-            let does = match change {
-                Change::At(_) => shown.contains(field),
-                Change::Persist => shown.deadline(field).is_some(),
-            };
-            if does {
-                changed.push(field);
-                change.make(hash, field, *now);
-            }
+    change_fields(ctx, key, fields, change, |out, hash, field| {
+        answer_field(out, Some(hash), field);
+        match change {
+            Change::At(_) => hash.contains(field),
+            Change::Persist => hash.deadline(field).is_some(),
         }
-        (changed, hash.view().len())
-    })?;
-    change.note(ctx, key, &changed, left);
-    Ok(())
+    })
 }
 
 /// What HSETEX does about the deadlines of the fields that it sets.
@@ -395,7 +380,7 @@ fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             match deadline {
                 _ if deletes => _ = hash.remove(field),
                 Deadline::None => _ = hash.set(field, value),
-                Deadline::Kept => keep(hash, field, value, now),
+                Deadline::Kept => _ = hash.set_keeping(field, value, now),
                 Deadline::At(deadline) => _ = hash.set_until(field, value, Some(deadline)),
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stillframe_keyspace::{Hash, HashEdit};
+use stillframe_keyspace::Hash;
 use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
 use super::sample::Count;
@@ -65,15 +65,9 @@ fn keep_field(
 ) -> Result<(), Refusal> {
     ctx.delete_due(key, [field]);
     let now = ctx.now;
-    ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| keep(hash, field, value, now))?;
+    ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set_keeping(field, value, now))?;
     ctx.changed_as(key, 'h', event);
     Ok(())
-}
-
-/// Sets a field, which keeps its deadline.
-pub(super) fn keep(hash: &mut HashEdit<'_>, field: &[u8], value: &[u8], now: i64) {
-    let deadline = hash.view().as_of(now).deadline(field);
-    hash.set_until(field, value, deadline);
 }
 
 /// States the effect that fields expire at an instant.

@@ -88,9 +88,9 @@ impl HashEdit<'_> {
         self.0.put(Element::new(field, value))
     }
 
-    /// Sets a field, which keeps its deadline; true if it is new.
-    pub fn set_keeping(&mut self, field: &[u8], value: &[u8]) -> bool {
-        self.set_until(field, value, self.view().deadline(field))
+    /// Sets a field, which keeps its deadline unless that has come; true if it is new.
+    pub fn set_keeping(&mut self, field: &[u8], value: &[u8], now: i64) -> bool {
+        self.set_until(field, value, self.view().as_of(now).deadline(field))
     }
 
     /// Sets a field that expires at an instant, or stays; true if it is new.

@@ -146,6 +146,7 @@ impl Entry {
     }
 
     /// Whether a field of it has expired.
+    #[inline]
     pub(crate) fn has_due(&self, now: i64) -> bool {
         let collection = if self.is_timed() { self.value().as_collection() } else { None };
         collection.is_some_and(|collection| collection.soonest() <= now)

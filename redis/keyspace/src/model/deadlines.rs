@@ -26,7 +26,7 @@ fn change(random: &mut Random, hash: &mut HashEdit<'_>, oracle: &mut Oracle, now
         }
         (0 | 1, Some(there)) => {
             let value = if random.below(2) == 0 { oracle[&there].0.clone() } else { value };
-            assert!(!hash.set_keeping(&there, &value));
+            assert!(!hash.set_keeping(&there, &value, i64::MIN));
             oracle.entry(there).and_modify(|it| it.0 = value);
         }
         (2 | 3, Some(there)) => {

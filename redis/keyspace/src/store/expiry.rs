@@ -2,8 +2,9 @@
 
 use stillframe::Algorithm;
 
-use super::Keyspace;
+use super::expiries::Expiries;
 use super::mistakes::Mutant;
+use super::{Db, Keyspace};
 use crate::DATABASES;
 use crate::collection::edits::HashEdit;
 use crate::memory::index::Seat;
@@ -31,22 +32,11 @@ impl<A: Algorithm> Keyspace<A> {
         let with_deadline: usize = self.dbs.iter().map(|db| db.expiries.len()).sum();
         let mut deleted = 0;
         for _ in 0..budget.min(with_deadline) {
-            let Some(slot) = self.next_with_deadline() else { break };
+            let next = next_in_turn(&mut self.dbs, &mut self.expire_turn, |db| &mut db.expiries);
+            let Some(slot) = next else { break };
             deleted += usize::from(self.delete_if_expired(slot, now));
         }
         deleted
-    }
-
-    /// The next key with a time to live: databases take turns after each round of their keys.
-    fn next_with_deadline(&mut self) -> Option<u32> {
-        for _ in 0..=DATABASES {
-            let expiries = &mut self.dbs[self.expire_turn % DATABASES].expiries;
-            match expiries.next() {
-                Some(slot) => return Some(slot),
-                None => self.expire_turn += 1,
-            }
-        }
-        None
     }
 
     /// Visits the next hashes with fields that expire, in turn, and deletes some of the expired
@@ -61,7 +51,8 @@ impl<A: Algorithm> Keyspace<A> {
             if visits + deleted >= budget {
                 break;
             }
-            let Some(slot) = self.next_timed() else { break };
+            let next = next_in_turn(&mut self.dbs, &mut self.field_turn, |db| &mut db.timed);
+            let Some(slot) = next else { break };
             let entry = self.at(slot);
             if entry.has_due(now) {
                 let (db, key) = (self.spaces.db_of(entry), Box::<[u8]>::from(entry.key()));
@@ -69,17 +60,6 @@ impl<A: Algorithm> Keyspace<A> {
             }
         }
         deleted
-    }
-
-    /// The next hash with fields that expire.
-    fn next_timed(&mut self) -> Option<u32> {
-        for _ in 0..=DATABASES {
-            match self.dbs[self.field_turn % DATABASES].timed.next() {
-                Some(slot) => return Some(slot),
-                None => self.field_turn += 1,
-            }
-        }
-        None
     }
 
     /// How many hashes have fields that expire; each counts once, though branches show it.
@@ -208,6 +188,21 @@ impl<A: Algorithm> Keyspace<A> {
         self.delete(slot, hash);
         self.expired_total += 1;
     }
+}
+
+/// The next slot of a list that each database has: they take turns after each round of theirs.
+fn next_in_turn(
+    dbs: &mut [Db; DATABASES],
+    turn: &mut usize,
+    list: impl Fn(&mut Db) -> &mut Expiries,
+) -> Option<u32> {
+    for _ in 0..=DATABASES {
+        match list(&mut dbs[*turn % DATABASES]).next() {
+            Some(slot) => return Some(slot),
+            None => *turn += 1,
+        }
+    }
+    None
 }
 
 #[cfg(test)]

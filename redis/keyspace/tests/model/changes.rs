@@ -121,7 +121,7 @@ impl<A: Algorithm> Pair<A> {
         let was_new = self.keyspace.edit_hash(db, key, |edit| match way {
             0 => edit.set(member, &text),
             1 => edit.set_until(member, &text, deadline),
-            2 => edit.set_keeping(member, &text),
+            2 => edit.set_keeping(member, &text, i64::MIN),
             _ => !edit.set_deadline(member, deadline),
         });
         assert_eq!(was_new.unwrap(), is_new);

@@ -8,6 +8,7 @@ use stillframe_rdb::{
 };
 use stillframe_resp::parse_integer;
 
+use crate::command::hashes::expires_at;
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::Table;
@@ -273,13 +274,7 @@ fn note_fields(
         times.entry(at_ms).or_default().push(&field.name);
     }
     for (at_ms, names) in times {
-        let at_ms = at_ms.to_string();
-        for some in names.chunks(FIELDS_MAX) {
-            let count = some.len().to_string();
-            let head: [&[u8]; 5] =
-                [b"HPEXPIREAT", key, at_ms.as_bytes(), b"FIELDS", count.as_bytes()];
-            ctx.effect(&[&head[..], some].concat());
-        }
+        names.chunks(FIELDS_MAX).for_each(|some| expires_at(ctx, key, at_ms, some));
     }
     if let Some(instant) = instant {
         ctx.effect(&[b"PEXPIREAT", key, instant.to_string().as_bytes()]);
