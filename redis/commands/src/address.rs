@@ -11,6 +11,8 @@ pub enum Address {
     Net(SocketAddr),
     /// A unix socket of that path.
     Unix(Arc<str>),
+    /// The process of the server.
+    Memory,
 }
 
 impl Address {
@@ -19,6 +21,7 @@ impl Address {
         match self {
             Self::Net(address) => address.ip().to_string(),
             Self::Unix(path) => path.to_string(),
+            Self::Memory => "memory".to_owned(),
         }
     }
 
@@ -26,7 +29,7 @@ impl Address {
     pub fn is_local(&self) -> bool {
         match self {
             Self::Net(address) => address.ip().to_canonical().is_loopback(),
-            Self::Unix(_) => true,
+            Self::Unix(_) | Self::Memory => true,
         }
     }
 }
@@ -36,6 +39,7 @@ impl fmt::Display for Address {
         match self {
             Self::Net(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "{path}:0"),
+            Self::Memory => f.write_str("memory:0"),
         }
     }
 }

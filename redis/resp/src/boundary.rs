@@ -33,24 +33,41 @@ impl Boundary {
 
     /// More bytes have come.
     pub fn pass(&mut self, mut bytes: &[u8]) {
-        while let Some((&byte, rest)) = bytes.split_first() {
+        while !bytes.is_empty() {
+            let passed = self.pass_one(bytes);
+            bytes = &bytes[passed..];
+        }
+    }
+
+    /// More bytes have come: passes those up to the end of a reply, and returns how many.
+    pub fn pass_one(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while let Some((&byte, behind)) = rest.split_first() {
             match self.state {
                 State::Bytes(left) => {
-                    let count = left.min(bytes.len() as u64);
-                    bytes = &bytes[count as usize..];
+                    let count = left.min(rest.len() as u64);
+                    rest = &rest[count as usize..];
                     self.state = State::Bytes(left - count);
                     if left == count {
                         self.end();
                     }
-                    continue;
                 }
-                State::Start => self.state = start(byte),
-                State::Line if byte == b'\n' => self.end(),
-                State::Line => {}
-                State::Length { of, number, negative } => self.length(of, number, negative, byte),
+                State::Start => (self.state, rest) = (start(byte), behind),
+                State::Line if byte == b'\n' => {
+                    rest = behind;
+                    self.end();
+                }
+                State::Line => rest = behind,
+                State::Length { of, number, negative } => {
+                    rest = behind;
+                    self.length(of, number, negative, byte);
+                }
             }
-            bytes = rest;
+            if self.is_whole() {
+                break;
+            }
         }
+        bytes.len() - rest.len()
     }
 
     /// The next byte of a length.
@@ -148,6 +165,7 @@ mod tests {
                 assert_eq!(whole, [first.len(), both.len()], "{}", both.escape_ascii());
                 let read = decode_reply(&both).expect("they are replies").expect("whole ones");
                 assert_eq!(read.1, first.len(), "{}", first.escape_ascii());
+                assert_eq!(Boundary::default().pass_one(&both), first.len());
                 for cut in 0..both.len() {
                     let mut boundary = Boundary::default();
                     boundary.pass(&both[..cut]);

@@ -31,6 +31,7 @@ mod start;
 mod state;
 mod turn;
 
+pub use connections::net::Connection;
 #[cfg(any(test, feature = "in-process"))]
 pub use in_process::{ImageUnderWay, InProcess};
 #[cfg(feature = "mutants")]
@@ -41,6 +42,7 @@ pub use node::config::{
     directives, flags_help, parse_size, read_peers, split_words,
 };
 pub use node::error::ServeError;
+pub use start::embedded::{Client, ClientError, Embedded, Handle, OnLog};
 pub use start::import::{Imported, import};
 pub use start::rewind::{RewindError, Rewound, replay_batches, rewind};
 pub use start::{check_names, enter_directory, leaves_terminal, serve};

@@ -59,6 +59,15 @@ pub enum ServeError {
     /// The users cannot be used.
     #[error("cannot set up the users: {0}")]
     Users(#[from] UsersError),
+    /// The setting is one of a whole process.
+    #[error("a server within a program cannot have '{0}': it would reach beyond the server")]
+    Embedded(&'static str),
+    /// The data could not be saved, or the shutdown was aborted.
+    #[error("the server goes on: its data could not be saved, or SHUTDOWN ABORT came; see its log")]
+    NotSaved,
+    /// The server's thread has panicked.
+    #[error("the server has ended by a panic, which is a defect of it")]
+    Died,
     /// Waiting for sockets failed.
     #[error("cannot wait for network events: {0}")]
     Events(io::Error),

@@ -1,10 +1,12 @@
 //! From a configuration to a running server.
 
 mod boot;
+pub(crate) mod embedded;
 pub(crate) mod import;
 pub(crate) mod rewind;
 
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 
 use stillframe_commands::RenameError;
 use stillframe_keyspace::DATABASES;
@@ -12,7 +14,7 @@ use stillframe_storage::dump::{self, DataDirectory};
 use stillframe_storage::{StorageError, load_dump, recover_log};
 
 use crate::commands;
-use crate::connections::net::{Listeners, Network, Poller};
+use crate::connections::net::{Listeners, Network, Poller, Porch};
 use crate::connections::tls::Tls;
 use crate::consensus::{MEMBER_FILE, Start};
 use crate::node::acl::Users;
@@ -44,11 +46,22 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     }
     let signals = Signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
+    run(config, start, signals, None)
+}
+
+/// Runs a server. Who has it in a program is told when it serves, and who it connects by.
+fn run(
+    config: Config,
+    start: Start,
+    signals: Signals,
+    ready: Option<Sender<Porch>>,
+) -> Result<(), ServeError> {
     let boot = Boot::new(config)?;
     let config = &boot.config;
     let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
     refuse_members_data(config, &directory)?;
-    let poller = Poller::new().map_err(ServeError::Events)?;
+    let mut poller = Poller::new().map_err(ServeError::Events)?;
+    let ready = ready.map(|ready| (ready, poller.open_porch()));
     let tls = Tls::new(config)?;
     let listeners = Listeners::bind(config, &poller)?;
     let metrics = config.process.metrics_port;
@@ -94,6 +107,9 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     }
     process::notify(state.config.process.supervised, "READY=1");
     server.join(start)?;
+    if let Some((ready, porch)) = ready {
+        let _ = ready.send(porch); // who started it has gone, and the server with it
+    }
     server.run()
 }
 

@@ -43,7 +43,11 @@ fn watch(
     poller: &Poller,
     io_threads: &mut IoThreads,
 ) -> io::Result<Wire> {
-    let mut stream = match io_threads.open(stream, place, id) {
+    let opened = match stream {
+        Stream::Memory(_) => Err(stream), // there is nothing to relieve this thread of
+        socket => io_threads.open(socket, place, id),
+    };
+    let mut stream = match opened {
         Ok(remote) => return Ok(Wire::Remote(remote)),
         Err(stream) => stream,
     };
@@ -66,7 +70,7 @@ fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
             return Some((stream, Session::new(id, peer, local, fd, free, now)));
         };
         state.meter.turned_away();
-        if stream.is_plain() {
+        if !stream.is_handshaking() {
             // The peer may or may not read it.
             let _ = stream.write(format!("-{reason}\r\n").as_bytes());
         } else {

@@ -57,11 +57,12 @@ pub(crate) fn run(server: &mut Server) -> Instant {
 
 /// Handles a signal that asks for shutdown.
 fn obey(server: &mut Server, signal: Signal) {
-    tracing::warn!("received a signal to stop");
+    tracing::warn!("asked to stop");
     let running = &server.state.config.process;
     let asked = match signal {
         Signal::Int => running.on_sigint,
         Signal::Term => running.on_sigterm,
+        Signal::Last => running.on_sigterm.at_any_price(),
     };
     let last_save = match asked.saves {
         None => LastSave::IfScheduled,

@@ -182,7 +182,9 @@ impl Server {
         self.state.storage.attend(&mut self.keyspace, &mut self.state.ledger);
         primary::transfer::attend(&mut self.keyspace, &mut self.state);
         primary::relay(&mut self.state, &self.sockets.poller);
-        if !self.state.process.stops() && self.state.clock.turn() >= self.next_cron {
+        let is_due = self.state.process.is_asked_to_stop();
+        let is_due = is_due || self.state.clock.turn() >= self.next_cron;
+        if !self.state.process.stops() && is_due {
             self.next_cron = cron::run(self);
         }
     }

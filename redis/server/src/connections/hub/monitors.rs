@@ -83,6 +83,7 @@ fn line(session: &Session, args: &[&[u8]], by_script: bool) -> String {
         _ if by_script => "lua".to_owned(),
         Address::Net(address) => address.to_string(),
         Address::Unix(path) => format!("unix:{path}"),
+        Address::Memory => "memory".to_owned(),
     };
     let mut line = format!("{seconds}.{micros:06} [{} {peer}]", session.caller.db);
     for arg in redacted(args) {

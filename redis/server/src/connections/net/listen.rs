@@ -16,7 +16,7 @@ use rustix::fs::Mode;
 use rustix::net::sockopt;
 use rustix::process::umask;
 
-use crate::connections::net::{Door, Poller, Stream};
+use crate::connections::net::{Door, Poller, Porch, Stream};
 use crate::connections::tls::Tls;
 use crate::{Config, ServeError};
 use stillframe_commands::Address;
@@ -42,6 +42,8 @@ enum Socket {
     Tls(TcpListener),
     /// With device and inode of its file, which is removed at the end.
     Unix(UnixListener, (u64, u64)),
+    /// Connections within the process.
+    Memory(Porch),
 }
 
 impl Listeners {
@@ -57,6 +59,10 @@ impl Listeners {
             let failed = |error| ServeError::UnixSocket { path: path.into(), error };
             let socket = open_unix(path, config.process.unixsocketperm).map_err(failed)?;
             listeners.sockets.push(Listener { socket, address: Address::Unix(path.into()) });
+        }
+        if let Some(porch) = poller.porch() {
+            let socket = Socket::Memory(porch);
+            listeners.sockets.push(Listener { socket, address: Address::Memory });
         }
         listeners.watch()?;
         Ok(listeners)
@@ -80,6 +86,7 @@ impl Listeners {
             let source: &mut dyn Source = match &mut listener.socket {
                 Socket::Tcp(socket) | Socket::Tls(socket) => socket,
                 Socket::Unix(socket, _) => socket,
+                Socket::Memory(porch) => porch,
             };
             door.watch(source, number).map_err(failed)?;
         }
@@ -93,7 +100,8 @@ impl Listeners {
     /// [`ServeError`] when that fails; then it listens as `before` says, if possible.
     pub(super) fn change(&mut self, config: &Config, before: &Config) -> Result<(), ServeError> {
         let mut bind = |config: &Config| {
-            self.sockets.retain(|listener| matches!(listener.socket, Socket::Unix(..)));
+            self.sockets
+                .retain(|listener| matches!(listener.socket, Socket::Unix(..) | Socket::Memory(_)));
             self.bind_ports(config).and_then(|()| self.watch())
         };
         let changed = bind(config);
@@ -137,6 +145,9 @@ impl Listeners {
                 }
                 (_, Address::Net(address)) => {
                     tracing::info!("Ready to accept connections on {address}");
+                }
+                (_, Address::Memory) => {
+                    tracing::info!("Ready to accept connections within the process");
                 }
                 (_, Address::Unix(path)) => {
                     tracing::info!("Ready to accept connections on {path}");
@@ -213,6 +224,9 @@ impl Listeners {
     /// replaced it.
     pub(super) fn close(&mut self) {
         for listener in self.sockets.drain(..) {
+            if let Socket::Memory(porch) = &listener.socket {
+                porch.close();
+            }
             if let (Socket::Unix(_, own), Address::Unix(path)) =
                 (&listener.socket, &listener.address)
                 && identity(path).is_ok_and(|found| found == *own)
@@ -235,6 +249,10 @@ impl Listener {
                 let (stream, _) = socket.accept()?;
                 let (peer, local) = (self.address.clone(), self.address.clone());
                 return Ok(Some((Stream::Unix(stream), peer, local)));
+            }
+            Socket::Memory(porch) => {
+                let stream = Stream::Memory(porch.accept()?);
+                return Ok(Some((stream, Address::Memory, Address::Memory)));
             }
         };
         configure(&stream, keepalive_seconds);

@@ -2,6 +2,7 @@
 
 mod listen;
 mod lookup;
+mod memory;
 mod network;
 mod peers;
 mod poll;
@@ -9,6 +10,8 @@ mod stream;
 
 pub(crate) use listen::Listeners;
 pub(crate) use lookup::Lookup;
+pub use memory::Connection;
+pub(crate) use memory::{Porch, forked};
 pub(crate) use network::Network;
 use peers::Peers;
 pub(crate) use peers::{Failure, Peer, PeerReply};

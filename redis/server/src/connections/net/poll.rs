@@ -8,11 +8,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::event::Source;
+use mio::event::{Event, Source};
 use mio::{Events, Interest, Poll, Registry, Token};
 use stillframe_storage::wake::Wake;
 
 use crate::connections::net::Stream;
+use crate::connections::net::memory::{Doorstep, Porch, Readiness};
 
 /// The subject of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub(crate) struct Poller {
     poll: Poll,
     events: Events,
     waker: Waker,
+    /// Where news of connections within the process come in.
+    doorstep: Option<Doorstep>,
 }
 
 /// Wakes a [`Poller`] from another thread.
@@ -98,7 +101,19 @@ impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker(Arc::new(mio::Waker::new(poll.registry(), WAKER)?));
-        Ok(Self { poll, events: Events::with_capacity(EVENTS_MAX), waker })
+        Ok(Self { poll, events: Events::with_capacity(EVENTS_MAX), waker, doorstep: None })
+    }
+
+    /// From now on there are connections within the process, too.
+    pub(crate) fn open_porch(&mut self) -> Porch {
+        let porch = Porch::new(self.waker());
+        self.doorstep = Some(Doorstep::new(porch.clone()));
+        porch
+    }
+
+    /// Where connections within the process arrive, if there are any.
+    pub(crate) fn porch(&self) -> Option<Porch> {
+        self.doorstep.as_ref().map(Doorstep::porch)
     }
 
     /// A handle that wakes this poller.
@@ -147,30 +162,61 @@ impl Poller {
 
     /// Waits until something is ready or the time is over, and appends the events.
     pub(crate) fn wait(&mut self, timeout: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
+        let Some(doorstep) = &mut self.doorstep else { return self.poll(timeout, ready) };
+        let polled = match doorstep.lie_down(timeout) {
+            Some(timeout) => self.poll(timeout, ready),
+            None => Ok(()),
+        };
+        if let Some(doorstep) = &mut self.doorstep {
+            doorstep.get_up(|token, news| ready.push(subject(token, News::of_memory(news))));
+        }
+        polled
+    }
+
+    fn poll(&mut self, timeout: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             other => other?,
         }
-        ready.extend(self.events.iter().map(|event| match event.token() {
-            WAKER => Ready::Woken,
-            PRIMARY => Ready::Primary {
-                readable: event.is_readable() || event.is_read_closed() || event.is_error(),
-                writable: event.is_writable() || event.is_error(),
-            },
-            Token(token) if token >= FIRST_LISTENER => Ready::Listener(token - FIRST_LISTENER),
-            Token(token) if token >= FIRST_UPSTREAM => Ready::Upstream {
-                place: token - FIRST_UPSTREAM,
-                readable: event.is_readable() || event.is_read_closed() || event.is_error(),
-                writable: event.is_writable() || event.is_error(),
-            },
-            Token(token) if token >= FIRST_RELAY => Ready::Woken,
-            Token(place) => Ready::Client {
-                place,
-                readable: event.is_readable(),
-                writable: event.is_writable(),
-                ended: event.is_read_closed() || event.is_error(),
-            },
-        }));
+        let events = self.events.iter();
+        ready.extend(events.map(|event| subject(event.token(), News::of_socket(event))));
         Ok(())
+    }
+}
+
+/// What has become possible.
+struct News {
+    readable: bool,
+    writable: bool,
+    /// The peer sends no more, or the connection has failed.
+    ended: bool,
+    failed: bool,
+}
+
+impl News {
+    fn of_socket(event: &Event) -> Self {
+        let failed = event.is_error();
+        let (readable, writable) = (event.is_readable(), event.is_writable());
+        Self { readable, writable, ended: event.is_read_closed() || failed, failed }
+    }
+
+    fn of_memory(news: Readiness) -> Self {
+        let (readable, writable) = (news.has(Readiness::READABLE), news.has(Readiness::WRITABLE));
+        Self { readable, writable, ended: news.has(Readiness::ENDED), failed: false }
+    }
+}
+
+fn subject(token: Token, News { readable, writable, ended, failed }: News) -> Ready {
+    match token {
+        WAKER => Ready::Woken,
+        PRIMARY => Ready::Primary { readable: readable || ended, writable: writable || failed },
+        Token(token) if token >= FIRST_LISTENER => Ready::Listener(token - FIRST_LISTENER),
+        Token(token) if token >= FIRST_UPSTREAM => Ready::Upstream {
+            place: token - FIRST_UPSTREAM,
+            readable: readable || ended,
+            writable: writable || failed,
+        },
+        Token(token) if token >= FIRST_RELAY => Ready::Woken,
+        Token(place) => Ready::Client { place, readable, writable, ended },
     }
 }

@@ -1,4 +1,4 @@
-//! A socket that carries requests and replies: TCP, unix, or TCP under TLS.
+//! What carries requests and replies: a socket (TCP, unix, or TCP under TLS), or memory.
 //!
 //! - Nothing here waits. `AGAIN` means to go on at the next event, `INTR` to go on at once.
 //! - Under TLS the library between socket and caller holds bytes of both directions, without an
@@ -15,6 +15,7 @@ use mio::{Interest, Registry, Token};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
+use crate::connections::net::memory::MemoryStream;
 use crate::connections::tls::TlsStream;
 
 /// Most pieces of one write (`IOV_MAX`).
@@ -28,6 +29,8 @@ pub(crate) enum Stream {
     Unix(UnixStream),
     /// TLS over TCP.
     Tls(Box<TlsStream>),
+    /// A connection within the process.
+    Memory(MemoryStream),
 }
 
 impl Stream {
@@ -38,6 +41,7 @@ impl Stream {
             Self::Tcp(socket) => rustix::io::read(socket, into),
             Self::Unix(socket) => rustix::io::read(socket, into),
             Self::Tls(stream) => stream.read(into),
+            Self::Memory(stream) => stream.read(into),
         }
     }
 
@@ -48,6 +52,7 @@ impl Stream {
             Self::Tcp(socket) => rustix::io::read(socket, spare_capacity(into)),
             Self::Unix(socket) => rustix::io::read(socket, spare_capacity(into)),
             Self::Tls(stream) => stream.read_behind(into),
+            Self::Memory(stream) => stream.read_behind(into),
         }
     }
 
@@ -58,6 +63,7 @@ impl Stream {
             Self::Tcp(socket) => rustix::io::write(socket, bytes),
             Self::Unix(socket) => rustix::io::write(socket, bytes),
             Self::Tls(stream) => stream.write(bytes),
+            Self::Memory(stream) => stream.write([bytes]),
         }
     }
 
@@ -66,11 +72,14 @@ impl Stream {
         &self,
         pieces: impl Iterator<Item = &'a [u8]>,
     ) -> Result<usize, Errno> {
+        if let Self::Memory(stream) = self {
+            return stream.write(pieces);
+        }
         let pieces: Vec<IoSlice<'_>> = pieces.take(PIECES_MAX).map(IoSlice::new).collect();
         match self {
             Self::Tcp(socket) => rustix::io::writev(socket, &pieces),
             Self::Unix(socket) => rustix::io::writev(socket, &pieces),
-            Self::Tls(_) => Ok(0),
+            Self::Tls(_) | Self::Memory(_) => Ok(0),
         }
     }
 
@@ -78,7 +87,7 @@ impl Stream {
     #[inline]
     pub(crate) fn is_full(&self, left: usize) -> bool {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => left > 0,
+            Self::Tcp(_) | Self::Unix(_) | Self::Memory(_) => left > 0,
             Self::Tls(stream) => stream.holds_output(),
         }
     }
@@ -87,7 +96,7 @@ impl Stream {
     #[inline]
     pub(crate) fn holds_output(&self) -> bool {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tcp(_) | Self::Unix(_) | Self::Memory(_) => false,
             Self::Tls(stream) => stream.holds_output(),
         }
     }
@@ -96,7 +105,7 @@ impl Stream {
     #[inline]
     pub(crate) fn holds_input(&self) -> bool {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tcp(_) | Self::Unix(_) | Self::Memory(_) => false,
             Self::Tls(stream) => stream.holds_input(),
         }
     }
@@ -104,7 +113,7 @@ impl Stream {
     /// Whether both sides still agree on keys.
     pub(crate) fn is_handshaking(&self) -> bool {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tcp(_) | Self::Unix(_) | Self::Memory(_) => false,
             Self::Tls(stream) => stream.is_handshaking(),
         }
     }
@@ -112,14 +121,14 @@ impl Stream {
     /// Continues a handshake; returns whether it is still under way.
     pub(crate) fn shake_hands(&mut self) -> Result<bool, Errno> {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => Ok(false),
+            Self::Tcp(_) | Self::Unix(_) | Self::Memory(_) => Ok(false),
             Self::Tls(stream) => stream.shake_hands(),
         }
     }
 
     /// Whether an image may be written to the socket by another thread or process.
     pub(crate) fn is_plain(&self) -> bool {
-        !matches!(self, Self::Tls(_))
+        matches!(self, Self::Tcp(_) | Self::Unix(_))
     }
 
     /// Ends the connection for good, although a forked child may hold the socket, too.
@@ -129,6 +138,10 @@ impl Stream {
             Self::Tcp(socket) => socket.shutdown(Shutdown::Both),
             Self::Unix(socket) => socket.shutdown(Shutdown::Both),
             Self::Tls(stream) => stream.close(),
+            Self::Memory(stream) => {
+                stream.close();
+                Ok(())
+            }
         };
     }
 
@@ -139,6 +152,10 @@ impl Stream {
             Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
             Self::Unix(socket) => socket.shutdown(Shutdown::Write),
             Self::Tls(_) => Ok(()),
+            Self::Memory(stream) => {
+                stream.end_output();
+                Ok(())
+            }
         };
     }
 
@@ -148,12 +165,23 @@ impl Stream {
             Self::Tcp(socket) => socket.take_error(),
             Self::Unix(socket) => socket.take_error(),
             Self::Tls(stream) => stream.socket().take_error(),
+            Self::Memory(_) => Ok(None),
+        }
+    }
+
+    /// The socket's descriptor, if it is one.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Tcp(socket) => Some(socket.as_fd()),
+            Self::Unix(socket) => Some(socket.as_fd()),
+            Self::Tls(stream) => Some(stream.socket().as_fd()),
+            Self::Memory(_) => None,
         }
     }
 
     /// The descriptor's number, for display.
     pub(crate) fn number(&self) -> i32 {
-        self.as_fd().as_raw_fd()
+        self.descriptor().map_or(-1, |descriptor| descriptor.as_raw_fd())
     }
 
     fn source(&mut self) -> &mut dyn Source {
@@ -161,16 +189,7 @@ impl Stream {
             Self::Tcp(socket) => socket,
             Self::Unix(socket) => socket,
             Self::Tls(stream) => stream.socket_mut(),
-        }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(socket) => socket.as_fd(),
-            Self::Unix(socket) => socket.as_fd(),
-            Self::Tls(stream) => stream.socket().as_fd(),
+            Self::Memory(stream) => stream,
         }
     }
 }

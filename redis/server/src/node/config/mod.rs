@@ -269,6 +269,8 @@ settings! {
     /// The label of the dump that a tool makes: the first one of a group.
     dump_label: Option<Vec<u8>> = None;
     config_file: Option<PathBuf> = None;
+    /// The server is part of another program.
+    is_embedded: bool = false;
 }
 
 /// Settings whose place is not a field of its own.
@@ -431,7 +433,7 @@ impl Default for OutputLimits {
 }
 
 /// How much is logged, in Redis's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Everything.
     Debug,
@@ -491,6 +493,12 @@ impl Config {
         self.loglevel
     }
 
+    /// The settings of a server within a program: the usual ones, but for no port.
+    #[must_use]
+    pub fn embedded(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), port: 0, is_embedded: true, ..Self::default() }
+    }
+
     /// Sets the function to call when CONFIG SET changes the log level.
     pub fn on_loglevel(&mut self, switch: fn(LogLevel)) {
         self.log_switch = Some(switch);
@@ -535,7 +543,8 @@ impl Config {
     /// The port for plain TCP, if any: port 0 picks a free one, unless the server is reached over
     /// TLS or a unix socket.
     pub(crate) fn plain_port(&self) -> Option<u16> {
-        let otherwise = self.tls.port > 0 || !self.process.unixsocket.is_empty();
+        let has_socket = self.tls.port > 0 || !self.process.unixsocket.is_empty();
+        let otherwise = has_socket || self.is_embedded;
         (self.port > 0 || !otherwise).then_some(self.port)
     }
 }

@@ -122,6 +122,11 @@ pub(crate) enum Supervised {
 }
 
 impl AtSignal {
+    /// As this, at once and whatever fails.
+    pub(crate) fn at_any_price(self) -> Self {
+        Self { force: true, now: true, ..self }
+    }
+
     fn parse(value: &str) -> Result<Self, ValueError> {
         let mut wish = Self::default();
         let mut words = value.split_whitespace().map(str::to_ascii_lowercase).peekable();

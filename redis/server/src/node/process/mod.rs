@@ -9,7 +9,7 @@ use std::io;
 
 pub(crate) use ending::{Ending, LastSave, Wish};
 use oom_score::OomScores;
-pub(crate) use signals::{Signal, Signals};
+pub(crate) use signals::{Asker, Signal, Signals};
 pub(crate) use supervisor::{is_supervised, notify};
 
 use crate::ServeError;

@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -17,6 +18,18 @@ pub(crate) struct Signals {
     asked: Arc<AtomicUsize>,
     /// The next signal ends the process.
     urgent: Arc<AtomicBool>,
+    /// Hears that the server does not shut down.
+    on_refusal: Option<Sender<()>>,
+}
+
+/// Asks a server to stop as a signal does.
+pub(crate) struct Asker(Arc<AtomicUsize>);
+
+impl Asker {
+    /// Asks at the next turn.
+    pub(crate) fn ask(&self, signal: Signal) {
+        self.0.store(signal as usize, Ordering::Relaxed);
+    }
 }
 
 impl Signals {
@@ -34,16 +47,24 @@ impl Signals {
         Ok(signals)
     }
 
+    /// Requests of this program instead of signals; who asks hears of refusals.
+    pub(crate) fn asked_by(on_refusal: Sender<()>) -> (Self, Asker) {
+        let signals = Self { on_refusal: Some(on_refusal), ..Self::default() };
+        let asker = Asker(Arc::clone(&signals.asked));
+        (signals, asker)
+    }
+
     /// Whether a signal asks for shutdown, unhandled yet.
     pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the request for shutdown, if there is one: by SIGINT, or by SIGTERM.
+    /// Takes the request for shutdown, if there is one.
     pub(super) fn take(&self) -> Option<Signal> {
         match self.asked.swap(0, Ordering::Relaxed) {
             0 => None,
-            number if number == SIGINT as usize => Some(Signal::Int),
+            number if number == Signal::Int as usize => Some(Signal::Int),
+            number if number == Signal::Last as usize => Some(Signal::Last),
             _ => Some(Signal::Term),
         }
     }
@@ -52,12 +73,19 @@ impl Signals {
     pub(super) fn forget(&self) {
         self.asked.store(0, Ordering::Relaxed);
         self.urgent.store(false, Ordering::Relaxed);
+        if let Some(asker) = &self.on_refusal {
+            let _ = asker.send(()); // nobody waits for it
+        }
     }
 }
 
 /// A signal that asks the server to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
-    Int,
-    Term,
+    /// Ctrl-C.
+    Int = SIGINT as isize,
+    /// A supervisor's request.
+    Term = SIGTERM as isize,
+    /// The program around the server drops it: nobody hears of a refusal.
+    Last,
 }

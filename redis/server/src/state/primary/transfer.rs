@@ -9,7 +9,6 @@
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -315,7 +314,7 @@ fn targets(
 fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
     let stream = client.wire.local()?;
     let socket = if stream.is_plain() {
-        let own = stream.as_fd().try_clone_to_owned().ok()?;
+        let own = stream.descriptor()?.try_clone_to_owned().ok()?;
         // The announcement does not wait for the image. The part that the socket does not take goes
         // before the image's first bytes; if the socket has failed, they fail as well.
         let _ = client.flush();

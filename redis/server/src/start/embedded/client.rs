@@ -1,0 +1,162 @@
+//! Requests to a server in this process, one after the other.
+
+use std::io::{self, Read, Write};
+
+use stillframe_resp::{Boundary, Reply, ReplyError, decode_reply};
+
+use crate::connections::net::Connection;
+
+/// Bytes read at once, at least.
+const READ_BYTES: usize = 16 << 10;
+/// Memory that a client keeps for its next request.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// A client of a server in this process: sends requests, reads replies.
+///
+/// Requests that are sent before a reply is read travel together, as in a pipeline. Replies come in
+/// the order of the requests. After an error of this type the connection is of no more use.
+pub struct Client {
+    connection: Connection,
+    /// Requests that are not sent yet.
+    output: Vec<u8>,
+    /// What was received; replies up to `read` are handed on.
+    input: Vec<u8>,
+    read: usize,
+}
+
+/// The connection has failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server is gone, or nothing came in time.
+    #[error(transparent)]
+    Connection(#[from] io::Error),
+    /// What came is no reply.
+    #[error("the server sent what is no reply: {0}")]
+    Reply(#[from] ReplyError),
+}
+
+impl Client {
+    /// A client of a connection on which nothing was sent.
+    #[must_use]
+    pub fn new(connection: Connection) -> Self {
+        Self { connection, output: Vec::new(), input: Vec::new(), read: 0 }
+    }
+
+    /// Its connection, to set how long it waits.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Adds a request to those that go out with the next [`receive`](Self::receive).
+    pub fn send<A: AsRef<[u8]>>(&mut self, args: impl ExactSizeIterator<Item = A>) {
+        let mut number = stillframe_resp::IntegerBuffer::default();
+        let mut header = |output: &mut Vec<u8>, mark: u8, count: usize| {
+            output.push(mark);
+            output.extend_from_slice(stillframe_resp::format_integer(count as i64, &mut number));
+            output.extend_from_slice(b"\r\n");
+        };
+        header(&mut self.output, b'*', args.len());
+        for arg in args {
+            let arg = arg.as_ref();
+            header(&mut self.output, b'$', arg.len());
+            self.output.extend_from_slice(arg);
+            self.output.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Waits for the next reply, and has it read.
+    ///
+    /// # Errors
+    /// [`ClientError`]: the connection has failed, or its time-outs are over.
+    pub fn receive<T>(&mut self, read: impl FnOnce(Reply<'_>) -> T) -> Result<T, ClientError> {
+        self.flush()?;
+        self.fill()?;
+        let (reply, length) = decode_reply(&self.input[self.read..])?.ok_or_else(cut)?;
+        let result = read(reply);
+        self.read += length;
+        self.forget();
+        Ok(result)
+    }
+
+    /// Sends one request and waits for its reply.
+    ///
+    /// # Errors
+    /// As for [`receive`](Self::receive).
+    pub fn ask<T, A: AsRef<[u8]>>(
+        &mut self,
+        args: &[A],
+        read: impl FnOnce(Reply<'_>) -> T,
+    ) -> Result<T, ClientError> {
+        self.send(args.iter());
+        self.receive(read)
+    }
+
+    /// Sends what was added. While the server has no room for it, replies are read: neither waits
+    /// for the other for ever.
+    fn flush(&mut self) -> io::Result<()> {
+        let mut sent = 0;
+        while sent < self.output.len() {
+            match self.connection.try_write(&self.output[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.read_some(true)? {
+                        sent += (&self.connection).write(&self.output[sent..])?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.output.shrink_to(KEPT_BYTES);
+        Ok(())
+    }
+
+    /// Reads until the next reply is whole.
+    fn fill(&mut self) -> io::Result<()> {
+        let (mut boundary, mut passed) = (Boundary::default(), self.read);
+        loop {
+            if passed < self.input.len() {
+                // Byte for byte, so that what follows the reply is not passed.
+                passed += boundary.pass_one(&self.input[passed..]);
+                if boundary.is_whole() {
+                    return Ok(());
+                }
+            }
+            self.read_some(false)?;
+        }
+    }
+
+    /// Reads what comes, or only what is there; false if nothing is.
+    fn read_some(&mut self, only_there: bool) -> io::Result<bool> {
+        let before = self.input.len();
+        self.input.resize(before.max(READ_BYTES) + READ_BYTES.max(before / 2), 0);
+        let into = &mut self.input[before..];
+        let read =
+            if only_there { self.connection.try_read(into) } else { (&self.connection).read(into) };
+        self.input.truncate(before + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(true),
+            Err(error) if only_there && error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Drops the replies that were handed on once they are most of what is kept.
+    fn forget(&mut self) {
+        if self.read == self.input.len() {
+            self.input.clear();
+            self.read = 0;
+            self.input.shrink_to(KEPT_BYTES);
+        } else if self.read > self.input.len() / 2 {
+            self.input.drain(..self.read);
+            self.read = 0;
+        }
+    }
+}
+
+fn cut() -> io::Error {
+    io::ErrorKind::UnexpectedEof.into()
+}

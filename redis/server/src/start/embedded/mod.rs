@@ -1,0 +1,190 @@
+//! A server within another program: on a thread of its own, without a port unless the settings name
+//! one, and without a hand on the process: no signals, no exit, no change of directory or limits.
+
+mod client;
+mod log;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle};
+
+pub use client::{Client, ClientError};
+use log::LogTo;
+
+use crate::LogLevel;
+use crate::connections::net::{Connection, Porch, forked};
+use crate::consensus::Start;
+use crate::node::config::{OomScore, Supervised};
+use crate::node::process::{Asker, Signal, Signals};
+use crate::{Config, ServeError};
+use stillframe_storage::{StorageError, dump};
+
+/// What a server within a program does with a line of its log.
+pub type OnLog = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
+
+/// A server in this process, from [`start`](Self::start) to [`shutdown`](Self::shutdown).
+///
+/// - It serves [`Connection`]s of its [`Handle`], and sockets if the settings name a port or a unix
+///   socket. Several servers in one process share nothing.
+/// - Dropping it shuts it down: as on a signal, data is saved if the settings have a schedule; if
+///   that fails, the log has the reason. A process that ends without either is as one that was
+///   killed: the log of commands keeps what `appendfsync` promises.
+/// - INFO's figures of the process (memory of the system, processor time) are the process's;
+///   `used_memory`, `maxmemory` and all others are the server's own.
+pub struct Embedded {
+    handle: Handle,
+    asker: Asker,
+    refusals: Receiver<()>,
+    thread: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+/// Connects to a server in this process, from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    porch: Porch,
+    process: u32,
+}
+
+impl Handle {
+    /// A new connection, as a client's over a unix socket.
+    ///
+    /// # Errors
+    /// The server has ended, or it is in the process that this one was forked from.
+    pub fn connect(&self) -> io::Result<Connection> {
+        if std::process::id() != self.process {
+            return Err(forked());
+        }
+        self.porch.connect()
+    }
+
+    /// A client with a connection of its own.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect).
+    pub fn client(&self) -> io::Result<Client> {
+        self.connect().map(Client::new)
+    }
+}
+
+impl Embedded {
+    /// Starts a server with these settings, best those of [`Config::embedded`], and returns once it
+    /// has loaded its data and serves.
+    ///
+    /// # Errors
+    /// [`ServeError`]: as for a server of its own, or a setting is one of a whole process.
+    pub fn start(config: Config) -> Result<Self, ServeError> {
+        Self::start_with(config, None)
+    }
+
+    /// As [`start`](Self::start); lines of the log that `loglevel` wants go to a function, on the
+    /// server's thread, which waits for it. Without one they go to the program's `tracing`
+    /// subscriber, as lines of the server's other threads do.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_logging(config: Config, on_log: OnLog) -> Result<Self, ServeError> {
+        Self::start_with(config, Some(on_log))
+    }
+
+    fn start_with(mut config: Config, on_log: Option<OnLog>) -> Result<Self, ServeError> {
+        if let Some(name) = setting_of_process(&config) {
+            return Err(ServeError::Embedded(name));
+        }
+        let failed = |error| StorageError::Directory { path: config.dir.clone(), error };
+        config.dir = std::path::absolute(&config.dir).map_err(failed)?;
+        dump::create(&config.dir)?;
+        config.is_embedded = true;
+        config.process.supervised = Supervised::No; // the program may be, the server is not
+        let least = config.loglevel();
+        let (refuse, refusals) = channel();
+        let (ready, is_ready) = channel();
+        let (signals, asker) = Signals::asked_by(refuse);
+        let run = move || {
+            let no_group: Start = Box::new(|_| Err("a server in a program has no group".into()));
+            let run = || super::run(config, no_group, signals, Some(ready));
+            match on_log {
+                Some(on_log) => {
+                    tracing::dispatcher::with_default(&LogTo::dispatch(on_log, least), run)
+                }
+                None => run(),
+            }
+        };
+        let thread = Builder::new().name("stillframe".to_owned()).spawn(run);
+        let thread = thread.map_err(ServeError::Events)?;
+        match is_ready.recv() {
+            Ok(porch) => {
+                let handle = Handle { porch, process: std::process::id() };
+                Ok(Self { handle, asker, refusals, thread: Some(thread) })
+            }
+            // It ends before it serves only with an error.
+            Err(_) => Err(ended(thread).err().unwrap_or(ServeError::Died)),
+        }
+    }
+
+    /// What connects to it.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Whether it has ended, by SHUTDOWN or an error.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Stops the server as SIGTERM does: waits for replicas (`shutdown-timeout`), saves if there is
+    /// a schedule, ends the log of commands; clients find the end of their connections.
+    ///
+    /// # Errors
+    /// [`ServeError::NotSaved`]: it goes on, and this can be tried again. [`ServeError`]: why it has
+    /// ended before.
+    pub fn shutdown(&mut self) -> Result<(), ServeError> {
+        self.stop(Signal::Term)
+    }
+
+    fn stop(&mut self, signal: Signal) -> Result<(), ServeError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        if std::process::id() != self.handle.process {
+            std::mem::forget(thread); // it is not in this process
+            return Err(ServeError::Events(forked()));
+        }
+        while self.refusals.try_recv().is_ok() {} // of SHUTDOWN ABORT, before
+        self.asker.ask(signal);
+        self.handle.porch.rouse();
+        if self.refusals.recv().is_ok() {
+            self.thread = Some(thread);
+            return Err(ServeError::NotSaved);
+        }
+        ended(thread)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop(Signal::Last) {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+fn ended(thread: JoinHandle<Result<(), ServeError>>) -> Result<(), ServeError> {
+    thread.join().unwrap_or(Err(ServeError::Died))
+}
+
+/// The first setting that would reach beyond the server, if there is one.
+fn setting_of_process(config: &Config) -> Option<&'static str> {
+    let process = &config.process;
+    let is_set = [
+        ("daemonize", process.daemonize),
+        ("pidfile", !process.pidfile.is_empty()),
+        ("oom-score-adj", process.oom_score != OomScore::Kept),
+        ("raft-id", config.raft.id > 0),
+        ("snapshot fork", config.snapshot == "fork"),
+    ];
+    is_set.into_iter().find(|(_, is_set)| *is_set).map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests;

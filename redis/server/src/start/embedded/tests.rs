@@ -1,0 +1,300 @@
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use stillframe_resp::Reply;
+
+use super::*;
+
+/// A server's folder, and the settings for a server there.
+fn settings(folder: &tempfile::TempDir, lines: &[&str]) -> Config {
+    let mut config = Config::embedded(folder.path());
+    config.load("the test", lines.join("\n").as_bytes()).expect("settings");
+    config
+}
+
+fn started(folder: &tempfile::TempDir, lines: &[&str]) -> Embedded {
+    Embedded::start(settings(folder, lines)).expect("a server")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// A reply in one line.
+fn shown(reply: Reply<'_>) -> String {
+    match reply {
+        Reply::Simple(text) | Reply::Error(text) | Reply::Bulk(text) => {
+            String::from_utf8_lossy(text).into_owned()
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn ask(client: &mut Client, line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    client.ask(&words, shown).expect("a reply")
+}
+
+#[test]
+fn a_client_is_served_and_data_outlives_the_server() {
+    let folder = folder();
+    let mut server = started(&folder, &["appendonly yes"]);
+    let mut client = server.handle().client().expect("a client");
+    assert_eq!(ask(&mut client, "SET k v"), "OK");
+    assert_eq!(ask(&mut client, "GET k"), "v");
+    assert!(ask(&mut client, "CLIENT LIST").contains("addr=memory:0 "));
+    let foreign = Embedded::start(settings(&folder, &[])).err().expect("the folder is taken");
+    assert!(foreign.to_string().contains("another"), "{foreign}");
+    server.shutdown().expect("it ends");
+    assert!(client.ask(&["GET", "k"], shown).is_err());
+    assert_eq!(
+        server.handle().connect().err().map(|it| it.kind()),
+        Some(ErrorKind::ConnectionRefused)
+    );
+    let server = started(&folder, &["appendonly yes"]);
+    assert_eq!(ask(&mut server.handle().client().expect("a client"), "GET k"), "v");
+}
+
+#[test]
+fn servers_in_one_process_share_nothing() {
+    let folders = [folder(), folder()];
+    let servers = folders.each_ref().map(|it| started(it, &["maxmemory-policy noeviction"]));
+    let mut clients = servers.each_ref().map(|it| it.handle().client().expect("a client"));
+    assert_eq!(ask(&mut clients[0], "CONFIG SET maxmemory 1mb"), "OK");
+    let large = "x".repeat(2 << 20);
+    assert_eq!(ask(&mut clients[1], &format!("SET k {large}")), "OK");
+    assert_eq!(ask(&mut clients[1], "DBSIZE"), "Integer(1)");
+    assert_eq!(ask(&mut clients[0], "DBSIZE"), "Integer(0)");
+    assert_eq!(ask(&mut clients[0], "SET k v"), "OK");
+    assert_eq!(ask(&mut clients[1], "CONFIG GET maxmemory"), shown_pair("maxmemory", "0"));
+}
+
+fn shown_pair(name: &str, value: &str) -> String {
+    shown(Reply::Array(vec![Reply::Bulk(name.as_bytes()), Reply::Bulk(value.as_bytes())]))
+}
+
+/// Sizes around those of the queues, both ways, alone and as a pipeline that nobody reads yet.
+#[test]
+fn every_size_passes() {
+    let (folder, mut server) = (folder(), None);
+    let server = server.insert(started(&folder, &["save \"\""]));
+    let mut client = server.handle().client().expect("a client");
+    for size in [0, 1, 100, 16_383, 16_384, 65_536, (1 << 20) - 40, 1 << 20, 5 << 20, 64 << 20] {
+        let value: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+        let set = client.ask(&[&b"SET"[..], b"k", &value], shown).expect("a reply");
+        assert_eq!(set, "OK");
+        let same = client.ask(&["GET", "k"], |reply| reply == Reply::Bulk(&value));
+        assert!(same.expect("a reply"), "{size}");
+    }
+    ask(&mut client, &format!("SET k {}", "v".repeat(100_000)));
+    for _ in 0..200 {
+        client.send(["GET", "k"].iter());
+    }
+    for _ in 0..200 {
+        let length = client.receive(|reply| shown(reply).len()).expect("a reply");
+        assert_eq!(length, 100_000);
+    }
+    for number in 0..100_000 {
+        client.send(["RPUSH", "list", &number.to_string()].iter());
+    }
+    let last = (0..100_000).map(|_| client.receive(shown).expect("a reply")).last();
+    assert_eq!(last.as_deref(), Some("Integer(100000)"));
+    let count = client.ask(&["LRANGE", "list", "0", "-1"], |reply| match reply {
+        Reply::Array(items) => items.len(),
+        _ => 0,
+    });
+    assert_eq!(count.expect("a reply"), 100_000);
+}
+
+#[test]
+fn many_threads_wait_for_each_other() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    thread::scope(|scope| {
+        for pair in 0..8 {
+            let handle = server.handle();
+            scope.spawn(move || {
+                let mut client = handle.client().expect("a client");
+                for round in 0..500 {
+                    let taken = ask(&mut client, &format!("BLPOP there:{pair} 0"));
+                    assert!(taken.contains("Bulk"), "{taken}");
+                    ask(&mut client, &format!("RPUSH back:{pair} {round}"));
+                }
+            });
+            let handle = server.handle();
+            scope.spawn(move || {
+                let mut client = handle.client().expect("a client");
+                for round in 0..500 {
+                    ask(&mut client, &format!("RPUSH there:{pair} {round}"));
+                    let taken = ask(&mut client, &format!("BLPOP back:{pair} 0"));
+                    assert_eq!(taken, shown_pair(&format!("back:{pair}"), &round.to_string()));
+                }
+            });
+        }
+    });
+    let mut client = server.handle().client().expect("a client");
+    assert_eq!(ask(&mut client, "DBSIZE"), "Integer(0)");
+}
+
+/// A loop that waits for descriptors sees each message, and sleeps while there is none.
+#[test]
+fn a_descriptor_tells_of_news() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    let connection = server.handle().connect().expect("a connection");
+    let mut talker = server.handle().client().expect("a client");
+    (&connection).write_all(b"SUBSCRIBE c\r\n").expect("it is open");
+    let readable = |seconds| {
+        let descriptor = connection.event_fd().expect("a descriptor");
+        let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        poll(&mut polled, Some(&timeout)).expect("a poll") > 0
+    };
+    let receive = |wanted: &[u8]| {
+        let (mut got, mut buffer) = (Vec::new(), [0; 7]);
+        while got.len() < wanted.len() {
+            match connection.try_read(&mut buffer) {
+                Ok(count) => got.extend_from_slice(&buffer[..count]),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    assert!(readable(60), "{}", got.escape_ascii());
+                }
+            }
+        }
+        assert_eq!(got.escape_ascii().to_string(), wanted.escape_ascii().to_string());
+        assert!(connection.try_read(&mut buffer).is_err());
+        assert!(!readable(0));
+    };
+    receive(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    for number in 0..300 {
+        ask(&mut talker, &format!("PUBLISH c {}", number % 10));
+        receive(format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n{}\r\n", number % 10).as_bytes());
+    }
+    drop(server);
+    assert!(readable(60));
+    assert_eq!(connection.try_read(&mut [0; 9]).ok(), Some(0));
+}
+
+#[test]
+fn a_read_waits_no_longer_than_told_and_requests_can_end() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    let mut connection = server.handle().connect().expect("a connection");
+    connection.set_read_timeout(Some(Duration::from_millis(30)));
+    let error = connection.read(&mut [0; 9]).expect_err("nothing comes");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    connection.write_all(b"PING\r\nPING\r\n").expect("it is open");
+    connection.end_requests();
+    connection.set_read_timeout(None);
+    let mut all = Vec::new();
+    connection.read_to_end(&mut all).expect("the end");
+    assert_eq!(all, b"+PONG\r\n+PONG\r\n");
+}
+
+/// Who does not read is closed by its limit, who leaves frees its memory, and both are counted.
+#[test]
+fn clients_have_the_limits_of_others() {
+    let folder = folder();
+    let lines = ["save \"\"", "maxclients 2", "client-output-buffer-limit normal 2mb 0 0"];
+    let server = started(&folder, &lines);
+    let mut first = server.handle().client().expect("a client");
+    ask(&mut first, &format!("SET k {}", "v".repeat(1 << 20)));
+    let lazy = server.handle().connect().expect("a connection");
+    (&lazy).write_all(&b"GET k\r\n".repeat(10)).expect("it is open");
+    let mut third = server.handle().client().expect("a connection");
+    let refusal = third.receive(shown).expect("a reply");
+    assert!(refusal.contains("max number of clients"), "{refusal}");
+    assert!(third.receive(shown).is_err());
+    // The replies beyond the limit are never sent.
+    let mut all = Vec::new();
+    (&lazy).read_to_end(&mut all).expect("the end");
+    assert!(all.len() < 10 << 20, "{}", all.len());
+    drop((lazy, third));
+    while !ask(&mut first, "INFO clients").contains("connected_clients:1\r") {}
+}
+
+#[test]
+fn an_end_without_a_save_is_told_and_can_be_tried_again() {
+    let folder = folder();
+    let mut server = started(&folder, &["save \"3600 1\""]);
+    let mut client = server.handle().client().expect("a client");
+    ask(&mut client, "SET k v");
+    // Nothing can be renamed onto a folder.
+    let dump = folder.path().join("dump.rdb");
+    std::fs::create_dir_all(dump.join("x")).expect("a folder");
+    let error = server.shutdown().expect_err("there is no room for the dump");
+    assert!(matches!(error, ServeError::NotSaved), "{error}");
+    assert_eq!(ask(&mut client, "GET k"), "v");
+    std::fs::remove_dir_all(&dump).expect("it goes");
+    server.shutdown().expect("it ends");
+    assert!(server.has_ended());
+    server.shutdown().expect("nothing is left to do");
+    assert_eq!(ask(&mut started(&folder, &[]).handle().client().expect("a client"), "GET k"), "v");
+}
+
+#[test]
+fn a_shutdown_by_a_client_ends_it() {
+    let folder = folder();
+    let mut server = started(&folder, &[]);
+    let mut client = server.handle().client().expect("a client");
+    assert!(client.ask(&["SHUTDOWN", "NOSAVE"], shown).is_err());
+    server.shutdown().expect("it has ended well");
+    assert!(server.has_ended());
+}
+
+#[test]
+fn settings_of_a_process_are_refused_by_name() {
+    for (line, name) in [
+        ("daemonize yes", "daemonize"),
+        ("pidfile /tmp/x.pid", "pidfile"),
+        ("oom-score-adj yes", "oom-score-adj"),
+        ("raft-id 1", "raft-id"),
+        ("snapshot fork", "snapshot fork"),
+    ] {
+        let error = Embedded::start(settings(&folder(), &[line])).err().expect("a refusal");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    let folder = folder();
+    std::fs::write(folder.path().join("dump.rdb"), b"REDIS0010 and nonsense").expect("a file");
+    let error = Embedded::start(settings(&folder, &[])).err().expect("a refusal");
+    assert!(error.to_string().contains("dump.rdb"), "{error}");
+}
+
+#[test]
+fn it_listens_where_it_is_told_and_writes_its_log_to_a_function() {
+    let folder = folder();
+    let path = folder.path().join("socket");
+    let config = settings(&folder, &[&format!("unixsocket {}", path.display())]);
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&lines);
+    let on_log: OnLog = Arc::new(move |level, line: &str| {
+        kept.lock().expect("no panic").push((level, line.to_owned()));
+    });
+    let server = Embedded::start_logging(config, on_log).expect("a server");
+    let mut socket = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
+    socket.write_all(b"PING\r\n").expect("it is open");
+    socket.read_exact(&mut [0; 7]).expect("a reply");
+    assert_eq!(
+        ask(&mut server.handle().client().expect("a client"), "CONFIG GET port"),
+        shown_pair("port", "0")
+    );
+    drop(server);
+    assert!(!path.exists());
+    let lines = lines.lock().expect("no panic");
+    let has = |part: &str| lines.iter().any(|(_, line)| line.contains(part));
+    assert!(has("Ready to accept connections") && has("bye bye"), "{lines:?}");
+}
+
+/// I/O threads read sockets; connections in memory stay with the loop.
+#[test]
+fn io_threads_do_not_matter() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\"", "io-threads 2"]);
+    let mut client = server.handle().client().expect("a client");
+    for number in 0..2_000 {
+        assert_eq!(ask(&mut client, "INCR k"), format!("Integer({})", number + 1));
+    }
+}
