@@ -3,7 +3,8 @@
 use crate::info::Info;
 use crate::memory::{Item, Place, join, split, with_half};
 use crate::{
-    BeginError, CaptureError, InPlace, MemoryError, Options, Point, Progress, Sink, Unavailable,
+    BeginError, CaptureError, InPlace, Live, MemoryError, Options, Point, Progress, Sink,
+    Unavailable,
 };
 
 /// State words with one writer, from which images are taken. Algorithms only decide: no I/O, no
@@ -96,6 +97,18 @@ pub unsafe trait Algorithm: Sized + Send + 'static {
     /// ```
     fn in_place(&mut self) -> Option<InPlace<'_>> {
         None
+    }
+    /// The memory of the words, for readers in other languages, where each word has one home.
+    fn live(&self) -> Option<Live> {
+        None
+    }
+    /// Says that the run of words may be written in place, through [`live`](Self::live), until the
+    /// next [`begin`](Self::begin): images under way have what the words hold now, whatever is
+    /// stored there later. What is in place must be written on this thread or after it. Panics if
+    /// the run is out of bounds.
+    fn announce(&mut self, start: usize, len: usize) {
+        assert!(start <= self.words() && len <= self.words() - start, "run out of bounds");
+        (start..start + len).for_each(|index| self.write(index, self.read(index)));
     }
     /// Half a word, for states of u32: `index` counts 4-byte items, low half first.
     fn read_u32(&self, index: usize) -> u32 {

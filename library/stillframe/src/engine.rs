@@ -123,6 +123,10 @@ impl<A: Algorithm> Engine<A> {
     pub fn write_run(&mut self, start: usize, values: &[u64]) {
         self.algorithm.write_run(start, values);
     }
+    /// See [`Algorithm::announce`].
+    pub fn announce(&mut self, start: usize, len: usize) {
+        self.algorithm.announce(start, len);
+    }
     /// The algorithm itself, for what this type does not repeat.
     #[must_use]
     pub fn algorithm(&self) -> &A {

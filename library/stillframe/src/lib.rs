@@ -58,7 +58,7 @@ pub use handover::Progress;
 pub use image::{ByArray, BySink, Changes, Completion, Increment};
 pub use image::{InProcess, Marks, View};
 pub use info::{Completeness, Info, Unit};
-pub use memory::{InPlace, PlainWords, Words};
+pub use memory::{InPlace, Live, PlainWords, Words};
 pub use mutant::Mutant;
 #[cfg(any(test, feature = "mutants"))]
 pub use mutant::with_mutant;

@@ -347,6 +347,32 @@ impl<'a> InPlace<'a> {
     }
 }
 
+/// The words of a state where they lie, for readers in other languages. The memory stays when the
+/// state is gone, at the same address, with what was last written.
+///
+/// A program that writes there by other means [announces](crate::Algorithm::announce) the words
+/// first.
+#[derive(Debug)]
+pub struct Live(Words);
+
+impl Live {
+    pub(crate) fn new(words: &Words) -> Self {
+        Self(words.view())
+    }
+
+    /// Words, as many as the state had when this was made.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The first of the words, on a page of its own. Each is a `u64` of this machine's byte order.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u64 {
+        self.0.base.as_ptr().cast_const().cast()
+    }
+}
+
 /// Words that nobody else sees, in whole or in halves: a store takes the one owner's `&mut`.
 #[derive(Debug)]
 pub struct PlainWords(Words);

@@ -220,6 +220,10 @@ impl Log {
 }
 
 impl LogHandle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
     /// Hurries the records up to `sequence` to the disk, and returns when they are durable.
     ///
     /// # Errors

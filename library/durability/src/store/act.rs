@@ -19,6 +19,8 @@
 //!
 //! All numbers are little-endian. The log has length and checksum of a record.
 
+use std::ops::Range;
+
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, MemoryError};
 
@@ -273,6 +275,31 @@ impl<A: Algorithm> Store<A> {
         Ok(done)
     }
 
+    /// Adds what these runs of words hold to the log, as the record of an [action](Self::act) that
+    /// wrote them in place (see [`announce`](Self::announce)), in rising order. The caller still
+    /// has what they held, should the log refuse the record; then it declares a
+    /// [point](Self::point). Panics if a run is out of bounds.
+    ///
+    /// # Errors
+    /// [`Error`]: nothing is in the log.
+    pub fn log_words(&mut self, runs: &[Range<usize>]) -> Result<(), Error> {
+        let mut record = std::mem::take(&mut self.notes.record);
+        record.clear();
+        record.extend(MAGIC);
+        record.extend((self.words() as u64).to_le_bytes());
+        for run in runs {
+            check_run(self.words(), run.start, run.len());
+            record.extend((run.start as u64).to_le_bytes());
+            record.extend((run.len() as u64).to_le_bytes());
+            record.extend(run.clone().flat_map(|index| self.read(index).to_le_bytes()));
+        }
+        let logged = self.log(&record);
+        self.notes.record = record;
+        logged?;
+        self.notes.words = self.words();
+        Ok(())
+    }
+
     /// Does again what an [action](Self::act) did, by its record in the log: for the closure with
     /// which the store is [opened](Store::open_with_log).
     ///
@@ -346,6 +373,26 @@ pub struct NotWords;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn words_that_were_written_in_place_survive_by_their_record() {
+        let data = tempfile::tempdir().expect("a temporary directory");
+        let options = || Options::memory(stillframe::Options::words(6).max_words(9));
+        let open = || Store::open_with_log(data.path(), options(), Store::redo);
+        let mut store = open().expect("an empty directory");
+        store.announce(1, 3);
+        store.write_run(1, &[7, 8, 9]);
+        store.grow(8).expect("there is room");
+        store.write(7, 10);
+        store.log_words(&[1..3, 7..8]).expect("a log");
+        store.wait_durable(store.logged()).expect("a disk");
+        drop(store);
+        let store = open().expect("what was there");
+        let words: Vec<u64> = (0..store.words()).map(|index| store.read(index)).collect();
+        assert_eq!(words, [0, 7, 8, 0, 0, 0, 0, 10]);
+        assert_eq!(store.live().map(|live| live.words()), Some(8));
+    }
 
     #[test]
     fn other_records_are_refused() {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stillframe::algorithms::imprint::Imprint;
-use stillframe::{Algorithm, CaptureError, Engine, MemoryError, OnFull, Point};
+use stillframe::{Algorithm, CaptureError, Engine, Live, MemoryError, OnFull, Point};
 
 use crate::checkpoint::Header;
 use crate::clock::now_ms;
@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::files::Checkpoints;
 use crate::log;
 use crate::log::logger::{Logger, Shared};
+use crate::log::standalone::LogHandle;
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::recovery::{Recovered, Recovery, recover};
@@ -233,6 +234,23 @@ impl<A: Algorithm> Store<A> {
         self.touched.mark_run(start, if is_short { values.len().min(1) } else { values.len() });
     }
 
+    /// The memory of the words, for readers in other languages; it stays when the store is gone.
+    /// `None` for an algorithm in which a word has more than one home.
+    #[must_use]
+    pub fn live(&self) -> Option<Live> {
+        self.engine.algorithm().live()
+    }
+
+    /// Says that the run of words may be written in place, through [`live`](Self::live), until the
+    /// next [`point`](Self::point); see [`Algorithm::announce`]. With a log, [`log_words`] makes a
+    /// record of what was written. Panics if the run is out of bounds.
+    ///
+    /// [`log_words`]: Self::log_words
+    pub fn announce(&mut self, start: usize, len: usize) {
+        self.engine.announce(start, len);
+        self.touched.mark_run(start, len);
+    }
+
     /// Replaces words in any places, in this order: faster than one by one. Panics if one of them
     /// is out of bounds, before any word is written.
     pub fn write_many(&mut self, writes: &[(usize, u64)]) {
@@ -291,6 +309,12 @@ impl<A: Algorithm> Store<A> {
     /// [`Error::LogFailed`]: whether they are is unknown.
     pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
         self.logger().ok_or(Error::NoLog)?.wait_durable(sequence)
+    }
+
+    /// For threads that wait for the log while this one writes; `None` without a log.
+    #[must_use]
+    pub fn log_handle(&self) -> Option<LogHandle> {
+        self.logger().map(|log| LogHandle::new(Arc::clone(log)))
     }
 
     fn logger(&self) -> Option<&Arc<Shared>> {

@@ -45,6 +45,8 @@
 
 mod batch;
 mod before;
+#[cfg(all(test, not(any(feature = "loom", feature = "shuttle"))))]
+mod in_place_tests;
 mod volume;
 
 use std::collections::VecDeque;
@@ -57,7 +59,7 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease};
 use crate::info::Info;
-use crate::memory::{InPlace, Words};
+use crate::memory::{InPlace, Live, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
@@ -186,6 +188,39 @@ unsafe impl Algorithm for Imprint {
 
     fn in_place(&mut self) -> Option<InPlace<'_>> {
         (self.handover().epoch() == 0).then(|| InPlace::new(&self.words))
+    }
+
+    fn live(&self) -> Option<Live> {
+        Some(Live::new(&self.words))
+    }
+
+    fn announce(&mut self, start: usize, len: usize) {
+        let words = self.words.len();
+        assert!(start <= words && len <= words - start, "{len} words at {start} of {words}");
+        let (mut index, end) = (start, start + len);
+        // Nothing is to be saved where the span ends, or a block is closed.
+        while index < end && self.span != 0 {
+            let mark = self.volume.marks.of(index / BLOCK_WORDS);
+            // Acquire: as in `replace`.
+            let records = mark.get(Ordering::Acquire);
+            if records == CLOSED {
+                index = (index + 1).next_multiple_of(BLOCK_WORDS);
+                continue;
+            }
+            // The word is not stored again: what shares it may be written in place meanwhile.
+            let old = self.words.load(index);
+            let used = self.used();
+            match self.reach.pair(used) {
+                Some(entry) if records < LIMIT => {
+                    self.append(entry, used, index, [old, old]);
+                    mark.set(records + 1, Ordering::Relaxed);
+                }
+                _ => self.save_rarely(index, [old, old]),
+            }
+            index += 1;
+        }
+        // Comes between what was saved and what is stored in place, as in `publish`.
+        fence(Ordering::Release);
     }
 
     #[inline]
