@@ -1,0 +1,61 @@
+//! The exceptions, with the engine's own text.
+
+use pyo3::exceptions::{PyException, PyMemoryError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::{PyErr, create_exception};
+use stillframe::{BeginError, MemoryError};
+use stillframe_durability as durability;
+
+create_exception!(stillframe, Error, PyException, "Why the engine did not do something.");
+create_exception!(stillframe, InUse, Error, "Another process, or object, has the directory open.");
+create_exception!(stillframe, Foreign, Error, "The directory holds what another program wrote.");
+create_exception!(stillframe, DiskFull, Error, "The disk, or a limit of files, leaves no room.");
+create_exception!(stillframe, ViewLost, Error, "A view was given up for want of memory.");
+create_exception!(stillframe, WrongProcess, Error, "An object of the process that forked this.");
+create_exception!(stillframe, Unannounced, Error, "Words were written beside the store's methods.");
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("Error", py.get_type::<Error>())?;
+    module.add("InUse", py.get_type::<InUse>())?;
+    module.add("Foreign", py.get_type::<Foreign>())?;
+    module.add("DiskFull", py.get_type::<DiskFull>())?;
+    module.add("ViewLost", py.get_type::<ViewLost>())?;
+    module.add("WrongProcess", py.get_type::<WrongProcess>())?;
+    module.add("Unannounced", py.get_type::<Unannounced>())
+}
+
+/// An exception with the error's text, and that of what lies below where it is not part of it.
+pub(crate) fn raise(error: &durability::Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        durability::Error::Locked { .. } => InUse::new_err(text),
+        durability::Error::Foreign { .. } | durability::Error::OfAServer { .. } => {
+            Foreign::new_err(text)
+        }
+        durability::Error::Memory(error) => raise_memory(*error),
+        durability::Error::Begin { source: BeginError::Memory(_), .. }
+        | durability::Error::View { source: BeginError::Memory(_) } => PyMemoryError::new_err(text),
+        _ if is_full(error) => DiskFull::new_err(text),
+        _ => Error::new_err(text),
+    }
+}
+
+fn is_full(error: &durability::Error) -> bool {
+    match error {
+        durability::Error::LogFailed { source, .. } => is_full(source),
+        // The sink of an image brings the text of the system alone.
+        durability::Error::Capture { source, .. } => {
+            let text = source.to_string();
+            ["No space left", "File too large", "quota exceeded"].iter().any(|it| text.contains(it))
+        }
+        _ => error.wants_room() || error.kind() == Some(std::io::ErrorKind::FileTooLarge),
+    }
+}
+
+pub(crate) fn raise_memory(error: MemoryError) -> PyErr {
+    match error {
+        MemoryError::Reserved { .. } => PyValueError::new_err(error.to_string()),
+        _ => PyMemoryError::new_err(error.to_string()),
+    }
+}

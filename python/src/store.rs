@@ -1,0 +1,568 @@
+//! A store for Python, by bytes; `stillframe/_store.py` lays arrays upon it.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use stillframe::OnFull;
+use stillframe_durability::{self as durability, Increments, LogOptions, Options, Policy};
+
+use crate::errors::{Error, raise, raise_memory};
+use crate::memory::Memory;
+use crate::own::Own;
+use crate::undo::Undo;
+use crate::view::{Branch, Reader, View, seconds};
+
+/// The layout of the words: see `stillframe/_layout.py`.
+const LAYOUT: u32 = 1;
+
+/// Words with checkpoints and a log.
+#[pyclass(frozen, module = "stillframe._stillframe")]
+pub(crate) struct Store(Own<Mutex<Option<Inner>>>);
+
+struct Inner {
+    store: durability::Store,
+    is_logged: bool,
+    /// Mutations that are open.
+    mutations: usize,
+    /// Of the act that is open.
+    undo: Option<Undo>,
+    /// What the store's methods wrote, to find what others wrote.
+    shadow: Option<Vec<u64>>,
+}
+
+impl Inner {
+    /// Makes a run ready to be written.
+    fn announce(&mut self, run: Range<usize>) {
+        if let Some(undo) = &mut self.undo {
+            undo.note(&self.store, run.clone());
+        }
+        self.store.announce(run.start, run.len());
+    }
+
+    fn write(&mut self, start: usize, words: &[u64]) {
+        self.store.write_run(start, words);
+        if let Some(shadow) = &mut self.shadow {
+            shadow[start..start + words.len()].copy_from_slice(words);
+        }
+    }
+
+    /// Replaces bytes.
+    fn put(&mut self, start: usize, bytes: &[u8]) {
+        let run = words_of(start, bytes.len());
+        if let Some(undo) = &mut self.undo {
+            undo.note(&self.store, run.clone());
+        }
+        let mut old = vec![0; run.len()];
+        self.store.read_run(run.start, &mut old);
+        self.write(run.start, &patched(old, start % 8, bytes));
+    }
+
+    /// A single change: with a log an act of its own, unless one is open.
+    fn change(&mut self, work: impl FnOnce(&mut Self) -> PyResult<()>) -> PyResult<()> {
+        if !self.is_logged || self.undo.is_some() {
+            return work(self);
+        }
+        self.undo = Some(Undo::default());
+        let done = work(self);
+        self.end_act(done.is_ok()).and(done)
+    }
+
+    /// Ends the act: logs it and declares a point, or undoes it.
+    fn end_act(&mut self, keep: bool) -> PyResult<()> {
+        let undo = self.undo.take().ok_or_else(|| Error::new_err("no act is open"))?;
+        let logged = match (keep, self.mutations) {
+            (true, 0) => self.log(&undo),
+            (false, _) => Ok(()),
+            _ => Err(Error::new_err("the act is undone: a mutation within it is still open")),
+        };
+        if !keep || logged.is_err() {
+            undo.undo(|start, old| self.write(start, old));
+        } else {
+            self.store.point();
+        }
+        logged
+    }
+
+    fn log(&mut self, undo: &Undo) -> PyResult<()> {
+        let runs = undo.written();
+        if runs.is_empty() || !self.is_logged {
+            return Ok(());
+        }
+        self.store.log_words(&runs).map_err(|error| raise(&error))
+    }
+
+    fn check_point(&self) -> PyResult<()> {
+        match (self.mutations, &self.undo) {
+            (0, None) => Ok(()),
+            (0, Some(_)) => Err(Error::new_err("no point within an act; it ends with one")),
+            (open, _) => Err(Error::new_err(format!(
+                "no point while an array is being mutated ({open} mutations are open); leave the \
+                 `with` block first"
+            ))),
+        }
+    }
+}
+
+/// The words in which some bytes lie.
+fn words_of(start: usize, len: usize) -> Range<usize> {
+    start / 8..(start + len).div_ceil(8)
+}
+
+/// `words` with `bytes` in the place of theirs from byte `start` on.
+pub(crate) fn patched(mut words: Vec<u64>, start: usize, bytes: &[u8]) -> Vec<u64> {
+    let (head, bytes) = bytes.split_at(bytes.len().min((8 - start) % 8));
+    let patch = |word: &mut u64, at: usize, part: &[u8]| {
+        let mut whole = word.to_ne_bytes();
+        whole[at..at + part.len()].copy_from_slice(part);
+        *word = u64::from_ne_bytes(whole);
+    };
+    let rest = if head.is_empty() {
+        &mut words[..]
+    } else {
+        patch(&mut words[0], start, head);
+        &mut words[1..]
+    };
+    for (word, part) in rest.iter_mut().zip(bytes.chunks(8)) {
+        patch(word, 0, part);
+    }
+    words
+}
+
+pub(crate) fn check_bytes(words: usize, start: usize, len: usize) -> PyResult<()> {
+    let bytes = words * 8;
+    if start > bytes || len > bytes - start {
+        return Err(PyIndexError::new_err(format!("{len} bytes at {start} of {bytes}")));
+    }
+    Ok(())
+}
+
+/// Pairs of first byte and length.
+fn runs(numbers: &[i64], words: usize) -> PyResult<Vec<Range<usize>>> {
+    let (pairs, _) = numbers.as_chunks::<2>();
+    let mut runs = Vec::with_capacity(pairs.len());
+    for &[start, len] in pairs {
+        let (Ok(start), Ok(len)) = (usize::try_from(start), usize::try_from(len)) else {
+            return Err(PyIndexError::new_err("a run starts before the words"));
+        };
+        check_bytes(words, start, len)?;
+        runs.push(words_of(start, len));
+    }
+    Ok(runs)
+}
+
+/// How a store is opened.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Settings {
+    words: usize,
+    words_max: usize,
+    every: Option<f64>,
+    log: Option<String>,
+    increments: bool,
+    pack: bool,
+    bandwidth: Option<u64>,
+    keep: usize,
+    checkpoint_on_close: bool,
+    views: usize,
+    budget: Option<usize>,
+    debug: bool,
+}
+
+impl Settings {
+    fn options(&self) -> PyResult<Options> {
+        let memory = stillframe::Options::words(self.words).max_words(self.words_max);
+        let memory = match self.budget {
+            Some(bytes) => memory.budget(bytes, OnFull::Slow),
+            None => memory,
+        };
+        let mut options = Options::memory(memory)
+            .views(self.views, OnFull::Cancel)
+            .application("arrays", LAYOUT)
+            .keep_generations(self.keep);
+        options.every = self.every.map(seconds).transpose()?.filter(|every| !every.is_zero());
+        options.bandwidth = self.bandwidth;
+        options.pack = self.pack;
+        options.checkpoint_on_close = self.checkpoint_on_close;
+        options.increments = self.increments.then(Increments::default);
+        if let Some(policy) = &self.log {
+            options = options.log(LogOptions::policy(match &policy[..] {
+                "always" => Policy::Always,
+                "everysec" => Policy::EverySecond,
+                "no" => Policy::No,
+                _ => {
+                    return Err(PyValueError::new_err(format!(
+                        "log={policy:?}; give \"always\", \"everysec\", \"no\", or None"
+                    )));
+                }
+            }));
+        }
+        Ok(options)
+    }
+}
+
+#[pymethods]
+impl Store {
+    /// Opens the store in a directory.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf, settings: Settings) -> PyResult<Self> {
+        let options = settings.options()?;
+        let is_logged = settings.log.is_some();
+        let store = py.detach(|| {
+            if is_logged {
+                durability::Store::open_with_log(path, options, durability::Store::redo)
+            } else {
+                durability::Store::open(path, options)
+            }
+        });
+        let store = store.map_err(|error| raise(&error))?;
+        let shadow = settings.debug.then(|| {
+            let mut shadow = vec![0; store.words()];
+            store.read_run(0, &mut shadow);
+            shadow
+        });
+        let inner = Inner { store, is_logged, mutations: 0, undo: None, shadow };
+        Ok(Self(Own::new(Mutex::new(Some(inner)))))
+    }
+
+    /// Words of the state.
+    fn words(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |inner| Ok(inner.store.words()))
+    }
+
+    /// Grows to so many words.
+    fn grow(&self, py: Python<'_>, words: usize) -> PyResult<()> {
+        self.with(py, |inner| {
+            inner.store.grow(words).map_err(raise_memory)?;
+            if let Some(shadow) = &mut inner.shadow {
+                shadow.resize(inner.store.words(), 0);
+            }
+            Ok(())
+        })
+    }
+
+    /// Bytes, to read.
+    fn memory(&self, py: Python<'_>, start: usize, len: usize) -> PyResult<Memory> {
+        self.with(py, |inner| inner.memory(start, len, false))
+    }
+
+    /// Bytes, to write until `mutated`; only those in `runs`, if there are any.
+    fn mutate(
+        &self,
+        py: Python<'_>,
+        start: usize,
+        len: usize,
+        runs_in: Option<PyBuffer<i64>>,
+    ) -> PyResult<Memory> {
+        let numbers = runs_in.map(|runs| runs.to_vec(py)).transpose()?;
+        self.with(py, |inner| {
+            let memory = inner.memory(start, len, true)?;
+            let announced = match numbers {
+                Some(numbers) => runs(&numbers, inner.store.words())?,
+                None => vec![words_of(start, len)],
+            };
+            announced.into_iter().for_each(|run| inner.announce(run));
+            inner.mutations += 1;
+            Ok(memory)
+        })
+    }
+
+    /// Says that what `mutate` gave is not written any more.
+    fn mutated(
+        &self,
+        py: Python<'_>,
+        start: usize,
+        len: usize,
+        runs_in: Option<PyBuffer<i64>>,
+    ) -> PyResult<()> {
+        let numbers = runs_in.map(|runs| runs.to_vec(py)).transpose()?;
+        self.with(py, |inner| {
+            inner.mutations = inner.mutations.saturating_sub(1);
+            check_bytes(inner.store.words(), start, len)?;
+            if let Some(shadow) = &mut inner.shadow {
+                let written = match numbers {
+                    Some(numbers) => runs(&numbers, inner.store.words())?,
+                    None => vec![words_of(start, len)],
+                };
+                for run in written {
+                    inner.store.read_run(run.start, &mut shadow[run.clone()]);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Replaces some bytes.
+    fn write(&self, py: Python<'_>, start: usize, bytes: PyBuffer<u8>) -> PyResult<()> {
+        let bytes = bytes.to_vec(py)?;
+        self.with(py, |inner| {
+            check_bytes(inner.store.words(), start, bytes.len())?;
+            inner.change(|inner| {
+                inner.put(start, &bytes);
+                Ok(())
+            })
+        })
+    }
+
+    /// Replaces rows of `row` bytes, of `rows` that begin at byte `start`: the one that `index`
+    /// names first by the first of `values`, and so on. Nothing is written if an index is wrong.
+    #[pyo3(signature = (start, row, rows, index, values))]
+    fn scatter(
+        &self,
+        py: Python<'_>,
+        start: usize,
+        row: usize,
+        rows: usize,
+        index: PyBuffer<i64>,
+        values: PyBuffer<u8>,
+    ) -> PyResult<()> {
+        let (index, values) = (index.to_vec(py)?, values.to_vec(py)?);
+        let scatter = Scatter { start, row, rows, index, values };
+        self.with(py, |inner| {
+            let places = scatter.places(inner.store.words())?;
+            inner.change(|inner| {
+                inner.scatter(&scatter, &places);
+                Ok(())
+            })
+        })
+    }
+
+    /// Opens an act.
+    fn begin_act(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |inner| {
+            if inner.undo.is_some() || inner.mutations > 0 {
+                return Err(Error::new_err("an act or a mutation is open already"));
+            }
+            inner.undo = Some(Undo::default());
+            Ok(())
+        })
+    }
+
+    /// Ends it: keeps what was written, or undoes it.
+    fn end_act(&self, py: Python<'_>, keep: bool) -> PyResult<()> {
+        self.with(py, |inner| inner.end_act(keep))
+    }
+
+    /// Whether an act is open.
+    fn in_act(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |inner| Ok(inner.undo.is_some()))
+    }
+
+    /// Declares a point; the number of the checkpoint that began.
+    fn point(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        self.with(py, |inner| {
+            inner.check_point()?;
+            Ok(inner.store.point())
+        })
+    }
+
+    /// Asks for a checkpoint at the next point.
+    fn request_checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |inner| {
+            inner.store.checkpoint();
+            Ok(())
+        })
+    }
+
+    /// Takes a checkpoint of now and waits until it is durable.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |inner| {
+            inner.check_point()?;
+            inner.store.checkpoint_and_wait().map_err(|error| raise(&error))
+        })
+    }
+
+    /// Waits until everything that was logged is durable.
+    fn wait_durable(&self, py: Python<'_>) -> PyResult<()> {
+        let (handle, last) =
+            self.with(py, |inner| Ok((inner.store.log_handle(), inner.store.logged())))?;
+        let handle = handle.ok_or_else(|| raise(&durability::Error::NoLog))?;
+        py.detach(|| handle.wait_durable(last)).map_err(|error| raise(&error))
+    }
+
+    /// The state of now.
+    fn view(&self, py: Python<'_>) -> PyResult<View> {
+        self.with(py, |inner| {
+            inner.check_point()?;
+            inner.store.view().map(View::new).map_err(|error| raise(&error))
+        })
+    }
+
+    /// The state of now, to be written apart.
+    fn branch(&self, py: Python<'_>) -> PyResult<Branch> {
+        self.with(py, |inner| {
+            inner.check_point()?;
+            inner.store.branch().map(Branch::new).map_err(|error| raise(&error))
+        })
+    }
+
+    /// For threads that ask for views.
+    fn reader(&self, py: Python<'_>) -> PyResult<Reader> {
+        self.with(py, |inner| Ok(Reader::new(inner.store.reader())))
+    }
+
+    /// The first byte that something else wrote since this was last asked, and the last one.
+    fn unannounced(&self, py: Python<'_>) -> PyResult<Option<[usize; 2]>> {
+        self.with(py, |inner| {
+            let Some(shadow) = &mut inner.shadow else { return Ok(None) };
+            let mut written: Option<Range<usize>> = None;
+            for (index, word) in shadow.iter_mut().enumerate() {
+                let now = inner.store.read(index);
+                if std::mem::replace(word, now) != now {
+                    written = Some(written.map_or(index, |written| written.start)..index + 1);
+                }
+            }
+            Ok(written.map(|run| [run.start * 8, run.end * 8 - 1]))
+        })
+    }
+
+    /// What was found when the store was opened.
+    fn recovery<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = self.with(py, |inner| Ok(inner.store.recovery().clone()))?;
+        let dict = PyDict::new(py);
+        dict.set_item("checkpoint", found.loaded.as_ref().map(|loaded| loaded.number))?;
+        dict.set_item("acts", found.log.as_ref().map_or(0, |log| log.records))?;
+        let skipped: Vec<String> = found.skipped.iter().map(ToString::to_string).collect();
+        dict.set_item("skipped", skipped)?;
+        let torn = found.log.and_then(|log| log.torn).map(|torn| torn.to_string());
+        dict.set_item("torn", torn)?;
+        Ok(dict)
+    }
+
+    /// Counts and times.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (stats, words) =
+            self.with(py, |inner| Ok((inner.store.stats(), inner.store.words())))?;
+        let dict = PyDict::new(py);
+        dict.set_item("bytes", words * 8)?;
+        dict.set_item("checkpoints", stats.checkpoints)?;
+        dict.set_item("failures", stats.failures)?;
+        dict.set_item("last_error", stats.last_error)?;
+        dict.set_item("newest", stats.newest)?;
+        dict.set_item("newest_age", stats.newest_age.map(|age| age.as_secs_f64()))?;
+        dict.set_item("overdue", stats.overdue)?;
+        dict.set_item("running", stats.running.map(|running| running.number))?;
+        dict.set_item("begin_last", stats.begin_last.as_secs_f64())?;
+        dict.set_item("begin_max", stats.begin_max.as_secs_f64())?;
+        dict.set_item("capture_last", stats.capture_last.as_secs_f64())?;
+        dict.set_item("bytes_last", stats.bytes_last)?;
+        dict.set_item("increments", stats.increments)?;
+        dict.set_item("views", stats.views)?;
+        dict.set_item("views_bytes", stats.views_bytes)?;
+        dict.set_item("writer_waits", stats.writer_waits)?;
+        dict.set_item("logged", stats.log.as_ref().map(|log| log.last))?;
+        dict.set_item("durable", stats.log.as_ref().map(|log| log.durable))?;
+        Ok(dict)
+    }
+
+    /// Whether it is open.
+    fn is_open(&self, py: Python<'_>) -> PyResult<bool> {
+        let store = self.0.get()?;
+        Ok(py.detach(|| store.lock().is_ok_and(|inner| inner.is_some())))
+    }
+
+    /// Ends it; what failed leaves it open. `give_up` takes no last checkpoint.
+    fn close(&self, py: Python<'_>, give_up: bool) -> PyResult<()> {
+        let store = self.0.get()?;
+        py.detach(|| {
+            let mut slot = store.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(mut inner) = slot.take() else { return Ok(()) };
+            if let Some(undo) = inner.undo.take() {
+                undo.undo(|start, old| inner.write(start, old));
+            }
+            if give_up {
+                drop(inner);
+                return Ok(());
+            }
+            let Inner { store, is_logged, mutations, shadow, .. } = inner;
+            store.close().map_err(|failed| {
+                let error = raise(&failed.error);
+                let store = *failed.store;
+                *slot = Some(Inner { store, is_logged, mutations, undo: None, shadow });
+                error
+            })
+        })
+    }
+}
+
+/// Rows and what replaces them.
+struct Scatter {
+    start: usize,
+    row: usize,
+    rows: usize,
+    index: Vec<i64>,
+    values: Vec<u8>,
+}
+
+impl Scatter {
+    /// The first byte of each row.
+    fn places(&self, words: usize) -> PyResult<Vec<usize>> {
+        let Self { start, row, rows, ref index, ref values } = *self;
+        let whole = rows.saturating_mul(row);
+        check_bytes(words, start, whole)?;
+        if index.len().checked_mul(row) != Some(values.len()) {
+            return Err(PyValueError::new_err(format!(
+                "{} rows of {row} bytes for {} indices",
+                values.len().checked_div(row).unwrap_or(0),
+                index.len()
+            )));
+        }
+        let place = |&index: &i64| {
+            let from_end = if index < 0 { rows.cast_signed() as i64 + index } else { index };
+            let number = usize::try_from(from_end).ok().filter(|&number| number < rows);
+            number.map(|number| start + number * row).ok_or_else(|| {
+                PyIndexError::new_err(format!("row {index} of {rows}; nothing was written"))
+            })
+        };
+        index.iter().map(place).collect()
+    }
+}
+
+impl Inner {
+    fn memory(&self, start: usize, len: usize, writable: bool) -> PyResult<Memory> {
+        let live = self.store.live().ok_or_else(|| Error::new_err("words without a home"))?;
+        Memory::live(live, start, len, writable)
+    }
+
+    fn scatter(&mut self, scatter: &Scatter, places: &[usize]) {
+        let row = scatter.row;
+        let is_words = row == 8 && scatter.start.is_multiple_of(8);
+        if !is_words {
+            for (&place, value) in places.iter().zip(scatter.values.chunks(row.max(1))) {
+                self.put(place, value);
+            }
+            return;
+        }
+        let (values, _) = scatter.values.as_chunks::<8>();
+        let write = |(&place, &value): (&usize, &[u8; 8])| (place / 8, u64::from_ne_bytes(value));
+        let writes: Vec<(usize, u64)> = places.iter().zip(values).map(write).collect();
+        if let Some(undo) = &mut self.undo {
+            writes.iter().for_each(|&(index, _)| undo.note(&self.store, index..index + 1));
+        }
+        self.store.write_many(&writes);
+        if let Some(shadow) = &mut self.shadow {
+            writes.iter().for_each(|&(index, value)| shadow[index] = value);
+        }
+    }
+}
+
+impl Store {
+    /// Does work on the store, detached from the interpreter.
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Inner) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        let store = self.0.get()?;
+        py.detach(|| {
+            let mut inner = store.lock().map_err(|_| {
+                Error::new_err("a call panicked and left the store half-changed; open it again")
+            })?;
+            work(inner.as_mut().ok_or_else(|| raise(&durability::Error::Closed))?)
+        })
+    }
+}

@@ -1,0 +1,649 @@
+"""Arrays that can be saved while they change."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _layout, _stillframe
+from ._layout import ArraySpec, Place
+from ._stillframe import Error, Unannounced
+
+Rows = int | slice | None
+#: Address space that a store takes whose arrays are not known before it is open.
+_RESERVE = 1 << 33
+
+
+class _Bytes(Protocol):
+    def read(self, start: int, len: int) -> Any: ...
+
+
+def _number(source: _Bytes, at: int) -> int:
+    return int.from_bytes(memoryview(source.read(at, 8)), "little")
+
+
+def _text(source: _Bytes, at: int, room: int) -> bytes:
+    length = _number(source, at)
+    if length > room - 8:
+        raise Error(f"{length} bytes of text at byte {at} are damaged: there is room for {room}")
+    return bytes(memoryview(source.read(at + 8, length)))
+
+
+def _frame(text: bytes) -> bytes:
+    return len(text).to_bytes(8, "little") + text
+
+
+def _rows(rows: Rows, count: int) -> slice:
+    """A run of rows."""
+    if rows is None:
+        return slice(0, count)
+    if isinstance(rows, slice):
+        start, stop, step = rows.indices(count)
+        if step != 1:
+            raise IndexError(f"rows {rows} are no run; write them by scatter, or one by one")
+        return slice(start, max(start, stop))
+    try:
+        number = range(count)[rows]
+    except TypeError:
+        raise TypeError("rows are a number, a slice or None; use scatter for others") from None
+    return slice(number, number + 1)
+
+
+def _cast(value: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+    """The value as an array of this dtype; what would lose its kind is refused."""
+    if not hasattr(value, "dtype"):
+        found = np.asarray(value)
+        if found.dtype.kind in "iu" and dtype.kind in "iu":
+            return np.asarray(value, dtype)  # numpy looks whether the numbers fit
+        value = found
+    if not np.can_cast(value.dtype, dtype, "same_kind"):
+        raise TypeError(f"array {name!r} is of {dtype}; convert the {value.dtype} values first")
+    return np.asarray(value, dtype)
+
+
+class Array:
+    """An array of a store: numpy to read, and the methods here to write.
+
+    ``array[...]`` and ``array.numpy()`` are read-only numpy arrays on the words themselves, which
+    change as the store is written; ``array[...] = values`` writes. An array that numpy gave stays
+    valid when the store is closed.
+    """
+
+    def __init__(self, store: Store, place: Place) -> None:
+        self._store = store
+        self._place = place
+        self._whole: npt.NDArray[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the store."""
+        return self._place.name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its dtype, which is fixed."""
+        return self._place.dtype
+
+    @property
+    def max_rows(self) -> int:
+        """Rows that it may grow to."""
+        return self._place.max_rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape of now."""
+        return (len(self), *self._place.row_shape)
+
+    def __len__(self) -> int:
+        return self._store._count(self._place)
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """All rows, to read."""
+        shape = self.shape
+        if self._whole is None or self._whole.shape != shape:
+            size = shape[0] * self._place.row_bytes
+            memory = self._store._raw.memory(self._place.at, size)
+            self._whole = np.ndarray(shape, self.dtype, buffer=memoryview(memory))
+        return self._whole
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        if copy is None:
+            return np.asarray(self.numpy(), dtype)
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.numpy()[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.numpy())
+
+    def __repr__(self) -> str:
+        return f"<stillframe.Array {self.name!r} {self.dtype} {self.shape}>"
+
+    def mutate(self, rows: Rows = None) -> AbstractContextManager[npt.NDArray[Any]]:
+        """A writable numpy array of a run of rows, until the end of the block.
+
+        The rows are announced first, so that a checkpoint or view under way has what they held. No
+        point can be declared within the block. Nothing is copied, except what a checkpoint under
+        way needs, and in an act what the rows held.
+        """
+        return self._mutate(rows)
+
+    @contextmanager
+    def _mutate(self, rows: Rows) -> Iterator[npt.NDArray[Any]]:
+        run = _rows(rows, len(self))
+        shape = (run.stop - run.start, *self._place.row_shape)
+        start = self._place.end(run.start)
+        with self._store._one_act():
+            with self._open(start, shape, None) as array:
+                is_row = rows is not None and not isinstance(rows, slice)
+                given = array.reshape(self._place.row_shape) if is_row else array
+                try:
+                    yield given
+                finally:
+                    given.flags.writeable = False
+
+    @contextmanager
+    def _open(
+        self, start: int, shape: tuple[int, ...], runs: npt.NDArray[np.int64] | None
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Announces runs of bytes, or all, and makes them writable."""
+        size = shape[0] * self._place.row_bytes
+        raw = self._store._raw
+        array = np.ndarray(shape, self.dtype, buffer=memoryview(raw.mutate(start, size, runs)))
+        try:
+            yield array
+        finally:
+            array.flags.writeable = False
+            raw.mutated(start, size, runs)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        value = _cast(value, self.dtype, self.name)
+        first = index[0] if isinstance(index, tuple) and index else index
+        shape, store = self.shape, self._store
+        if isinstance(first, (int, np.integer)) and not isinstance(first, (bool, np.bool_)):
+            run = _rows(int(first), shape[0])
+        elif isinstance(first, slice) and first.step in (None, 1):
+            run = _rows(first, shape[0])
+        elif first is Ellipsis or first is None or not isinstance(first, (np.ndarray, list)):
+            run = _rows(None, shape[0])
+        else:
+            return self._set_rows(index, np.asarray(first), value)
+        # The array of the run stands at the place of the whole, so that the index needs no change.
+        start, size = self._place.end(run.start), (run.stop - run.start) * self._place.row_bytes
+        runs = np.array([start, size], np.int64)
+        with store._one_act(), self._open(self._place.at, shape, runs) as array:
+            array[index] = value
+
+    def _set_rows(self, index: Any, first: npt.NDArray[Any], value: npt.NDArray[Any]) -> None:
+        """Item assignment where the first part of the index is an array."""
+        count = len(self)
+        if first.dtype == np.bool_:
+            rows = np.unique(first.nonzero()[0])
+        else:
+            rows = np.unique(np.where(first < 0, first + count, first).ravel())
+        if rows.size and not (0 <= rows[0] and rows[-1] < count):
+            raise IndexError(f"array {self.name!r} has {count} rows; nothing was written")
+        size = self._place.row_bytes
+        starts = self._place.at + rows.astype(np.int64) * size
+        runs = np.stack([starts, np.full_like(starts, size)], axis=1).ravel()
+        with self._store._one_act(), self._open(self._place.at, self.shape, runs) as array:
+            array[index] = value
+
+    def scatter(self, index: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        """Replaces the rows that ``index`` names by ``values``, in one call of Rust.
+
+        One row for each index; where an index comes twice, its last row stays. Nothing is written
+        if an index is out of bounds.
+        """
+        found = np.asarray(index)
+        if found.dtype.kind not in "iu" and found.size:
+            raise TypeError(f"an index is a whole number, not {found.dtype}")
+        rows = np.ascontiguousarray(found, np.int64).ravel()
+        new = _cast(values, self.dtype, self.name)
+        new = np.ascontiguousarray(np.broadcast_to(new, (rows.size, *self._place.row_shape)))
+        place = self._place
+        if rows.size:
+            self._store._raw.scatter(
+                place.at, place.row_bytes, len(self), rows, new.reshape(-1).view(np.uint8)
+            )
+
+    def resize(self, rows: int) -> None:
+        """Grows to so many rows, the new ones zero, up to ``max_rows``."""
+        count, place = len(self), self._place
+        if rows < count:
+            raise ValueError(f"array {self.name!r} has {count} rows, and does not shrink")
+        if rows > place.max_rows:
+            raise ValueError(
+                f"array {self.name!r} may have {place.max_rows} rows, and was to grow to {rows}; "
+                "nothing has changed"
+            )
+        raw = self._store._raw
+        raw.grow(max(raw.words(), -(-place.end(rows) // 8)))
+        raw.write(place.rows_at, rows.to_bytes(8, "little"))
+
+    def append(self, values: npt.ArrayLike) -> None:
+        """Adds rows behind the last one."""
+        new = _cast(values, self.dtype, self.name)
+        if new.shape[1:] != self._place.row_shape:
+            raise ValueError(
+                f"array {self.name!r} has rows of shape {self._place.row_shape}, and "
+                f"{new.shape[1:]} was to be appended"
+            )
+        count = len(self)
+        with self._store._one_act():
+            self.resize(count + len(new))
+            with self._open(self._place.end(count), new.shape, None) as array:
+                array[...] = new
+
+
+class Scalars(MutableMapping[str, Any]):
+    """A small dict of what JSON can hold, saved with the arrays: a step, a rate, a name."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def _get(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._store._read_scalars() or b"{}")
+        return found
+
+    def _set(self, values: dict[str, Any]) -> None:
+        text = json.dumps(values).encode()
+        room = self._store._scalars_bytes
+        if len(text) > room - 8:
+            raise ValueError(
+                f"the scalars take {len(text)} bytes as JSON and there is room for {room - 8}; "
+                "nothing has changed"
+            )
+        self._store._raw.write(_layout.SCALARS, _frame(text))
+
+    def __getitem__(self, key: str) -> Any:
+        return self._get()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._set({**self._get(), key: value})
+
+    def __delitem__(self, key: str) -> None:
+        values = self._get()
+        del values[key]
+        self._set(values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._get())
+
+    def __len__(self) -> int:
+        return len(self._get())
+
+    def update(self, *others: Any, **more: Any) -> None:
+        """Changes several at once."""
+        self._set({**self._get(), **dict(*others, **more)})
+
+    def __repr__(self) -> str:
+        return f"<stillframe.Scalars {self._get()!r}>"
+
+
+class View(Mapping[str, npt.NDArray[Any]]):
+    """The arrays as they were at an instant, for any thread, until it is closed.
+
+    What is read is copied, since the store goes on changing the words.
+    """
+
+    def __init__(self, raw: _stillframe.View | _stillframe.Branch, store: Store) -> None:
+        self._raw: Any = raw
+        self._places = dict(store._places)
+        self._scalars_bytes = store._scalars_bytes
+
+    def read(self, name: str, rows: Rows = None) -> npt.NDArray[Any]:
+        """A run of rows, as they were."""
+        place = self._places[name]
+        run = _rows(rows, _number(self._raw, place.rows_at))
+        shape = (run.stop - run.start, *place.row_shape)
+        memory = self._raw.read(place.end(run.start), shape[0] * place.row_bytes)
+        array: npt.NDArray[Any] = np.ndarray(shape, place.dtype, buffer=memoryview(memory))
+        return array if rows is None or isinstance(rows, slice) else array[0]
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def scalars(self) -> dict[str, Any]:
+        """The scalars, as they were."""
+        found: dict[str, Any] = json.loads(
+            _text(self._raw, _layout.SCALARS, self._scalars_bytes) or b"{}"
+        )
+        return found
+
+    def close(self) -> None:
+        """Gives the memory free that the view keeps."""
+        self._raw = _Closed()
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Closed:
+    """In the place of a view that was closed."""
+
+    def __getattr__(self, _: str) -> Any:
+        raise Error("the view was closed; take another one")
+
+
+class Branch(View):
+    """A view that can be written: it takes memory for what is written, and the store sees none."""
+
+    def write(self, name: str, rows: Rows, values: npt.ArrayLike) -> None:
+        """Replaces a run of rows here."""
+        place = self._places[name]
+        run = _rows(rows, _number(self._raw, place.rows_at))
+        shape = (run.stop - run.start, *place.row_shape)
+        new = np.broadcast_to(_cast(values, place.dtype, name), shape)
+        if new.size:
+            packed = np.ascontiguousarray(new).reshape(-1).view(np.uint8)
+            self._raw.write(place.end(run.start), packed)
+
+
+class Store:
+    """Named numpy arrays and a few scalars that survive their process; see :meth:`open`.
+
+    One thread writes; any thread reads what it likes, and views for a state that stands still.
+    """
+
+    def __init__(self, path: str, settings: dict[str, Any], specs: dict[str, ArraySpec]) -> None:
+        self._path = path
+        self._scalars_bytes = settings.pop("scalars_bytes")
+        self._debug: bool = settings["debug"]
+        self._logged = settings["log"] is not None
+        first = _layout.SCALARS + self._scalars_bytes
+        there: list[Place] = []
+        reserve = _end(_layout.place_all(specs, [], first)) if specs else _RESERVE * 8
+        for _ in range(2):
+            sizes = {"words": first // 8, "words_max": -(-max(reserve, first) // 8)}
+            self._raw = _stillframe.Store.open(path, {**settings, **sizes})
+            try:
+                there = self._read_layout(first)
+                places = _layout.place_all(specs, there, first)
+                if not places:
+                    raise Error(f"{path} holds no arrays; name those that it is to hold")
+                if _end(places) <= max(reserve, first):
+                    break
+            except BaseException:
+                self._raw.close(True)
+                raise
+            reserve = _end(places)
+            self._raw.close(True)
+        self._places = {place.name: place for place in places}
+        self._arrays = {name: Array(self, place) for name, place in self._places.items()}
+        self._line = ""
+        try:
+            self._add(places, len(there))
+        except BaseException:
+            self._raw.close(True)
+            raise
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        arrays: Mapping[str, ArraySpec] | None = None,
+        *,
+        every: float | None = None,
+        log: str | None = None,
+        increments: bool = True,
+        pack: bool = False,
+        bandwidth: int | None = None,
+        keep: int = 2,
+        checkpoint_on_close: bool = True,
+        scalars_bytes: int = 65536,
+        views: int = 64,
+        budget: int | None = None,
+        debug: bool = False,
+    ) -> Store:
+        """Opens the store in a directory, which is created if need be, with its newest state.
+
+        ``arrays`` names those that the store is to have; new ones begin as zeros. Without it the
+        store has what is there.
+
+        ``every``: seconds from one checkpoint to the next; each begins at a :meth:`point`.
+        ``log``: ``"always"``, ``"everysec"`` or ``"no"``: each change, or :meth:`act`, is an act of
+        its own in a log, so that what :meth:`wait_durable` confirmed outlives a crash.
+        ``increments``: a checkpoint writes only blocks of 4 KiB that were written.
+        ``pack``: by LZ4. ``bandwidth``: bytes a second. ``keep``: checkpoints that are kept.
+        ``scalars_bytes``: room for the scalars, fixed when the store is created.
+        ``views``: how many at a time. ``budget``: bytes that checkpoints and views may take beside
+        the state; a quarter of it, 64 MiB at least, by default.
+        ``debug``: finds what was written beside the methods here, for a copy of the state.
+        """
+        name = os.fspath(path)
+        if arrays is None and not os.path.isdir(name):
+            raise FileNotFoundError(f"{name} is no directory; name the arrays to begin a store")
+        if scalars_bytes < 4096 or scalars_bytes % 4096:
+            raise ValueError(f"scalars_bytes={scalars_bytes} is no multiple of 4096")
+        settings = {
+            "every": every,
+            "log": log,
+            "increments": increments,
+            "pack": pack,
+            "bandwidth": bandwidth,
+            "keep": keep,
+            "checkpoint_on_close": checkpoint_on_close,
+            "scalars_bytes": scalars_bytes,
+            "views": views,
+            "budget": budget,
+            "debug": debug,
+        }
+        return cls(name, settings, dict(arrays or {}))
+
+    def _read_layout(self, first: int) -> list[Place]:
+        """The arrays that are there."""
+        magic = bytes(memoryview(self._raw.memory(0, 8)))
+        if magic == bytes(8):
+            return []
+        if magic != _layout.MAGIC:
+            raise Error(f"{self._path} holds words that are no arrays of this library")
+        source = _Live(self._raw)
+        return _layout.read_layout(_text(source, _layout.LAYOUT, _layout.SCALARS - _layout.LAYOUT))
+
+    def _add(self, places: list[Place], known: int) -> None:
+        """Writes the layout of new arrays."""
+        new = places[known:]
+        if not new:
+            return
+        text = _layout.write_layout(places)
+        raw = self._raw
+        raw.grow(max([raw.words()] + [-(-place.end(place.rows) // 8) for place in new]))
+        with self.act():
+            raw.write(0, _layout.MAGIC)
+            raw.write(_layout.LAYOUT, _frame(text))
+            for place in new:
+                raw.write(place.rows_at, place.rows.to_bytes(8, "little"))
+
+    def _count(self, place: Place) -> int:
+        return _number(_Live(self._raw), place.rows_at)
+
+    def _read_scalars(self) -> bytes:
+        return _text(_Live(self._raw), _layout.SCALARS, self._scalars_bytes)
+
+    def __getitem__(self, name: str) -> Array:
+        try:
+            return self._arrays[name]
+        except KeyError:
+            raise KeyError(f"{self._path} has no array {name!r}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    @property
+    def path(self) -> str:
+        """The directory."""
+        return self._path
+
+    @property
+    def scalars(self) -> Scalars:
+        """The scalars."""
+        return Scalars(self)
+
+    def mutate(self, name: str, rows: Rows = None) -> AbstractContextManager[npt.NDArray[Any]]:
+        """See :meth:`Array.mutate`."""
+        return self[name].mutate(rows)
+
+    def scatter(self, name: str, index: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        """See :meth:`Array.scatter`."""
+        self[name].scatter(index, values)
+
+    @contextmanager
+    def act(self) -> Iterator[None]:
+        """Changes that are one: kept whole at the end of the block, with a point there, or undone
+        if it raises. With a log they are one record."""
+        self._raw.begin_act()
+        try:
+            yield
+        except BaseException:
+            self._raw.end_act(False)
+            raise
+        self._check()
+        self._raw.end_act(True)
+
+    def _one_act(self) -> AbstractContextManager[None]:
+        """With a log a single change is an act."""
+        if self._logged and not self._raw.in_act():
+            return self.act()
+        return nullcontext()
+
+    def point(self) -> int | None:
+        """Says that the arrays are valid now, by the rules of the program: the end of a step. A
+        checkpoint that is due begins here, in microseconds, and its number is returned."""
+        self._check()
+        return self._raw.point()
+
+    def checkpoint(self, wait: bool = True) -> int | None:
+        """Takes a checkpoint of now, as at a :meth:`point`, and returns its number when it is
+        durable; without ``wait`` it begins at the next point."""
+        if not wait:
+            self._raw.request_checkpoint()
+            return None
+        self._check()
+        return self._raw.checkpoint()
+
+    def wait_durable(self) -> None:
+        """Returns when all that is in the log is certain to survive."""
+        self._raw.wait_durable()
+
+    def view(self) -> View:
+        """The state of now, as at a :meth:`point`, for any thread; it takes microseconds."""
+        self._check()
+        return View(self._raw.view(), self)
+
+    def branch(self) -> Branch:
+        """A view that can be written."""
+        self._check()
+        return Branch(self._raw.branch(), self)
+
+    def reader(self) -> Reader:
+        """For other threads: views of the next :meth:`point`."""
+        return Reader(self._raw.reader(), self)
+
+    def recovery(self) -> dict[str, Any]:
+        """What was found when the store was opened."""
+        return self._raw.recovery()
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, times and sizes."""
+        return self._raw.stats()
+
+    def close(self, give_up: bool = False) -> None:
+        """Waits for the checkpoint under way, takes a last one, and gives the directory free. What
+        failed is raised, and the store is as it was: close it again, or ``give_up``."""
+        if not give_up and self._raw.is_open():
+            self._check()
+        self._raw.close(give_up)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # What an exception left half-done is no state to save.
+        self.close(give_up=kind is not None)
+
+    def __repr__(self) -> str:
+        return f"<stillframe.Store {self._path!r} {list(self._arrays)}>"
+
+    def _check(self) -> None:
+        """With ``debug``: what was written, and is not known here?"""
+        if not self._debug:
+            return
+        before, self._line = self._line, _caller()
+        found = self._raw.unannounced()
+        if found is None:
+            return
+        first, last = found
+        raise Unannounced(
+            f"{self._where(first)} to {self._where(last)} were written beside mutate(), scatter() "
+            f"and item assignment, between {before or 'the start'} and {self._line}"
+        )
+
+    def _where(self, byte: int) -> str:
+        for place in self._places.values():
+            if place.at <= byte < place.end(place.max_rows):
+                return f"array {place.name!r} row {(byte - place.at) // place.row_bytes}"
+        return f"byte {byte}"
+
+
+class Reader:
+    """Asks a store for views from any thread but its own."""
+
+    def __init__(self, raw: _stillframe.Reader, store: Store) -> None:
+        self._raw = raw
+        self._store = store
+
+    def view(self, timeout: float | None = None) -> View:
+        """The state at the next point, which this waits for; ``TimeoutError`` if none comes."""
+        return View(self._raw.view(timeout), self._store)
+
+
+class _Live:
+    """Bytes of a store, read as those of a view are."""
+
+    def __init__(self, raw: _stillframe.Store) -> None:
+        self.read = raw.memory
+
+
+def _end(places: list[Place]) -> int:
+    return max((place.end(place.max_rows) for place in places), default=0)
+
+
+def _caller() -> str:
+    """The line outside this package that called."""
+    frame = sys._getframe(1)
+    here = os.path.dirname(__file__)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(here) or "contextlib" in frame.f_code.co_filename
+    ):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

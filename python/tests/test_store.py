@@ -1,0 +1,365 @@
+"""Arrays of a store: what is written, read, refused and recovered."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stillframe
+from stillframe import ArraySpec, Store
+
+SPECS = {
+    "weights": ArraySpec("float32", (6, 5)),
+    "bytes": ArraySpec("uint8", (10, 3)),
+    "replay": ArraySpec("int64", (0, 2), max_rows=1000),
+    "flat": ArraySpec("float64", (100,)),
+}
+
+
+def test_what_is_written_is_read_and_recovered(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    plain = {name: np.zeros(spec.shape, spec.dtype) for name, spec in SPECS.items()}
+    with Store.open(tmp_path, SPECS) as store:
+        assert set(store) == set(plain)
+        for name in ("weights", "bytes", "flat"):
+            new = rng.integers(0, 200, plain[name].shape).astype(plain[name].dtype)
+            store[name][...] = new
+            plain[name][...] = new
+        for index in (1, -1, slice(2, 4), slice(None, None, 2), [0, 3], np.array([5, -6])):
+            store["weights"][index] = 7.5
+            plain["weights"][index] = 7.5
+        store["weights"][2:4, 1] = [1, 2]
+        plain["weights"][2:4, 1] = [1, 2]
+        mask = plain["bytes"] > 100
+        store["bytes"][mask] = 9
+        plain["bytes"][mask] = 9
+        store["bytes"][mask[:, 0], 1] = 4
+        plain["bytes"][mask[:, 0], 1] = 4
+        with store.mutate("flat", slice(10, 20)) as a:
+            a += 0.5
+        plain["flat"][10:20] += 0.5
+        with store.mutate("weights", 3) as row:
+            assert row.shape == (5,)
+            row[:] = range(5)
+        plain["weights"][3] = range(5)
+        index = rng.integers(-100, 100, 1000)
+        values = rng.random(1000)
+        store.scatter("flat", index, values)
+        plain["flat"][index] = values
+        rows = rng.integers(0, 10, 50)
+        store.scatter("bytes", rows, (octets := rng.integers(0, 256, (50, 3), np.uint8)))
+        plain["bytes"][rows] = octets
+        store["replay"].append([[1, 2], [3, 4]])
+        store["replay"].append(np.array([[5, 6]]))
+        plain["replay"] = np.array([[1, 2], [3, 4], [5, 6]])
+        store.scalars.update(step=3, rate=0.25, name="höher")
+        for name, expected in plain.items():
+            assert np.array_equal(store[name], expected), name
+            assert np.array_equal(store[name][...], expected)
+            assert store[name].shape == expected.shape
+    with Store.open(tmp_path) as store:
+        assert store.recovery()["checkpoint"] == 1
+        for name, expected in plain.items():
+            assert np.array_equal(store[name], expected), name
+        assert dict(store.scalars) == {"step": 3, "rate": 0.25, "name": "höher"}
+        store["replay"].resize(1000)
+    with Store.open(tmp_path, {**SPECS, "more": ArraySpec("int8", (4,))}) as store:
+        assert len(store["replay"]) == 1000 and store["more"].shape == (4,)
+
+
+def test_arrays_of_numpy_are_read_only_and_outlive_the_store(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, SPECS)
+    view = store["flat"].numpy()
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 1
+    with pytest.raises(ValueError):
+        view.flags.writeable = True
+    with store.mutate("flat") as a:
+        a[:] = 3
+    assert not a.flags.writeable and (view == 3).all()
+    part = view[10:20]
+    store.close()
+    del store, view
+    gc.collect()
+    assert (part == 3).all()
+
+
+def test_wrong_values_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    with Store.open(tmp_path, SPECS) as store:
+        store["bytes"][...] = 5
+        before = {name: store[name][...].copy() for name in store}
+        with pytest.raises(TypeError, match="uint8"):
+            store["bytes"][0] = 1.5
+        with pytest.raises(OverflowError):
+            store["bytes"][0] = 256
+        with pytest.raises(TypeError, match="int64"):
+            store["replay"].append([[1.5, 2.0]])
+        with pytest.raises(ValueError, match="rows of shape"):
+            store["replay"].append([[1, 2, 3]])
+        with pytest.raises(ValueError, match="may have 1000 rows"):
+            store["replay"].resize(1001)
+        with pytest.raises(ValueError, match="does not shrink"):
+            store["flat"].resize(99)
+        with pytest.raises(IndexError, match="nothing was written"):
+            store.scatter("flat", [1, 2, 100], [1.0, 2.0, 3.0])
+        with pytest.raises(ValueError):
+            store.scatter("flat", [1, 2], [1.0, 2.0, 3.0])
+        with pytest.raises(ValueError):
+            store["weights"][1:3] = np.zeros((3, 3), np.float32)
+        with pytest.raises(IndexError):
+            store["flat"][100] = 1.0
+        with pytest.raises(IndexError):
+            store["flat"][[3, 100]] = 1.0
+        with pytest.raises(ValueError, match="room for"):
+            store.scalars["long"] = "x" * 70_000
+        with pytest.raises(TypeError):
+            store.scalars["no"] = object()
+        with pytest.raises(KeyError, match="no array 'other'"):
+            store["other"]
+        for name, expected in before.items():
+            assert np.array_equal(store[name], expected), name
+        assert dict(store.scalars) == {}
+    for spec in (ArraySpec(object, (2,)), ArraySpec([("a", "i4")], (2,)), ArraySpec(">i4", (2,))):
+        with pytest.raises(TypeError):
+            Store.open(tmp_path / "other", {"a": spec})
+    with pytest.raises(stillframe.Error, match="opened as float64"):
+        Store.open(tmp_path, {"weights": ArraySpec("float64", (6, 5))})
+
+
+def test_directories_that_are_no_stores_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Store.open(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    with Store.open(tmp_path / "a", SPECS):
+        with pytest.raises(stillframe.InUse, match=f"process {os.getpid()}"):
+            Store.open(tmp_path / "a")
+    (tmp_path / "server").mkdir()
+    (tmp_path / "server" / "dump.rdb").write_bytes(b"REDIS0011")
+    with pytest.raises(stillframe.Foreign):
+        Store.open(tmp_path / "server", SPECS)
+    with pytest.raises(stillframe.Error, match="holds no arrays"):
+        (tmp_path / "empty").mkdir()
+        Store.open(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("log", [None, "always"])
+def test_an_act_is_whole_or_undone(tmp_path: Path, log: str | None) -> None:
+    store = Store.open(tmp_path, SPECS, log=log, checkpoint_on_close=False)
+    store["flat"][...] = 1.0
+    with pytest.raises(RuntimeError), store.act():
+        store["flat"][3:6] = 2.0
+        store.scatter("flat", [4, 9, 4], [5.0, 6.0, 7.0])
+        store["replay"].append([[1, 2]])
+        store.scalars["step"] = 1
+        with store.mutate("bytes") as a:
+            a[:] = 1
+            raise RuntimeError
+    assert (store["flat"].numpy() == 1.0).all() and len(store["replay"]) == 0
+    assert not store["bytes"].numpy().any() and dict(store.scalars) == {}
+    with store.act():
+        store["replay"].append([[1, 2]])
+        store.scalars["step"] = 1
+        with pytest.raises(stillframe.Error, match="within an act"):
+            store.point()
+    assert (len(store["replay"]), store.scalars["step"]) == (1, 1)
+    with pytest.raises(stillframe.Error, match="being mutated"), store.mutate("bytes"):
+        store.view()
+    store.close()
+    if log:
+        with Store.open(tmp_path, log=log) as store:
+            assert store.recovery()["acts"] == 3
+            assert (len(store["replay"]), store.scalars["step"]) == (1, 1)
+            assert (store["flat"].numpy() == 1.0).all()
+
+
+def test_views_and_branches_stand_still(tmp_path: Path) -> None:
+    with Store.open(tmp_path, SPECS) as store:
+        store["flat"][...] = 1.0
+        store.scalars["step"] = 1
+        view, branch = store.view(), store.branch()
+        store["flat"][...] = 2.0
+        store.scalars["step"] = 2
+        branch.write("flat", slice(0, 5), 9.0)
+        branch.write("bytes", 2, [1, 2, 3])
+        found = []
+        threads = [
+            threading.Thread(target=lambda: found.append(view["flat"])) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 4 and all((it == 1.0).all() for it in found)
+        assert view.scalars == {"step": 1} and view.read("flat", 3) == 1.0
+        assert branch["flat"].tolist() == [9.0] * 5 + [1.0] * 95
+        assert branch["bytes"][2].tolist() == [1, 2, 3] and not store["bytes"].numpy().any()
+        view.close()
+        with pytest.raises(stillframe.Error, match="closed"):
+            view["flat"]
+
+
+def test_readers_get_the_next_point(tmp_path: Path) -> None:
+    with Store.open(tmp_path, {"a": ArraySpec("int64", (1000,))}) as store:
+        reader = store.reader()
+        with pytest.raises(TimeoutError):
+            reader.view(timeout=0.01)
+        done, torn, views = threading.Event(), [], 0
+
+        def look() -> None:
+            nonlocal views
+            while not done.is_set():
+                try:
+                    view = reader.view(timeout=5)
+                except TimeoutError:
+                    continue
+                with view:
+                    a = view["a"]
+                    views += 1
+                    if not (a == a[0]).all():
+                        torn.append(a)
+
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 2
+        step = 0
+        while time.monotonic() < end or views < 10:
+            step += 1
+            with store.mutate("a", slice(0, 500)) as a:
+                a += 1
+            store.scatter("a", np.arange(500, 1000), np.full(500, step))
+            store.point()
+        done.set()
+        for thread in threads:
+            while thread.is_alive():
+                store.point()
+                thread.join(0.01)
+        assert not torn and views >= 10
+
+
+def test_checkpoints_come_by_time_and_as_increments(tmp_path: Path) -> None:
+    with Store.open(tmp_path, {"a": ArraySpec("int64", (100_000,))}, every=0.02) as store:
+        begun = []
+        end = time.monotonic() + 30
+        while len(begun) < 5 and time.monotonic() < end:
+            with store.mutate("a", slice(0, 10)) as a:
+                a += 1
+            number = store.point()
+            if number is not None:
+                begun.append(number)
+        number = store.checkpoint()
+        assert len(begun) == 5 and number is not None and number > begun[-1]
+        assert store.stats()["increments"] > 0
+
+
+def test_debugging_finds_what_nobody_announced(tmp_path: Path) -> None:
+    with Store.open(tmp_path, SPECS, debug=True) as store:
+        with store.mutate("flat", slice(10, 20)) as a:
+            leaked = a[2:4]
+        store["bytes"][3] = 4
+        store["flat"][[1, 2]] = 5.0
+        store.scatter("flat", [7], [1.0])
+        store["replay"].append([[1, 2]])
+        store.point()
+        leaked[1] = 8.0
+        with pytest.raises(stillframe.Unannounced, match="array 'flat' row 13.*test_store.py"):
+            store.point()
+        store.point()
+
+
+def test_a_forked_child_is_told(tmp_path: Path) -> None:
+    with Store.open(tmp_path, SPECS) as store:
+        store["flat"][...] = 1.0
+        view = store.view()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                store["flat"][0] = 2.0
+            except stillframe.WrongProcess:
+                try:
+                    view["flat"]
+                except stillframe.WrongProcess:
+                    code = 0
+            del view, store
+            gc.collect()
+            os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        store["flat"][...] = 3.0
+        assert (view["flat"] == 1.0).all()
+        assert store.checkpoint() == 1
+
+
+def test_a_full_disk_costs_the_checkpoint_alone(tmp_path: Path) -> None:
+    with Store.open(tmp_path, {"a": ArraySpec("int64", (100_000,))}) as store:
+        store["a"][...] = 1
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        try:
+            with pytest.raises(stillframe.DiskFull):
+                store.checkpoint()
+            with pytest.raises(stillframe.DiskFull):
+                store.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        store["a"][0] = 2
+        assert store.checkpoint() is not None
+    with Store.open(tmp_path) as store:
+        assert store["a"][0] == 2 and store["a"][1] == 1
+
+
+def test_without_memory_nothing_changes(tmp_path: Path) -> None:
+    program = f"""
+import resource, stillframe
+import numpy as np
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+try:
+    stillframe.Store.open({str(tmp_path / "big")!r}, {{"a": stillframe.ArraySpec("f8", (1 << 29,))}})
+except MemoryError as error:
+    assert "memory" in str(error), error
+else:
+    raise SystemExit("4 GiB fit into 2")
+with stillframe.Store.open({str(tmp_path / "small")!r}, {{"a": stillframe.ArraySpec("f8", (9,))}}) as s:
+    s["a"][...] = 1
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("log", [None, "always"])
+def test_a_kill_loses_nothing_that_was_durable_and_tears_nothing(
+    tmp_path: Path, log: str | None
+) -> None:
+    rounds = int(os.environ.get("STILLFRAME_KILLS", "8"))
+    rng = np.random.default_rng(int(os.environ.get("STILLFRAME_SEED", "1")))
+    writer = Path(__file__).with_name("crash_writer.py")
+    confirmed = 0
+    for round in range(rounds):
+        child = subprocess.Popen(
+            [sys.executable, str(writer), str(tmp_path / "data"), log or ""],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert child.stdout is not None
+        for _ in range(int(rng.integers(1, 30))):
+            confirmed = max(confirmed, int(child.stdout.readline()))
+        time.sleep(float(rng.random()) / 50)
+        child.kill()
+        lines = child.stdout.read().split("\n")
+        child.wait()
+        confirmed = max([confirmed] + [int(line) for line in lines[:-1]])
+        with Store.open(tmp_path / "data", log=log, checkpoint_on_close=False) as store:
+            step = store.scalars["step"]
+            assert step >= confirmed, f"round {round}: {confirmed} was durable"
+            # The invariant of the writer: all agree on the step.
+            assert (store["a"].numpy() == step).all(), f"round {round}"
+            assert (store["b"].numpy() == step % 251).all(), f"round {round}"
+            assert store["log"].numpy().ravel().tolist() == list(range(1, step + 1))
