@@ -96,6 +96,11 @@ fn act<A: Algorithm>(
     };
     let mut done = || match manner {
         Manner::Seeds => store.act_as(&seed.to_le_bytes(), action),
+        _ if seed.is_multiple_of(2) => {
+            let mut begun = store.begin_act();
+            action(&mut begun)?;
+            Ok(begun.commit()?)
+        }
         _ => store.act(action),
     };
     catch_unwind(AssertUnwindSafe(&mut done)).unwrap_or(Err(Failed::Asked))

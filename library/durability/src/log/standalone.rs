@@ -224,6 +224,12 @@ impl LogHandle {
         Self { shared }
     }
 
+    /// The number of the last record that is known to be durable.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.shared.durable()
+    }
+
     /// Hurries the records up to `sequence` to the disk, and returns when they are durable.
     ///
     /// # Errors

@@ -128,12 +128,37 @@ impl<A: Algorithm> Act<'_, A> {
         self.store.write_u32(index, value);
     }
 
+    /// The store in the midst of this action.
+    #[must_use]
+    pub fn store(&self) -> &Store<A> {
+        self.store
+    }
+
     /// Grows the state to `words` words, the new ones zero. What fails later leaves it so long.
     ///
     /// # Errors
     /// [`MemoryError`]; nothing changes.
     pub fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         self.store.grow(words)
+    }
+
+    /// Ends an action that [`Store::begin_act`] began, and declares a point after it.
+    ///
+    /// # Errors
+    /// [`Error`] if the log does not take the record. The action is undone.
+    pub fn commit(self) -> Result<(), Error> {
+        self.commit_as(None)
+    }
+
+    fn commit_as(mut self, record: Option<&[u8]>) -> Result<(), Error> {
+        if Mutant::ActPointsEarly.is_made() {
+            self.store.point();
+        }
+        self.log(record)?;
+        self.is_done = true;
+        self.store.notes.undo.clear();
+        self.store.point();
+        Ok(())
     }
 
     #[inline]
@@ -263,16 +288,36 @@ impl<A: Algorithm> Store<A> {
         record: Option<&[u8]>,
         action: impl FnOnce(&mut Act<'_, A>) -> Result<R, E>,
     ) -> Result<R, E> {
-        let mut act = Act { store: self, is_done: false };
+        let mut act = self.begin_act();
         let done = action(&mut act)?;
-        if Mutant::ActPointsEarly.is_made() {
-            act.store.point();
-        }
-        act.log(record)?;
-        act.is_done = true;
-        drop(act);
-        self.point();
+        act.commit_as(record)?;
         Ok(done)
+    }
+
+    /// An [action](Self::act) for a caller that cannot pass a closure, such as one in C:
+    /// [`Act::commit`] ends it, and dropping it undoes it. One that was leaked is undone when the
+    /// next begins; declare no point until then.
+    ///
+    /// ```
+    /// # use stillframe_durability::{Error, Options, Store};
+    /// # let data = tempfile::tempdir().expect("a temporary directory");
+    /// # let mut accounts: Store = Store::open(data.path(), Options::words(2))?;
+    /// let mut transfer = accounts.begin_act();
+    /// transfer.write(0, 30);
+    /// transfer.write(1, 70);
+    /// transfer.commit()?;
+    /// let mut mistake = accounts.begin_act();
+    /// mistake.write(0, 1_000_000);
+    /// drop(mistake);
+    /// assert_eq!((accounts.read(0), accounts.read(1)), (30, 70));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use = "dropping it undoes it"]
+    pub fn begin_act(&mut self) -> Act<'_, A> {
+        if !self.notes.undo.is_empty() {
+            drop(Act { store: self, is_done: false }); // undoes one that was leaked
+        }
+        Act { store: self, is_done: false }
     }
 
     /// Adds what these runs of words hold to the log, as the record of an [action](Self::act) that
@@ -372,7 +417,10 @@ pub struct NotWords;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::disk::SimulatedDisk;
     use crate::options::Options;
 
     #[test]
@@ -392,6 +440,21 @@ mod tests {
         let words: Vec<u64> = (0..store.words()).map(|index| store.read(index)).collect();
         assert_eq!(words, [0, 7, 8, 0, 0, 0, 0, 10]);
         assert_eq!(store.live().map(|live| live.words()), Some(8));
+    }
+
+    #[test]
+    fn a_leaked_action_is_undone_when_the_next_begins() {
+        let options = Options::words(2).disk(Arc::new(SimulatedDisk::default()));
+        let mut store: Store = Store::open("simulated", options).expect("a store");
+        let mut leaked = store.begin_act();
+        leaked.write(0, 7);
+        assert_eq!(leaked.store().read(0), 7);
+        std::mem::forget(leaked);
+        let mut next = store.begin_act();
+        assert_eq!(next.read(0), 0);
+        next.write(1, 9);
+        next.commit().expect("there is no log");
+        assert_eq!((store.read(0), store.read(1)), (0, 9));
     }
 
     #[test]

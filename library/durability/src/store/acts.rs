@@ -104,6 +104,12 @@ impl<A: Algorithm> ActStore<A> {
         self.0.act(action)
     }
 
+    /// Begins an action without a closure; see [`Store::begin_act`].
+    #[must_use = "dropping it undoes it"]
+    pub fn begin_act(&mut self) -> Act<'_, A> {
+        self.0.begin_act()
+    }
+
     /// As of a [`Store`](Store::point), for what is due while no action comes.
     pub fn point(&mut self) -> Option<u64> {
         self.0.point()
