@@ -12,6 +12,7 @@ create_exception!(stillframe, Foreign, Error, "The directory holds what another 
 create_exception!(stillframe, DiskFull, Error, "The disk, or a limit of files, leaves no room.");
 create_exception!(stillframe, ViewLost, Error, "A view was given up for want of memory.");
 create_exception!(stillframe, WrongProcess, Error, "An object of the process that forked this.");
+create_exception!(stillframe, CommandError, Error, "The server refused a command.");
 create_exception!(stillframe, Unannounced, Error, "Words were written beside the store's methods.");
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -22,6 +23,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DiskFull", py.get_type::<DiskFull>())?;
     module.add("ViewLost", py.get_type::<ViewLost>())?;
     module.add("WrongProcess", py.get_type::<WrongProcess>())?;
+    module.add("CommandError", py.get_type::<CommandError>())?;
     module.add("Unannounced", py.get_type::<Unannounced>())
 }
 
@@ -57,5 +59,15 @@ pub(crate) fn raise_memory(error: MemoryError) -> PyErr {
     match error {
         MemoryError::Reserved { .. } => PyValueError::new_err(error.to_string()),
         _ => PyMemoryError::new_err(error.to_string()),
+    }
+}
+
+/// The error of a connection: that of a forked child by its own name.
+pub(crate) fn refuse_fork(error: &std::io::Error) -> PyErr {
+    let text = error.to_string();
+    if text.contains("was forked from") {
+        WrongProcess::new_err(text)
+    } else {
+        pyo3::exceptions::PyConnectionError::new_err(text)
     }
 }

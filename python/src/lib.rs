@@ -6,9 +6,13 @@
 //!   methods raise, and it is never dropped.
 //! - `unsafe` is in [`memory`] alone, where an array of Python is laid upon words.
 
+mod direct;
 mod errors;
 mod memory;
 mod own;
+mod reply;
+mod server;
+mod socket;
 mod store;
 mod undo;
 mod view;
@@ -23,6 +27,9 @@ fn _stillframe(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::View>()?;
     module.add_class::<view::Branch>()?;
     module.add_class::<view::Reader>()?;
+    module.add_class::<server::Server>()?;
+    module.add_class::<socket::Socket>()?;
+    module.add_class::<direct::Direct>()?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))
 }
 

@@ -14,7 +14,7 @@ use crate::own::Own;
 use crate::store::{check_bytes, patched};
 
 /// How long a wait goes on before signals are looked at.
-const SLICE: Duration = Duration::from_millis(50);
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 /// The state of an instant.
 #[pyclass(frozen, module = "stillframe._stillframe")]

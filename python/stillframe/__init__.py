@@ -1,6 +1,7 @@
-"""Stillframe in a Python process: arrays that can be saved while they change.
+"""Stillframe in a Python process.
 
-:class:`Store` keeps numpy arrays in a durable directory. The page ``docs/embed/python.md`` has
+:class:`Server` is a Redis-protocol server without a port, :class:`Store` keeps numpy arrays that
+are saved while they change. The page ``docs/embed/python.md`` has
 both from installation to recovery.
 """
 
@@ -17,6 +18,7 @@ if sysconfig.get_config_var("Py_GIL_DISABLED"):
 
 from ._stillframe import (
     VERSION,
+    CommandError,
     DiskFull,
     Error,
     Foreign,
@@ -25,6 +27,8 @@ from ._stillframe import (
     ViewLost,
     WrongProcess,
 )
+
+from ._server import Pipeline, Server
 
 if TYPE_CHECKING:
     from ._layout import ArraySpec
@@ -37,12 +41,15 @@ __all__ = [
     "Array",
     "ArraySpec",
     "Branch",
+    "CommandError",
     "DiskFull",
     "Error",
     "Foreign",
     "InUse",
+    "Pipeline",
     "Reader",
     "Scalars",
+    "Server",
     "Store",
     "Unannounced",
     "View",

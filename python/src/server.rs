@@ -1,0 +1,121 @@
+//! A server in this process.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use stillframe_server::{Config, Embedded, Handle, LogLevel, ServeError};
+
+use crate::direct::Direct;
+use crate::errors::{Error, InUse, refuse_fork};
+use crate::own::Own;
+use crate::socket::Socket;
+
+/// A server on a thread of its own.
+#[pyclass(frozen, module = "stillframe._stillframe")]
+pub(crate) struct Server {
+    /// `None` once it has been shut down.
+    embedded: Own<Mutex<Option<Embedded>>>,
+    handle: Handle,
+}
+
+#[pymethods]
+impl Server {
+    /// Starts a server in a directory, with directives of redis.conf; returns once it has loaded
+    /// its data. `on_log` gets the level (10 to 30, as in `logging`) and text of each line.
+    #[staticmethod]
+    fn start(
+        py: Python<'_>,
+        directory: PathBuf,
+        settings: Vec<(String, Vec<String>)>,
+        on_log: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let mut config = Config::embedded(directory);
+        for (name, values) in &settings {
+            config.set(name, values).map_err(|error| Error::new_err(error.to_string()))?;
+        }
+        let embedded = py.detach(|| match on_log {
+            Some(on_log) => Embedded::start_logging(config, Arc::new(logging(on_log))),
+            None => Embedded::start(config),
+        });
+        let embedded = embedded.map_err(|error| raise(&error))?;
+        let handle = embedded.handle();
+        Ok(Self { embedded: Own::new(Mutex::new(Some(embedded))), handle })
+    }
+
+    /// A stream for a client.
+    fn connect(&self) -> PyResult<Socket> {
+        self.embedded.get()?;
+        self.handle.connect().map(Socket::new).map_err(|error| refuse_fork(&error))
+    }
+
+    /// A client with a connection of its own.
+    fn direct(&self, decode: bool) -> PyResult<Direct> {
+        self.embedded.get()?;
+        Direct::new(self.handle.clone(), decode)
+    }
+
+    /// Whether it has ended.
+    fn has_ended(&self, py: Python<'_>) -> PyResult<bool> {
+        let embedded = self.embedded.get()?;
+        Ok(py.detach(|| lock(embedded).as_ref().is_none_or(Embedded::has_ended)))
+    }
+
+    /// Saves if the settings say so, and ends. After an error the server goes on.
+    fn shutdown(&self, py: Python<'_>) -> PyResult<()> {
+        let embedded = self.embedded.get()?;
+        py.detach(|| {
+            let mut slot = lock(embedded);
+            let Some(server) = slot.as_mut() else { return Ok(()) };
+            match server.shutdown() {
+                Err(error @ ServeError::NotSaved) => Err(raise(&error)),
+                ended => {
+                    *slot = None;
+                    ended.map_err(|error| raise(&error))
+                }
+            }
+        })
+    }
+}
+
+impl Drop for Server {
+    /// Its thread may wait for the interpreter, to log.
+    fn drop(&mut self) {
+        let Ok(embedded) = self.embedded.get() else { return };
+        Python::attach(|py| py.detach(|| drop(lock(embedded).take())));
+    }
+}
+
+/// A panic leaves the slot as it is: each change is one assignment.
+fn lock(slot: &Mutex<Option<Embedded>>) -> std::sync::MutexGuard<'_, Option<Embedded>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn logging(on_log: Py<PyAny>) -> impl Fn(LogLevel, &str) + Send + Sync {
+    move |level, line| {
+        let level = match level {
+            LogLevel::Debug | LogLevel::Verbose => 10,
+            LogLevel::Notice => 20,
+            _ => 30,
+        };
+        // An interpreter that ends takes no more lines.
+        let _ = Python::try_attach(|py| {
+            if let Err(error) = on_log.call1(py, (level, line)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+fn raise(error: &ServeError) -> PyErr {
+    let mut text = error.to_string();
+    let mut below = std::error::Error::source(error);
+    while let Some(cause) = below {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        below = cause.source();
+    }
+    if text.contains("uses the data directory") { InUse::new_err(text) } else { Error::new_err(text) }
+}

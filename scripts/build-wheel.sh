@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes python/dist/stillframe-*-manylinux_2_17_x86_64.whl: the module for Python, and the binary as a
+# script beside it. It needs Rust and python3 with venv; zig, which links for an old glibc, comes
+# from PyPI. PROFILE=release is quicker to build, and larger. CARGO_TARGET_DIR as for cargo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root="$PWD"
+profile="${PROFILE:-dist}"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$root/target/wheel}"
+export CARGO_PROFILE_DIST_STRIP=symbols CARGO_PROFILE_RELEASE_STRIP=symbols
+triple=x86_64-unknown-linux-gnu
+
+tools="$CARGO_TARGET_DIR/tools"
+[ -x "$tools/bin/maturin" ] || python3 -m venv "$tools"
+"$tools/bin/pip" install -q 'maturin>=1.8,<2' 'cargo-zigbuild>=0.19' 'ziglang>=0.13'
+export PATH="$tools/bin:$PATH"
+
+cargo zigbuild --locked --profile "$profile" --target "$triple.2.17" --package stillframe-cli
+
+# The scripts of a wheel come from a folder beside pyproject.toml.
+scripts="python/stillframe.data/scripts"
+trap 'rm -rf "$root/python/stillframe.data"' EXIT
+mkdir -p "$scripts"
+install -m 755 "$CARGO_TARGET_DIR/$triple/$profile/stillframe" "$scripts/stillframe"
+rm -rf python/dist
+cd python
+maturin build --locked --release --zig --target "$triple" --compatibility manylinux_2_17 \
+    --config 'tool.maturin.data="stillframe.data"' --out dist 2>&1
+
+wheel="$(echo dist/*.whl)"
+bytes="$(stat -c %s "$wheel")"
+echo "python/$wheel: $bytes bytes"
+[ "$bytes" -le 15000000 ] || { echo "a wheel has 15 MB at most" >&2; exit 1; }
