@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes python/dist/stillframe-*-manylinux_2_17_x86_64.whl: the module for Python, and the binary as a
+# Makes python/dist/stillframe-*.whl for Linux on x86-64: the module for Python, and the binary as a
 # script beside it. It needs Rust and python3 with venv; zig, which links for an old glibc, comes
 # from PyPI. PROFILE=release is quicker to build, and larger. CARGO_TARGET_DIR as for cargo.
 set -euo pipefail

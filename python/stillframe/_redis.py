@@ -36,11 +36,17 @@ class MemoryConnection(AbstractConnection):
         return repr(self._server)
 
 
+def pool(server: Server, options: dict[str, Any]) -> ConnectionPool:
+    """Connections to a server."""
+    settings: dict[str, Any] = {"socket_timeout": None, **options}
+    return ConnectionPool(connection_class=MemoryConnection, server=server, **settings)
+
+
 def client(server: Server, options: dict[str, Any]) -> redis.Redis:
     """A client with a pool of its own."""
     single = options.pop("single_connection_client", False)
-    settings: dict[str, Any] = {"socket_timeout": None, **options}
-    pool = ConnectionPool(connection_class=MemoryConnection, server=server, **settings)
-    made: redis.Redis = redis.Redis(connection_pool=pool, single_connection_client=single)
+    made: redis.Redis = redis.Redis(
+        connection_pool=pool(server, options), single_connection_client=single
+    )
     made.auto_close_connection_pool = True
     return made

@@ -154,13 +154,17 @@ class MemoryConnection(AbstractConnection):
         return repr(self._server)
 
 
+def pool(server: Server, options: dict[str, Any]) -> ConnectionPool:
+    """Connections to a server."""
+    settings: dict[str, Any] = {"socket_timeout": None, **options}
+    return ConnectionPool(connection_class=MemoryConnection, server=server, **settings)
+
+
 def client(server: Server, options: dict[str, Any]) -> redis.asyncio.Redis:
     """A client with a pool of its own."""
     single = options.pop("single_connection_client", False)
-    settings: dict[str, Any] = {"socket_timeout": None, **options}
-    pool = ConnectionPool(connection_class=MemoryConnection, server=server, **settings)
     made: redis.asyncio.Redis = redis.asyncio.Redis(
-        connection_pool=pool, single_connection_client=single
+        connection_pool=pool(server, options), single_connection_client=single
     )
     made.auto_close_connection_pool = True
     return made
