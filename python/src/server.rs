@@ -117,5 +117,9 @@ fn raise(error: &ServeError) -> PyErr {
         }
         below = cause.source();
     }
-    if text.contains("uses the data directory") { InUse::new_err(text) } else { Error::new_err(text) }
+    if text.contains("uses the data directory") {
+        InUse::new_err(text)
+    } else {
+        Error::new_err(text)
+    }
 }

@@ -26,9 +26,12 @@ from ._stillframe import (
     Unannounced,
     ViewLost,
     WrongProcess,
+    check_interpreter,
 )
 
 from ._server import Pipeline, Server
+
+check_interpreter()
 
 if TYPE_CHECKING:
     from ._layout import ArraySpec

@@ -50,7 +50,7 @@ def test_interpreters_that_are_not_tested_are_refused_by_name() -> None:
     interpreters = pytest.importorskip("_xxsubinterpreters")
     program = (
         "try:\n    import stillframe\nexcept ImportError as error:\n"
-        "    assert 'subinterpreters' in str(error), error\n"
+        "    assert 'sub-interpreters' in str(error), error\n"
         "else:\n    raise SystemExit('imported')"
     )
     import stillframe  # noqa: F401  (the main interpreter has it)
