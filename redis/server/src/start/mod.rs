@@ -7,6 +7,7 @@ pub(crate) mod rewind;
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
+use std::{io, thread};
 
 use stillframe_commands::RenameError;
 use stillframe_keyspace::DATABASES;
@@ -20,7 +21,7 @@ use crate::consensus::{MEMBER_FILE, Start};
 use crate::node::acl::Users;
 use crate::node::config::{Eviction, rewrite};
 use crate::node::machine::room_for_clients;
-use crate::node::process::{self, Signals};
+use crate::node::process::{self, Asker, Signal, Signals};
 use crate::state::roles;
 use crate::turn::Server;
 use crate::turn::metrics;
@@ -46,7 +47,19 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     }
     let signals = Signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
+    if config.process.ends_with_input {
+        end_with_input(signals.asker()).map_err(ServeError::Signals)?;
+    }
     run(config, start, signals, None)
+}
+
+/// Has the server stop when its standard input ends, which a parent that dies need not say.
+fn end_with_input(asker: Asker) -> io::Result<()> {
+    let watch = move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // an error is an end, too
+        asker.ask(Signal::Term);
+    };
+    thread::Builder::new().name("stdin".to_owned()).spawn(watch).map(drop)
 }
 
 /// Runs a server. Who has it in a program is told when it serves, and who it connects by.

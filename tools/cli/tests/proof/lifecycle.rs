@@ -4,6 +4,8 @@ use crate::support::{
     Client, Kind, PATIENCE, Server, Setup, redis_is_here, send_signal, wait_until,
 };
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 /// Runs a proof on redis-server, where it is installed, and on ours.
 fn on_both(test: &str, proof: impl Fn(Kind)) {
@@ -33,6 +35,34 @@ fn a_signal_saves_if_there_is_a_schedule() {
             }
         }
     });
+}
+
+/// Its parent need not live to say so: the pipe of its standard input ends.
+#[test]
+fn a_server_can_end_with_its_parent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["--save", "3600 1", "--end-with-stdin", "yes"];
+    let mut command = Setup::new(Kind::Ours("imprint")).flags(&flags).command(folder.path(), 0);
+    let mut child =
+        command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut log = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    let port: u16 = loop {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).expect("a line"), 0, "the server ends");
+        if let Some((_, address)) = line.trim_end().split_once("accept connections on ") {
+            let (_, port) = address.rsplit_once(':').expect("an address");
+            break port.parse().expect("a port");
+        }
+    };
+    let mut client = Client::try_connect(port).expect("it listens");
+    wait_until("the server answers", || client.ready());
+    client.ok("SET k v");
+    drop(child.stdin.take());
+    // What it still writes to its log goes somewhere.
+    std::io::copy(&mut log, &mut std::io::sink()).expect("the rest of the log");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(folder.path().join("dump.rdb").exists());
 }
 
 #[test]

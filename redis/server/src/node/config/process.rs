@@ -46,6 +46,9 @@ settings! {
     /// Whether to notify systemd of start and end.
     supervised: Supervised = Supervised::Auto,
         "supervised": word(supervised, |it| Kind::show(&watchers(), it)) .at_start();
+    /// The server stops, as by SIGTERM, when its standard input ends: with its parent.
+    ends_with_input: bool = false,
+        "end-with-stdin": yes_or_no() .own_at_start();
     /// How SIGINT ends the server.
     on_sigint: AtSignal = AtSignal::default(),
         "shutdown-on-sigint": words(AtSignal::parse, |it| it.show());

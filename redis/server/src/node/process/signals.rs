@@ -47,10 +47,15 @@ impl Signals {
         Ok(signals)
     }
 
+    /// Who asks as a signal does.
+    pub(crate) fn asker(&self) -> Asker {
+        Asker(Arc::clone(&self.asked))
+    }
+
     /// Requests of this program instead of signals; who asks hears of refusals.
     pub(crate) fn asked_by(on_refusal: Sender<()>) -> (Self, Asker) {
         let signals = Self { on_refusal: Some(on_refusal), ..Self::default() };
-        let asker = Asker(Arc::clone(&signals.asked));
+        let asker = signals.asker();
         (signals, asker)
     }
 

@@ -25,7 +25,7 @@ use crate::connections::net::Waker;
 /// The token of what nobody watches.
 pub(super) const UNWATCHED: usize = usize::MAX;
 /// How long a thread looks for what it waits for before it sleeps.
-const SPIN: Duration = Duration::from_micros(20);
+const SPIN: Duration = Duration::from_micros(50);
 /// The loop looks before it sleeps for so long after the last news.
 const HOT: Duration = Duration::from_micros(200);
 /// Turns with news after which the loop looks at its sockets, too.
