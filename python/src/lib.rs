@@ -4,11 +4,14 @@
 //! - A child that was forked has none of the threads of its parent, and shares the words in which
 //!   images are handed over. So each object knows its process ([`own::Own`]): in another one its
 //!   methods raise, and it is never dropped.
-//! - `unsafe` is in [`memory`], where an array of Python is laid upon words, and where the interpreter
-//!   is asked for its number, below.
+//! - `unsafe` is in [`memory`], where an array of Python is laid upon words; in [`dirty`] and
+//!   [`follow`], which watch and copy memory of others; and where the interpreter is asked for its
+//!   number, below.
 
 mod direct;
+mod dirty;
 mod errors;
+mod follow;
 mod memory;
 mod own;
 mod reply;

@@ -7,11 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 use stillframe::OnFull;
 use stillframe_durability::{self as durability, Increments, LogOptions, Options, Policy};
 
+use crate::dirty::PAGE_BYTES;
 use crate::errors::{Error, raise, raise_memory};
+use crate::follow::Followed;
 use crate::memory::Memory;
 use crate::own::Own;
 use crate::undo::Undo;
@@ -33,6 +36,8 @@ struct Inner {
     undo: Option<Undo>,
     /// What the store's methods wrote, to find what others wrote.
     shadow: Option<Vec<u64>>,
+    /// Memory of others.
+    followed: Vec<Followed>,
 }
 
 impl Inner {
@@ -225,7 +230,8 @@ impl Store {
             store.read_run(0, &mut shadow);
             shadow
         });
-        let inner = Inner { store, is_logged, mutations: 0, undo: None, shadow };
+        let inner =
+            Inner { store, is_logged, mutations: 0, undo: None, shadow, followed: Vec::new() };
         Ok(Self(Own::new(Mutex::new(Some(inner)))))
     }
 
@@ -405,6 +411,51 @@ impl Store {
         self.with(py, |inner| Ok(Reader::new(inner.store.reader())))
     }
 
+    /// Follows memory, which is copied to byte `start` on now and at each `snapshot`; returns
+    /// whether the kernel tells what changes.
+    fn follow(&self, py: Python<'_>, start: usize, source: PyBuffer<u8>) -> PyResult<bool> {
+        if !source.is_c_contiguous() {
+            return Err(PyValueError::new_err("memory in several pieces cannot be followed"));
+        }
+        self.attached(py, |inner| {
+            check_bytes(inner.store.words(), start, source.len_bytes())?;
+            let followed = Followed::new(source, start);
+            let place = followed.place();
+            let meets = |other: &Followed| {
+                other.place().start < place.end && place.start < other.place().end
+            };
+            if inner.followed.iter().any(meets) {
+                return Err(PyValueError::new_err("the array follows other memory already"));
+            }
+            let is_told = followed.is_told();
+            inner.change(|inner| {
+                inner.copy(&followed, 0..place.len());
+                Ok(())
+            })?;
+            inner.followed.push(followed);
+            Ok(is_told)
+        })
+    }
+
+    /// Copies what changed in all memory that is followed, while no code of Python runs; returns
+    /// how many bytes that were.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<usize> {
+        self.attached(py, |inner| {
+            let followed = std::mem::take(&mut inner.followed);
+            let mut copied = 0;
+            let done = inner.change(|inner| {
+                for one in &followed {
+                    for change in one.changes() {
+                        copied += inner.copy(one, change);
+                    }
+                }
+                Ok(())
+            });
+            inner.followed = followed;
+            done.map(|()| copied)
+        })
+    }
+
     /// The first byte that something else wrote since this was last asked, and the last one.
     fn unannounced(&self, py: Python<'_>) -> PyResult<Option<[usize; 2]>> {
         self.with(py, |inner| {
@@ -478,11 +529,11 @@ impl Store {
                 drop(inner);
                 return Ok(());
             }
-            let Inner { store, is_logged, mutations, shadow, .. } = inner;
+            let Inner { store, is_logged, mutations, shadow, followed, .. } = inner;
             store.close().map_err(|failed| {
                 let error = raise(&failed.error);
                 let store = *failed.store;
-                *slot = Some(Inner { store, is_logged, mutations, undo: None, shadow });
+                *slot = Some(Inner { store, is_logged, mutations, undo: None, shadow, followed });
                 error
             })
         })
@@ -528,6 +579,26 @@ impl Inner {
         Memory::live(live, start, len, writable)
     }
 
+    /// Copies those pages of a range that differ; how many bytes that were.
+    fn copy(&mut self, from: &Followed, range: Range<usize>) -> usize {
+        let mut copied = 0;
+        let mut page = [0; PAGE_BYTES];
+        let mut words = [0; PAGE_BYTES / 8 + 2];
+        for at in range.clone().step_by(PAGE_BYTES) {
+            let bytes = &mut page[..PAGE_BYTES.min(range.end - at)];
+            from.read(at, bytes);
+            let start = from.place().start + at;
+            let run = words_of(start, bytes.len());
+            let words = &mut words[..run.len()];
+            self.store.read_run(run.start, words);
+            if patched(words.to_vec(), start % 8, bytes) != words {
+                self.put(start, bytes);
+                copied += bytes.len();
+            }
+        }
+        copied
+    }
+
     fn scatter(&mut self, scatter: &Scatter, places: &[usize]) {
         let row = scatter.row;
         let is_words = row == 8 && scatter.start.is_multiple_of(8);
@@ -551,6 +622,16 @@ impl Inner {
 }
 
 impl Store {
+    /// Does work on the store while no other code of Python runs.
+    fn attached<R>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Inner) -> PyResult<R>,
+    ) -> PyResult<R> {
+        let mut inner = self.0.get()?.lock_py_attached(py).map_err(|_| panicked())?;
+        work(inner.as_mut().ok_or_else(|| raise(&durability::Error::Closed))?)
+    }
+
     /// Does work on the store, detached from the interpreter.
     fn with<R: Send>(
         &self,
@@ -559,10 +640,12 @@ impl Store {
     ) -> PyResult<R> {
         let store = self.0.get()?;
         py.detach(|| {
-            let mut inner = store.lock().map_err(|_| {
-                Error::new_err("a call panicked and left the store half-changed; open it again")
-            })?;
+            let mut inner = store.lock().map_err(|_| panicked())?;
             work(inner.as_mut().ok_or_else(|| raise(&durability::Error::Closed))?)
         })
     }
+}
+
+fn panicked() -> PyErr {
+    Error::new_err("a call panicked and left the store half-changed; open it again")
 }

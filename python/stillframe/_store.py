@@ -550,6 +550,34 @@ class Store:
         """Returns when all that is in the log is certain to survive."""
         self._raw.wait_durable()
 
+    def follow(self, name: str, array: npt.NDArray[Any]) -> bool:
+        """Takes an array of this name from memory that others write: numpy, torch (``.numpy()``), C.
+
+        It has the dtype and shape of the array here, is contiguous, and is held by the store. No
+        write to it need be announced: :meth:`snapshot` finds what changed. Returns whether the
+        kernel tells which pages were written (Linux 6.7 on); if not, all is compared each time.
+        """
+        mine = self[name]
+        if array.dtype != mine.dtype or array.shape != mine.shape:
+            raise TypeError(
+                f"array {name!r} is of {mine.dtype} {mine.shape}, and cannot follow one of "
+                f"{array.dtype} {array.shape}"
+            )
+        if not array.flags.c_contiguous:
+            raise ValueError("memory in several pieces cannot be followed")
+        return self._raw.follow(mine._place.at, array.reshape(-1).view(np.uint8))
+
+    def snapshot(self) -> int:
+        """Copies what changed in the arrays that are followed, and declares a :meth:`point`; returns
+        how many bytes were copied.
+
+        This holds the GIL, so that no code of Python writes meanwhile, for the time of the copy;
+        code that writes without the GIL must be waited for first.
+        """
+        copied = self._raw.snapshot()
+        self.point()
+        return copied
+
     def view(self) -> View:
         """The state of now, as at a :meth:`point`, for any thread; it takes microseconds."""
         self._check()

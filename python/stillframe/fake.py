@@ -49,6 +49,7 @@ class FakeRedis(redis.Redis):
         self.fake_server = server or FakeServer()
         pool = _redis.pool(self.fake_server.server, _options(options))
         super().__init__(connection_pool=pool)
+        self.auto_close_connection_pool = True  # it is this client's alone
 
 
 FakeStrictRedis = FakeRedis
@@ -61,3 +62,4 @@ class FakeAsyncRedis(redis.asyncio.Redis):
         self.fake_server = server or FakeServer()
         pool = _redis_asyncio.pool(self.fake_server.server, _options(options))
         super().__init__(connection_pool=pool)
+        self.auto_close_connection_pool = True  # it is this client's alone

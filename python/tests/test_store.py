@@ -261,6 +261,44 @@ def test_checkpoints_come_by_time_and_as_increments(tmp_path: Path) -> None:
         assert store.stats()["increments"] > 0
 
 
+@pytest.mark.parametrize("offset", [0, 3])
+def test_memory_of_others_is_followed(tmp_path: Path, offset: int) -> None:
+    rng = np.random.default_rng(3)
+    whole = np.zeros(3_000_000 + offset, np.uint8)
+    theirs = whole[offset:]
+    small = np.arange(5.0)
+    specs = {"theirs": ArraySpec("uint8", (3_000_000,)), "small": ArraySpec("float64", (5,))}
+    with Store.open(tmp_path, specs) as store:
+        theirs[::1000] = 1
+        is_told = store.follow("theirs", theirs)
+        store.follow("small", small)
+        assert np.array_equal(store["theirs"], theirs) and np.array_equal(store["small"], small)
+        assert store.snapshot() == 0
+        view = store.view()
+        before = theirs.copy()
+        for round in range(50):
+            places = rng.integers(0, theirs.size, int(rng.integers(1, 50)))
+            theirs[places] += 1
+            small[round % 5] += 1
+            copied = store.snapshot()
+            assert copied <= (places.size + 1) * 2 * 4096
+            assert np.array_equal(store["theirs"], theirs), round
+            assert np.array_equal(store["small"], small)
+        assert np.array_equal(view["theirs"], before)
+        pipe = os.pipe()
+        os.write(pipe[1], b"12345")
+        assert os.readv(pipe[0], [memoryview(theirs)[1_000_000:1_000_005]]) == 5  # by the kernel
+        store.snapshot()
+        assert np.array_equal(store["theirs"], theirs)
+        with pytest.raises(ValueError, match="already"):
+            store.follow("theirs", theirs)
+        with pytest.raises(TypeError):
+            store.follow("small", small.astype("float32"))
+        print("told by the kernel:", is_told)
+    with Store.open(tmp_path) as store:
+        assert np.array_equal(store["theirs"], theirs)
+
+
 def test_debugging_finds_what_nobody_announced(tmp_path: Path) -> None:
     with Store.open(tmp_path, SPECS, debug=True) as store:
         with store.mutate("flat", slice(10, 20)) as a:
