@@ -53,7 +53,7 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     run(config, start, signals, None)
 }
 
-/// Has the server stop when its standard input ends, which a parent that dies need not say.
+/// From now on the end of standard input asks the server to stop: a parent that dies need not.
 fn end_with_input(asker: Asker) -> io::Result<()> {
     let watch = move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // an error is an end, too

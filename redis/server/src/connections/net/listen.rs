@@ -16,6 +16,7 @@ use rustix::fs::Mode;
 use rustix::net::sockopt;
 use rustix::process::umask;
 
+use crate::connections::net::memory::MemoryStream;
 use crate::connections::net::{Door, Poller, Porch, Stream};
 use crate::connections::tls::Tls;
 use crate::{Config, ServeError};
@@ -251,7 +252,7 @@ impl Listener {
                 return Ok(Some((Stream::Unix(stream), peer, local)));
             }
             Socket::Memory(porch) => {
-                let stream = Stream::Memory(porch.accept()?);
+                let stream = Stream::Memory(MemoryStream::new(porch.accept()?));
                 return Ok(Some((stream, Address::Memory, Address::Memory)));
             }
         };

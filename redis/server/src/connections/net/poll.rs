@@ -106,7 +106,7 @@ impl Poller {
 
     /// From now on there are connections within the process, too.
     pub(crate) fn open_porch(&mut self) -> Porch {
-        let porch = Porch::new(self.waker());
+        let porch = Porch::new(self.waker().into_wake());
         self.doorstep = Some(Doorstep::new(porch.clone()));
         porch
     }

@@ -55,7 +55,7 @@ impl Handle {
         if std::process::id() != self.process {
             return Err(forked());
         }
-        self.porch.connect()
+        self.porch.connect().map(Connection::new)
     }
 
     /// A client with a connection of its own.
@@ -138,8 +138,8 @@ impl Embedded {
     /// a schedule, ends the log of commands; clients find the end of their connections.
     ///
     /// # Errors
-    /// [`ServeError::NotSaved`]: it goes on, and this can be tried again. [`ServeError`]: why it has
-    /// ended before.
+    /// [`ServeError::NotSaved`]: it goes on, and this can be tried again. [`ServeError`]: why it
+    /// has ended before.
     pub fn shutdown(&mut self) -> Result<(), ServeError> {
         self.stop(Signal::Term)
     }

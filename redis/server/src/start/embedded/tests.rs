@@ -1,3 +1,5 @@
+//! Servers within this process, by their connections.
+
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Mutex;
 use std::thread;

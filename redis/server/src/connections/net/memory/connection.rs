@@ -6,8 +6,7 @@ use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Pipe;
-use super::porch::Readiness;
+use super::porch::{Pipe, Readiness};
 use super::queue::Wanted;
 
 /// A connection to a server in this process: a stream of requests and replies as over TCP.
@@ -24,7 +23,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(pipe: Arc<Pipe>) -> Self {
+    pub(crate) fn new(pipe: Arc<Pipe>) -> Self {
         let (read_timeout, write_timeout) = (Mutex::new(None), Mutex::new(None));
         Self { pipe, read_timeout, write_timeout, process: process::id() }
     }

@@ -1,116 +1,21 @@
 //! Connections within one process: queues of bytes in place of a socket.
 //!
-//! Reading order: `queue` (bytes in one direction), `porch` (how the loop hears of them), this file
-//! (the server's end), `connection` (the other end).
+//! Reading order: `queue` (bytes in one direction), `bell` (a descriptor that tells of them),
+//! `porch` (a connection, and how the loop hears of it), `stream` (the server's end), `connection`
+//! (the other end).
 //!
 //! - The server's end behaves as a socket of the loop: it never waits, and an event follows what
 //!   changes. Parser, limits and replies are the same code as for sockets.
 //! - A thread that waits looks for some microseconds before it sleeps: a reply is often there by
 //!   then, and waking a thread costs more than a short command.
 
+mod bell;
 mod connection;
 mod porch;
 mod queue;
-
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use mio::event::Source;
-use mio::{Interest, Registry, Token};
-use rustix::io::Errno;
+mod stream;
 
 pub use connection::Connection;
 pub(crate) use connection::forked;
-use porch::{Bell, UNWATCHED};
 pub(crate) use porch::{Doorstep, Porch, Readiness};
-use queue::{Queue, Taken};
-
-/// A connection, shared by its two ends.
-struct Pipe {
-    /// To the server.
-    requests: Queue,
-    /// From the server.
-    replies: Queue,
-    porch: Porch,
-    /// The token by which the loop knows it.
-    token: AtomicUsize,
-    /// What the loop has not been told yet.
-    news: porch::News,
-    /// Rings for the other end, if it waits by a descriptor.
-    bell: Bell,
-}
-
-/// The server's end of a connection.
-pub(crate) struct MemoryStream(Arc<Pipe>);
-
-impl MemoryStream {
-    /// Reads once; 0 bytes are the end of the stream.
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
-        self.took(self.0.requests.take(into))
-    }
-
-    /// Reads once into the spare room of a buffer.
-    pub(crate) fn read_behind(&mut self, into: &mut Vec<u8>) -> Result<usize, Errno> {
-        self.took(self.0.requests.take_behind(into))
-    }
-
-    fn took(&self, taken: Option<Taken>) -> Result<usize, Errno> {
-        let taken = taken.ok_or(Errno::AGAIN)?;
-        if taken.gives_room {
-            self.0.bell.ring();
-        }
-        Ok(taken.bytes)
-    }
-
-    /// Writes once as much as there is room for.
-    pub(crate) fn write<'a>(
-        &self,
-        pieces: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<usize, Errno> {
-        let written = self.0.replies.put(pieces).ok_or(Errno::PIPE)?;
-        if written == 0 {
-            return Err(Errno::AGAIN);
-        }
-        self.0.bell.ring();
-        Ok(written)
-    }
-
-    /// Says that no more bytes come.
-    pub(crate) fn end_output(&self) {
-        self.0.replies.end();
-        self.0.bell.ring();
-    }
-
-    /// Ends the connection for good.
-    pub(crate) fn close(&self) {
-        self.0.requests.close();
-        self.end_output();
-    }
-}
-
-impl Drop for MemoryStream {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-/// A registration is a token; the loop's porch does the rest.
-impl Source for MemoryStream {
-    fn register(&mut self, _: &Registry, token: Token, _: Interest) -> io::Result<()> {
-        self.0.token.store(token.0, Ordering::SeqCst);
-        if self.0.requests.is_ready() {
-            self.0.porch.tell(&self.0, Readiness::READABLE);
-        }
-        Ok(())
-    }
-
-    fn reregister(&mut self, to: &Registry, token: Token, interest: Interest) -> io::Result<()> {
-        self.register(to, token, interest)
-    }
-
-    fn deregister(&mut self, _: &Registry) -> io::Result<()> {
-        self.0.token.store(UNWATCHED, Ordering::SeqCst);
-        Ok(())
-    }
-}
+pub(crate) use stream::MemoryStream;

@@ -9,18 +9,17 @@
 use std::collections::VecDeque;
 use std::hint::spin_loop;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
-use rustix::event::{EventfdFlags, eventfd};
+use stillframe_storage::wake::Wake;
 
-use super::{Connection, MemoryStream, Pipe};
-use crate::connections::net::Waker;
+use super::bell::Bell;
+use super::queue::Queue;
 
 /// The token of what nobody watches.
 pub(super) const UNWATCHED: usize = usize::MAX;
@@ -53,6 +52,30 @@ impl Readiness {
 #[derive(Default)]
 pub(super) struct News(AtomicU8);
 
+/// A connection, shared by its two ends.
+pub(crate) struct Pipe {
+    /// To the server.
+    pub(super) requests: Queue,
+    /// From the server.
+    pub(super) replies: Queue,
+    pub(super) porch: Porch,
+    /// The token by which the loop knows it.
+    pub(super) token: AtomicUsize,
+    /// What the loop has not been told yet.
+    news: News,
+    /// Rings for the other end, if it waits by a descriptor.
+    pub(super) bell: Bell,
+}
+
+impl Pipe {
+    /// The server's end is gone.
+    pub(super) fn hang_up(&self) {
+        self.requests.close();
+        self.replies.end();
+        self.bell.ring();
+    }
+}
+
 /// See the head of this file.
 #[derive(Clone)]
 pub(crate) struct Porch(Arc<Shared>);
@@ -67,7 +90,7 @@ struct Shared {
     token: AtomicUsize,
     has_news: AtomicBool,
     sleeps: AtomicBool,
-    waker: Waker,
+    waker: Wake,
     /// There is a processor to look on while another works.
     spins: bool,
 }
@@ -78,7 +101,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Porch {
     /// A porch whose loop is woken by `waker`.
-    pub(crate) fn new(waker: Waker) -> Self {
+    pub(crate) fn new(waker: Wake) -> Self {
         Self(Arc::new(Shared {
             told: Mutex::default(),
             arrived: Mutex::new(Some(VecDeque::new())),
@@ -95,10 +118,10 @@ impl Porch {
     ///
     /// # Errors
     /// The server accepts nobody any more.
-    pub(crate) fn connect(&self) -> io::Result<Connection> {
+    pub(crate) fn connect(&self) -> io::Result<Arc<Pipe>> {
         let pipe = Arc::new(Pipe {
-            requests: super::Queue::default(),
-            replies: super::Queue::default(),
+            requests: Queue::default(),
+            replies: Queue::default(),
             porch: self.clone(),
             token: AtomicUsize::new(UNWATCHED),
             news: News::default(),
@@ -110,22 +133,22 @@ impl Porch {
         }
         self.0.has_arrivals.store(true, Ordering::SeqCst);
         self.rouse();
-        Ok(Connection::new(pipe))
+        Ok(pipe)
     }
 
-    /// The server's end of the next connection that waits.
+    /// The next connection that waits.
     ///
     /// # Errors
     /// `WouldBlock` if none waits.
-    pub(crate) fn accept(&self) -> io::Result<MemoryStream> {
+    pub(crate) fn accept(&self) -> io::Result<Arc<Pipe>> {
         let next = lock(&self.0.arrived).as_mut().and_then(VecDeque::pop_front);
-        next.map(MemoryStream).ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        next.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
     /// Accepts nobody any more; those that wait find the end.
     pub(crate) fn close(&self) {
         let waiting = lock(&self.0.arrived).take();
-        waiting.into_iter().flatten().for_each(|pipe| drop(MemoryStream(pipe)));
+        waiting.into_iter().flatten().for_each(|pipe| pipe.hang_up());
     }
 
     /// Tells the loop news of a connection.
@@ -140,7 +163,7 @@ impl Porch {
     pub(crate) fn rouse(&self) {
         self.0.has_news.store(true, Ordering::SeqCst);
         if self.0.sleeps.swap(false, Ordering::SeqCst) {
-            self.0.waker.wake();
+            (self.0.waker)();
         }
     }
 
@@ -244,45 +267,6 @@ impl Doorstep {
             if token != UNWATCHED {
                 on_news(Token(token), news);
             }
-        }
-    }
-}
-
-/// A descriptor that can be read while a connection may have something for its other end.
-#[derive(Default)]
-pub(super) struct Bell {
-    descriptor: OnceLock<OwnedFd>,
-    rung: AtomicBool,
-}
-
-impl Bell {
-    /// The descriptor, from now on.
-    pub(super) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
-        if self.descriptor.get().is_none() {
-            let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            let _ = self.descriptor.set(made); // another thread was faster
-            self.rung.store(false, Ordering::SeqCst);
-            self.ring(); // for what came before
-        }
-        let there = self.descriptor.get().map(std::os::fd::AsFd::as_fd);
-        there.ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    #[inline]
-    pub(super) fn ring(&self) {
-        if let Some(descriptor) = self.descriptor.get()
-            && !self.rung.swap(true, Ordering::SeqCst)
-        {
-            let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes()); // full: it rings already
-        }
-    }
-
-    /// Silences it; look at the connection once more afterwards.
-    pub(super) fn hush(&self) {
-        if let Some(descriptor) = self.descriptor.get()
-            && self.rung.swap(false, Ordering::SeqCst)
-        {
-            let _ = rustix::io::read(descriptor, &mut [0; 8]); // nothing rang
         }
     }
 }
