@@ -1,4 +1,5 @@
-//! A server within this program, without a port: `cargo run -p stillframe-server --example embedded`.
+//! A server within this program, without a port:
+//! `cargo run -p stillframe-server --example embedded`.
 
 use std::error::Error;
 use std::io::{self, Write};
