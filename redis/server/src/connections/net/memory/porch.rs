@@ -81,8 +81,9 @@ impl Pipe {
 pub(crate) struct Porch(Arc<Shared>);
 
 struct Shared {
-    /// Connections with news.
-    told: Mutex<Vec<Arc<Pipe>>>,
+    /// Connections with news; `None` once the loop has ended: a connection holds the porch, so what
+    /// nobody takes off the list would never be freed.
+    told: Mutex<Option<Vec<Arc<Pipe>>>>,
     /// Connections that nobody has accepted yet; `None` once nobody does.
     arrived: Mutex<Option<VecDeque<Arc<Pipe>>>>,
     has_arrivals: AtomicBool,
@@ -103,7 +104,7 @@ impl Porch {
     /// A porch whose loop is woken by `waker`.
     pub(crate) fn new(waker: Wake) -> Self {
         Self(Arc::new(Shared {
-            told: Mutex::default(),
+            told: Mutex::new(Some(Vec::new())),
             arrived: Mutex::new(Some(VecDeque::new())),
             has_arrivals: AtomicBool::new(false),
             token: AtomicUsize::new(UNWATCHED),
@@ -154,7 +155,9 @@ impl Porch {
     /// Tells the loop news of a connection.
     pub(super) fn tell(&self, pipe: &Arc<Pipe>, what: Readiness) {
         if pipe.news.0.fetch_or(what.0, Ordering::SeqCst) == 0 {
-            lock(&self.0.told).push(Arc::clone(pipe));
+            if let Some(told) = &mut *lock(&self.0.told) {
+                told.push(Arc::clone(pipe));
+            }
         }
         self.rouse();
     }
@@ -261,12 +264,20 @@ impl Doorstep {
                 on_news(Token(token), Readiness::READABLE);
             }
         }
-        for pipe in std::mem::take(&mut *lock(&shared.told)) {
+        let told = lock(&shared.told).as_mut().map(std::mem::take);
+        for pipe in told.unwrap_or_default() {
             let news = Readiness(pipe.news.0.swap(0, Ordering::SeqCst));
             let token = pipe.token.load(Ordering::SeqCst);
             if token != UNWATCHED {
                 on_news(Token(token), news);
             }
         }
+    }
+}
+
+impl Drop for Doorstep {
+    fn drop(&mut self) {
+        let told = lock(&self.porch.0.told).take();
+        drop(told); // which may be all that holds a connection
     }
 }
