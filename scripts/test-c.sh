@@ -42,13 +42,15 @@ run() {
     for source in tests/*.c examples/*.c; do
         compile "$folder/$(basename "$source" .c)" "$source" "${@:2}"
     done
-    mkdir "$folder/data" "$folder/killed"
+    mkdir -p "$folder"/data/{store,kill,server}
     echo "C, $name:"
-    "$folder/store" "$folder/data"
-    "$folder/kill" "$folder/killed" "$kills"
+    "$folder/store" "$folder/data/store"
+    "$folder/kill" "$folder/data/kill" "$kills"
+    "$folder/server" "$folder/data/server"
     for source in examples/*.c; do
-        (mkdir "$folder/example" && cd "$folder/example" && "$folder/$(basename "$source" .c)")
-        rm -r "$folder/example"
+        mkdir "$folder/data/example"
+        (cd "$folder/data/example" && "$folder/$(basename "$source" .c)")
+        rm -r "$folder/data/example"
     done
 }
 

@@ -1,4 +1,5 @@
-// Stillframe for C: a durable store of 64-bit words, with acts, checkpoints, views and branches.
+// Stillframe for C: a durable store of 64-bit words, with acts, checkpoints, views and branches; and
+// a server that speaks Redis's protocol, in this process.
 // Made by cbindgen from c/src; do not edit.
 //
 // Errors. Every function returns an sf_code, and takes an sf_error of the caller's own for the text
@@ -9,13 +10,13 @@
 // a run out of bounds (SF_RANGE) and a pointer that is not aligned. What a pointer leads to must be
 // as large as the call says, as in all of C.
 //
-// Threads. One thread at a time may be inside a store, and inside a branch; it need not be the same
+// Threads. One thread at a time may be inside a store, a branch or a client; it need not be the same
 // one, if a lock orders them. A second one gets SF_BUSY and has done nothing. Any number may read a
-// view, or call sf_store_durable, sf_store_wait_durable and sf_reader_view, at any time. What is
-// closed must not be in use (SF_BUSY).
+// view, or call sf_store_durable, sf_store_wait_durable, sf_reader_view and sf_client_open, at any
+// time. What is closed must not be in use (SF_BUSY).
 //
-// Panics of the library end in the call, as SF_PANIC; the store, view or branch it was called for
-// then answers SF_POISONED to all but its discard or close. Others are sound.
+// Panics of the library end in the call, as SF_PANIC; the thing it was called for then answers
+// SF_POISONED to all but its discard or close. Others are sound.
 //
 // fork. A child that does more than exec opens things of its own, in other directories.
 
@@ -88,12 +89,18 @@ enum sf_code
   SF_VIEWS_MAX = 43,
   // The view was given up, because what was written since needs more than the budget.
   SF_VIEW_LOST = 44,
-  // The store that a reader asks has been closed.
+  // The store that a reader asks, or the connection of a client, has been closed.
   SF_CLOSED = 45,
   // It did not come in time.
   SF_TIMEOUT = 46,
   // No checkpoint is as old as the point asked for.
   SF_TOO_EARLY = 47,
+  // A setting of the server is wrong, or none for a server within a program.
+  SF_SETTING = 60,
+  // The server cannot listen at an address that the settings name.
+  SF_ADDRESS = 61,
+  // The server could not save, and goes on.
+  SF_NOT_SAVED = 62,
   // Another error, of a kind that this header has no code for yet.
   SF_OTHER = 99,
 };
@@ -102,6 +109,49 @@ enum sf_code
 typedef enum sf_code sf_code;
 #else
 typedef int32_t sf_code;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a node of a reply is.
+enum sf_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // There is no reply.
+  SF_NO_REPLY = 0,
+  // A status, such as OK: `bytes`.
+  SF_STATUS = 1,
+  // The server refused the request: `bytes` say why.
+  SF_REFUSAL = 2,
+  // `integer`.
+  SF_INTEGER = 3,
+  // A string: `bytes`.
+  SF_BYTES = 4,
+  // No value.
+  SF_NIL = 5,
+  // `children`.
+  SF_ARRAY = 6,
+  // `children`: each key, then its value. RESP3 alone, as all below.
+  SF_MAP = 7,
+  // `children`, in no order.
+  SF_SET = 8,
+  // `children` of a message that nobody asked for.
+  SF_PUSH = 9,
+  // `number`.
+  SF_DOUBLE = 10,
+  // `integer`, 0 or 1.
+  SF_BOOLEAN = 11,
+  // An integer of any size: its digits in `bytes`.
+  SF_BIG_NUMBER = 12,
+  // A text for people: `bytes`.
+  SF_VERBATIM = 13,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum sf_kind sf_kind;
+#else
+typedef uint32_t sf_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -170,7 +220,7 @@ typedef uint32_t sf_until;
 
 // How a store is opened. `sf_options_init` sets every field to its default, which is 0 unless the
 // field says otherwise; then set `words`, and what else you want.
-typedef struct {
+typedef struct sf_options {
   // `sizeof(sf_options)`, which `sf_options_init` sets: so a later library serves a program
   // that was compiled with this header.
   size_t size;
@@ -233,7 +283,7 @@ typedef struct {
 // Where a function leaves its code and a text that says what failed, where, and what to do. The
 // caller owns it, and no call keeps it; so any thread may read it at any time after the call.
 // Each call sets it anew. Null, where the code is enough.
-typedef struct {
+typedef struct sf_error {
   // What the function returns.
   sf_code code;
   // UTF-8, ends with a zero; empty after `SF_OK`.
@@ -242,13 +292,13 @@ typedef struct {
 
 // An array of 64-bit words in memory that survives its process. One thread at a time may use it;
 // only `sf_store_durable` and `sf_store_wait_durable` may be called beside.
-typedef struct {
+typedef struct sf_store {
   // 0: none.
   uint64_t id;
 } sf_store;
 
 // The checkpoint under way.
-typedef struct {
+typedef struct sf_progress {
   // `sizeof(sf_progress)`: set it before the call.
   size_t size;
   // Its number; 0: none is under way.
@@ -264,7 +314,7 @@ typedef struct {
 } sf_progress;
 
 // Counts and times since the store was opened.
-typedef struct {
+typedef struct sf_stats {
   // `sizeof(sf_stats)`: set it before the call.
   size_t size;
   // Words of state.
@@ -312,7 +362,7 @@ typedef struct {
 } sf_stats;
 
 // What was found when the store was opened.
-typedef struct {
+typedef struct sf_recovery {
   // `sizeof(sf_recovery)`: set it before the call.
   size_t size;
   // The checkpoint that the state was loaded from; 0: there was none.
@@ -347,13 +397,13 @@ typedef struct {
 
 // The state of a store as it was, which any number of threads may read while the store goes on. It
 // lives on when the store is closed.
-typedef struct {
+typedef struct sf_view {
   // 0: none.
   uint64_t id;
 } sf_view;
 
 // Asks a store for views, from any thread, while another one writes.
-typedef struct {
+typedef struct sf_reader {
   // 0: none.
   uint64_t id;
 } sf_reader;
@@ -361,25 +411,74 @@ typedef struct {
 // A copy of a state that can be written: it takes memory for what is written to it, and the store
 // knows nothing of it. What is written to a branch is gone with it. One thread at a time may use
 // it; each branch is a thing of its own.
-typedef struct {
+typedef struct sf_branch {
   // 0: none.
   uint64_t id;
 } sf_branch;
+
+// A directive of redis.conf, such as "appendonly" and "yes".
+typedef struct sf_setting {
+  // Its name.
+  const char *name;
+  // Its value; several words are separated by spaces, as CONFIG SET takes them.
+  const char *value;
+} sf_setting;
+
+// What is told each line of a server's log, on the server's thread, which waits for it: with your
+// context, a level (0 debug, 1 verbose, 2 notice, 3 warning), and a line that ends with a zero.
+typedef void (*sf_on_log)(void *context, int32_t level, const char *line);
+
+// A server that speaks Redis's protocol, in this process, with a directory of its own. It runs on
+// a thread of its own and opens no port unless the settings name one. Several share nothing. Any
+// thread may open clients of it. A library that was made with `FEATURES=` has none of this.
+typedef struct sf_server {
+  // 0: none.
+  uint64_t id;
+} sf_server;
+
+// A connection to a server in this process. One thread at a time may use it.
+typedef struct sf_client {
+  // 0: none.
+  uint64_t id;
+} sf_client;
+
+// A reply, or a part of one. The caller owns the root, the library what it leads to, until
+// `sf_reply_free`. Copies of the struct lead to the same.
+typedef struct sf_reply {
+  // Says which of the fields count; the others are zero.
+  sf_kind kind;
+  // Zero.
+  uint32_t reserved;
+  // See `sf_kind`.
+  int64_t integer;
+  // See `sf_kind`.
+  double number;
+  // See `sf_kind`: any bytes, and a zero behind them that does not count.
+  const char *bytes;
+  // Bytes in `bytes`.
+  size_t length;
+  // See `sf_kind`: an array.
+  const struct sf_reply *children;
+  // Nodes in `children`.
+  size_t count;
+  // Of the root: what `sf_reply_free` frees.
+  uint64_t tree;
+} sf_reply;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
 // Sets every field to its default: `sf_options_init(&options, sizeof options, NULL)`.
-sf_code sf_options_init(sf_options *options, size_t size, sf_error *error);
+sf_code sf_options_init(struct sf_options *options, size_t size, struct sf_error *error);
 
 // Opens the store in `directory`, which is created if need be: the newest sound checkpoint, then
 // the acts of the log since, or zeros if it never held a state. `sf_store_recovery` says which.
 // Nothing is lost by trying again.
 sf_code sf_store_open(const char *directory,
-                      const sf_options *options,
-                      sf_store *store,
-                      sf_error *error);
+                      const struct sf_options *options,
+                      struct sf_store *store,
+                      struct sf_error *error);
 
 // The state as it was in the past, in a new store in the directory `target`, durably. The store in
 // `source` must not be open, and stays as it is. `until` is an `sf_until`, and `value` its number
@@ -388,199 +487,275 @@ sf_code sf_store_rewind(const char *source,
                         uint32_t until,
                         uint64_t value,
                         const char *target,
-                        const sf_options *options,
-                        sf_store *store,
-                        sf_error *error);
+                        const struct sf_options *options,
+                        struct sf_store *store,
+                        struct sf_error *error);
 
 // Waits for the checkpoint under way, takes a last one if the options say so, makes the log
 // durable, and gives the directory free. The handle names nothing afterwards. Views and branches
 // live on.
 //
 // After a failure (a full disk) the store is open as before: close it again, or discard it.
-sf_code sf_store_close(sf_store store, sf_error *error);
+sf_code sf_store_close(struct sf_store store, struct sf_error *error);
 
 // Ends a store as a crash would: the act under way is undone, the checkpoint under way given up.
 // Records in the log are still written. A poisoned store can only be discarded.
-sf_code sf_store_discard(sf_store store, sf_error *error);
+sf_code sf_store_discard(struct sf_store store, struct sf_error *error);
 
 // Words of state.
-sf_code sf_store_words(sf_store store, uint64_t *words, sf_error *error);
+sf_code sf_store_words(struct sf_store store, uint64_t *words, struct sf_error *error);
 
 // Grows the state to `words` words, the new ones zero; never shrinks it. With a log, within an act
 // alone. Undoing the act keeps the length.
-sf_code sf_store_grow(sf_store store, uint64_t words, sf_error *error);
+sf_code sf_store_grow(struct sf_store store, uint64_t words, struct sf_error *error);
 
 // The latest value of a word, which the act under way may have written.
-sf_code sf_store_read(sf_store store, uint64_t index, uint64_t *value, sf_error *error);
+sf_code sf_store_read(struct sf_store store,
+                      uint64_t index,
+                      uint64_t *value,
+                      struct sf_error *error);
 
 // The latest values of the `count` words from `start` on.
-sf_code sf_store_read_run(sf_store store,
+sf_code sf_store_read_run(struct sf_store store,
                           uint64_t start,
                           uint64_t *values,
                           size_t count,
-                          sf_error *error);
+                          struct sf_error *error);
 
 // Replaces a word. With a log, within an act alone.
-sf_code sf_store_write(sf_store store, uint64_t index, uint64_t value, sf_error *error);
+sf_code sf_store_write(struct sf_store store,
+                       uint64_t index,
+                       uint64_t value,
+                       struct sf_error *error);
 
 // Replaces the `count` words from `start` on. With a log, within an act alone.
-sf_code sf_store_write_run(sf_store store,
+sf_code sf_store_write_run(struct sf_store store,
                            uint64_t start,
                            const uint64_t *values,
                            size_t count,
-                           sf_error *error);
+                           struct sf_error *error);
 
 // Replaces `count` words in any places, in this order: faster than one by one. If one is out of
 // bounds, none is written. With a log, within an act alone; see `sf_act`.
-sf_code sf_store_write_many(sf_store store,
+sf_code sf_store_write_many(struct sf_store store,
                             const uint64_t *indices,
                             const uint64_t *values,
                             size_t count,
-                            sf_error *error);
+                            struct sf_error *error);
 
 // Begins an act: what is written until `sf_act_commit` happens whole or not at all. A store has
 // one at a time. No checkpoint or view begins meanwhile.
-sf_code sf_act_begin(sf_store store, sf_error *error);
+sf_code sf_act_begin(struct sf_store store, struct sf_error *error);
 
 // Ends the act under way, and declares a point. With a log, its words become one record, whose
 // number is left in `record` (unless null); `sf_store_wait_durable` waits for it. An act that
 // changed nothing leaves the number of the last record.
 //
 // After a failure the act is undone.
-sf_code sf_act_commit(sf_store store, uint64_t *record, sf_error *error);
+sf_code sf_act_commit(struct sf_store store, uint64_t *record, struct sf_error *error);
 
 // Undoes the act under way: all words are what they were.
-sf_code sf_act_undo(sf_store store, sf_error *error);
+sf_code sf_act_undo(struct sf_store store, struct sf_error *error);
 
 // A whole act in one call: replaces `count` words in any places, in this order, all or none. For
 // languages in which a call of C is dear.
-sf_code sf_act(sf_store store,
+sf_code sf_act(struct sf_store store,
                const uint64_t *indices,
                const uint64_t *values,
                size_t count,
                uint64_t *record,
-               sf_error *error);
+               struct sf_error *error);
 
 // Declares that the state is valid now, by the application's own rules. If a checkpoint is due, it
 // begins here, in microseconds, and its number is left in `checkpoint` (unless null), else 0. A
 // commit is a point, too.
-sf_code sf_store_point(sf_store store, uint64_t *checkpoint, sf_error *error);
+sf_code sf_store_point(struct sf_store store, uint64_t *checkpoint, struct sf_error *error);
 
 // The number of the last record that is certain to survive; 0: none. Any thread, at any time.
-sf_code sf_store_durable(sf_store store, uint64_t *record, sf_error *error);
+sf_code sf_store_durable(struct sf_store store, uint64_t *record, struct sf_error *error);
 
 // Returns when the records up to this one are certain to survive, whatever the policy. Any thread,
 // at any time: others may commit meanwhile, and one sync serves all who wait.
-sf_code sf_store_wait_durable(sf_store store, uint64_t record, sf_error *error);
+sf_code sf_store_wait_durable(struct sf_store store, uint64_t record, struct sf_error *error);
 
 // Begins a checkpoint here, in microseconds, and leaves its number in `checkpoint` (unless null).
 // The state must be valid, as at a point. If one is under way, it leaves 0, and the next begins at
 // the first point after that has ended.
-sf_code sf_checkpoint_begin(sf_store store, uint64_t *checkpoint, sf_error *error);
+sf_code sf_checkpoint_begin(struct sf_store store, uint64_t *checkpoint, struct sf_error *error);
 
 // How far the checkpoint under way is.
-sf_code sf_checkpoint_progress(sf_store store, sf_progress *progress, sf_error *error);
+sf_code sf_checkpoint_progress(struct sf_store store,
+                               struct sf_progress *progress,
+                               struct sf_error *error);
 
 // Waits for the checkpoint under way, and leaves the number of the last one that ended since this
 // was last asked in `checkpoint` (unless null), else 0. A checkpoint that failed is the error: the
 // state, and the checkpoints before, are as they were.
-sf_code sf_checkpoint_wait(sf_store store, uint64_t *checkpoint, sf_error *error);
+sf_code sf_checkpoint_wait(struct sf_store store, uint64_t *checkpoint, struct sf_error *error);
 
 // Gives up the checkpoint under way, if there is one; `sf_checkpoint_wait` returns when it is
 // gone.
-sf_code sf_checkpoint_cancel(sf_store store, sf_error *error);
+sf_code sf_checkpoint_cancel(struct sf_store store, struct sf_error *error);
 
 // Counts and times.
-sf_code sf_store_stats(sf_store store, sf_stats *stats, sf_error *error);
+sf_code sf_store_stats(struct sf_store store, struct sf_stats *stats, struct sf_error *error);
 
 // What last went wrong with a checkpoint, in a sentence; empty: nothing. A later success does not
 // erase it. Left as `sf_store_recovery_text` leaves its text.
-sf_code sf_store_last_failure(sf_store store,
+sf_code sf_store_last_failure(struct sf_store store,
                               char *text,
                               size_t capacity,
                               size_t *length,
-                              sf_error *error);
+                              struct sf_error *error);
 
 // What was found when the store was opened.
-sf_code sf_store_recovery(sf_store store, sf_recovery *recovery, sf_error *error);
+sf_code sf_store_recovery(struct sf_store store,
+                          struct sf_recovery *recovery,
+                          struct sf_error *error);
 
 // The same in sentences, a line each, for people and logs. Leaves as much as fits into `capacity`
 // bytes, with a zero at the end, and in `length` (unless null) the bytes of the whole text without
 // that zero.
-sf_code sf_store_recovery_text(sf_store store,
+sf_code sf_store_recovery_text(struct sf_store store,
                                char *text,
                                size_t capacity,
                                size_t *length,
-                               sf_error *error);
+                               struct sf_error *error);
 
 // Keeps the state of now, in microseconds. The state must be valid, as at a point; not within an
 // act. Old values are kept until `sf_view_close`: at most 16 bytes for each word that changes.
-sf_code sf_view_open(sf_store store, sf_view *view, sf_error *error);
+sf_code sf_view_open(struct sf_store store, struct sf_view *view, struct sf_error *error);
 
 // Words of the state.
-sf_code sf_view_words(sf_view view, uint64_t *words, sf_error *error);
+sf_code sf_view_words(struct sf_view view, uint64_t *words, struct sf_error *error);
 
 // A word as it was.
-sf_code sf_view_read(sf_view view, uint64_t index, uint64_t *value, sf_error *error);
+sf_code sf_view_read(struct sf_view view, uint64_t index, uint64_t *value, struct sf_error *error);
 
 // The `count` words from `start` on as they were: much faster than one by one.
-sf_code sf_view_read_run(sf_view view,
+sf_code sf_view_read_run(struct sf_view view,
                          uint64_t start,
                          uint64_t *values,
                          size_t count,
-                         sf_error *error);
+                         struct sf_error *error);
 
 // Gives a view up; branches of it live on. `SF_BUSY` while a thread reads it.
-sf_code sf_view_close(sf_view view, sf_error *error);
+sf_code sf_view_close(struct sf_view view, struct sf_error *error);
 
 // A reader of this store.
-sf_code sf_reader_open(sf_store store, sf_reader *reader, sf_error *error);
+sf_code sf_reader_open(struct sf_store store, struct sf_reader *reader, struct sf_error *error);
 
 // The state at the next point of the store's thread, which this waits for, `timeout_ms`
 // milliseconds at most. Never on that thread itself.
-sf_code sf_reader_view(sf_reader reader, uint64_t timeout_ms, sf_view *view, sf_error *error);
+sf_code sf_reader_view(struct sf_reader reader,
+                       uint64_t timeout_ms,
+                       struct sf_view *view,
+                       struct sf_error *error);
 
 // Gives a reader up. The views that it got live on.
-sf_code sf_reader_close(sf_reader reader, sf_error *error);
+sf_code sf_reader_close(struct sf_reader reader, struct sf_error *error);
 
 // A branch from the state of now, in microseconds. The state must be valid, as at a point; not
 // within an act. It counts as a view.
-sf_code sf_branch_open(sf_store store, sf_branch *branch, sf_error *error);
+sf_code sf_branch_open(struct sf_store store, struct sf_branch *branch, struct sf_error *error);
 
 // A branch from the state of a view, which may grow to `words_max` words (0: it cannot).
-sf_code sf_branch_of(sf_view view, uint64_t words_max, sf_branch *branch, sf_error *error);
+sf_code sf_branch_of(struct sf_view view,
+                     uint64_t words_max,
+                     struct sf_branch *branch,
+                     struct sf_error *error);
 
 // Another branch, from the state of this one: it takes the time and memory of what was written.
-sf_code sf_branch_clone(sf_branch branch, sf_branch *clone, sf_error *error);
+sf_code sf_branch_clone(struct sf_branch branch, struct sf_branch *clone, struct sf_error *error);
 
 // Words of the branch.
-sf_code sf_branch_words(sf_branch branch, uint64_t *words, sf_error *error);
+sf_code sf_branch_words(struct sf_branch branch, uint64_t *words, struct sf_error *error);
 
 // Grows the branch to `words` words, the new ones zero; never shrinks it.
-sf_code sf_branch_grow(sf_branch branch, uint64_t words, sf_error *error);
+sf_code sf_branch_grow(struct sf_branch branch, uint64_t words, struct sf_error *error);
 
 // The latest value of a word here.
-sf_code sf_branch_read(sf_branch branch, uint64_t index, uint64_t *value, sf_error *error);
+sf_code sf_branch_read(struct sf_branch branch,
+                       uint64_t index,
+                       uint64_t *value,
+                       struct sf_error *error);
 
 // The latest values of the `count` words from `start` on.
-sf_code sf_branch_read_run(sf_branch branch,
+sf_code sf_branch_read_run(struct sf_branch branch,
                            uint64_t start,
                            uint64_t *values,
                            size_t count,
-                           sf_error *error);
+                           struct sf_error *error);
 
 // Replaces a word here.
-sf_code sf_branch_write(sf_branch branch, uint64_t index, uint64_t value, sf_error *error);
+sf_code sf_branch_write(struct sf_branch branch,
+                        uint64_t index,
+                        uint64_t value,
+                        struct sf_error *error);
 
 // Replaces the `count` words from `start` on here.
-sf_code sf_branch_write_run(sf_branch branch,
+sf_code sf_branch_write_run(struct sf_branch branch,
                             uint64_t start,
                             const uint64_t *values,
                             size_t count,
-                            sf_error *error);
+                            struct sf_error *error);
 
 // Gives a branch up.
-sf_code sf_branch_close(sf_branch branch, sf_error *error);
+sf_code sf_branch_close(struct sf_branch branch, struct sf_error *error);
+
+// Starts a server whose data is in `directory`, which is created if need be, and returns once it
+// has loaded them and serves. `settings` are `count` directives of redis.conf (`stillframe.conf`
+// lists them; those of TLS are not in this library). `on_log` may be null; it and `context` are
+// used until the server has ended.
+sf_code sf_server_start(const char *directory,
+                        const struct sf_setting *settings,
+                        size_t count,
+                        sf_on_log on_log,
+                        void *context,
+                        struct sf_server *server,
+                        struct sf_error *error);
+
+// Stops a server as SIGTERM does: saves if the settings have a schedule, ends the log of commands.
+// Its clients find the end of their connections. If it cannot save, it goes on, and this can be
+// tried again.
+sf_code sf_server_stop(struct sf_server server, struct sf_error *error);
+
+// Stops a server in any case: as `sf_server_stop`, but if it cannot save, that is lost.
+sf_code sf_server_discard(struct sf_server server, struct sf_error *error);
+
+// A new connection, as a client's over a unix socket.
+sf_code sf_client_open(struct sf_server server, struct sf_client *client, struct sf_error *error);
+
+// How long a reply may take; 0: for ever, the default. After an `SF_TIMEOUT` close the client: the
+// reply may still come.
+sf_code sf_client_timeout(struct sf_client client, uint64_t timeout_ms, struct sf_error *error);
+
+// Sends a request of `count` arguments, the command first, and waits for its reply, which
+// `sf_reply_free` frees. Without `lengths` (null) each argument ends with a zero. A request that
+// the server refuses is `SF_OK` with a reply `SF_REFUSAL`.
+sf_code sf_execute(struct sf_client client,
+                   size_t count,
+                   const char *const *args,
+                   const size_t *lengths,
+                   struct sf_reply *reply,
+                   struct sf_error *error);
+
+// Adds a request to those that the next `sf_receive` sends: a pipeline.
+sf_code sf_send(struct sf_client client,
+                size_t count,
+                const char *const *args,
+                const size_t *lengths,
+                struct sf_error *error);
+
+// Sends what was added, and waits for the next reply, or message of a subscription.
+sf_code sf_receive(struct sf_client client, struct sf_reply *reply, struct sf_error *error);
+
+// Ends a connection.
+sf_code sf_client_close(struct sf_client client, struct sf_error *error);
+
+// Frees a reply with all that it leads to, and makes it an `SF_NO_REPLY`; so it may be called
+// again. Of a root alone: a child has nothing to free.
+sf_code sf_reply_free(struct sf_reply *reply, struct sf_error *error);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -9,6 +9,7 @@ use engine::MemoryError;
 /// What a function returns: `SF_OK`, or why nothing was done.
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "some codes are the server's alone")]
 pub enum sf_code {
     /// It is done.
     SF_OK = 0,
@@ -63,12 +64,18 @@ pub enum sf_code {
     SF_VIEWS_MAX = 43,
     /// The view was given up, because what was written since needs more than the budget.
     SF_VIEW_LOST = 44,
-    /// The store that a reader asks has been closed.
+    /// The store that a reader asks, or the connection of a client, has been closed.
     SF_CLOSED = 45,
     /// It did not come in time.
     SF_TIMEOUT = 46,
     /// No checkpoint is as old as the point asked for.
     SF_TOO_EARLY = 47,
+    /// A setting of the server is wrong, or none for a server within a program.
+    SF_SETTING = 60,
+    /// The server cannot listen at an address that the settings name.
+    SF_ADDRESS = 61,
+    /// The server could not save, and goes on.
+    SF_NOT_SAVED = 62,
     /// Another error, of a kind that this header has no code for yet.
     SF_OTHER = 99,
 }

@@ -1,4 +1,5 @@
-//! Stillframe for C: a durable store of words with acts, checkpoints, views and branches.
+//! Stillframe for C: a durable store of words with acts, checkpoints, views and branches, and a
+//! server that speaks Redis's protocol, in the process of its caller.
 //!
 //! `include/stillframe.h` is made of these files by cbindgen (`tests/header.rs`), in their order
 //! there. What a caller must know stands in comments of the items that the header has.
@@ -19,7 +20,11 @@ mod door;
 mod error;
 mod memory;
 mod options;
+#[cfg(feature = "server")]
+mod reply;
 mod report;
+#[cfg(feature = "server")]
+mod server;
 mod store;
 mod table;
 mod view;

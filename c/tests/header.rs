@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 /// In the order of the header.
-const SOURCES: [&str; 7] = ["error", "options", "store", "checkpoint", "report", "view", "branch"];
+const SOURCES: [&str; 9] =
+    ["error", "options", "store", "checkpoint", "report", "view", "branch", "server", "reply"];
 
 #[test]
 fn the_header_is_up_to_date() {
