@@ -1,8 +1,8 @@
 //! What the command thread and an I/O thread hand each other.
 
-use super::belts::Batch;
 use super::connection::Connection;
 use super::inputs::{Credit, Inputs};
+use crate::connections::belts::Batch;
 
 /// From an I/O thread.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! I/O threads (`io-threads`): they read sockets, find requests, write replies and do what TLS
 //! asks for; commands run on the one thread that runs them without I/O threads as well.
 //!
-//! Reading order: `belts` (the hand-over), `inputs` and `messages` (what is handed over),
+//! Reading order: `inputs` and `messages` (what `belts` hand over),
 //! `connection` and `worker` (an I/O thread), `remote` (a connection as the command thread sees
 //! it), this file.
 //!
@@ -12,8 +12,6 @@
 //! - A replica's connection, and one whose requests go to the leader of a group, is called back to
 //!   the command thread, which then has the socket as without I/O threads.
 
-#[allow(unreachable_pub, reason = "it is also a crate of its own, for the models")]
-mod belts;
 mod connection;
 #[cfg(test)]
 mod connection_tests;
@@ -30,7 +28,6 @@ use std::thread::JoinHandle;
 
 use stillframe_resp::{Outline, Plain};
 
-use belts::{Bell, Receiver, Sender};
 pub(crate) use connection::Connection;
 use inputs::{Gauge, Input};
 pub(crate) use inputs::{News, Note};
@@ -38,6 +35,7 @@ pub(crate) use messages::Orders;
 use messages::{Arrivals, Order};
 pub(crate) use remote::{LARGE_BYTES, Remote};
 
+use crate::connections::belts::{Bell, Receiver, Sender};
 use crate::connections::net::{Stream, Waker};
 
 /// Inputs taken from the belts for one turn, about.

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use super::belts::{Batch as _, Bell, Receiver, Sender, belt};
 use super::connection::Connection;
 use super::messages::{Arrivals, Order, Orders};
+use crate::connections::belts::{Batch as _, Bell, Receiver, Sender, belt};
 
 /// Batches on their way to one side.
 const BELT_BATCHES: usize = 64;

@@ -49,7 +49,7 @@ impl Connection {
         }
         let mut taken = self.pipe.replies.take(into);
         if taken.is_none() {
-            self.pipe.bell.hush();
+            self.pipe.notice.clear();
             taken = self.pipe.replies.take(into);
         }
         let taken = taken.ok_or(ErrorKind::WouldBlock)?;
@@ -72,7 +72,7 @@ impl Connection {
         self.check_process()?;
         let mut written = self.put(bytes)?;
         if written == 0 {
-            self.pipe.bell.hush();
+            self.pipe.notice.clear();
             written = self.put(bytes)?;
         }
         if written == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(written) }
@@ -93,7 +93,7 @@ impl Connection {
     /// # Errors
     /// The system's: no descriptor is left.
     pub fn event_fd(&self) -> io::Result<BorrowedFd<'_>> {
-        self.pipe.bell.descriptor()
+        self.pipe.notice.descriptor()
     }
 
     /// Sends no more; replies to what was sent still come.

@@ -1,6 +1,6 @@
 //! Connections within one process: queues of bytes in place of a socket.
 //!
-//! Reading order: `queue` (bytes in one direction), `bell` (a descriptor that tells of them),
+//! Reading order: `queue` (bytes in one direction), `notice` (a descriptor that tells of them),
 //! `porch` (a connection, and how the loop hears of it), `stream` (the server's end), `connection`
 //! (the other end).
 //!
@@ -9,8 +9,8 @@
 //! - A thread that waits looks for some microseconds before it sleeps: a reply is often there by
 //!   then, and waking a thread costs more than a short command.
 
-mod bell;
 mod connection;
+mod notice;
 mod porch;
 mod queue;
 mod stream;

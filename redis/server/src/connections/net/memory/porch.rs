@@ -2,9 +2,8 @@
 //!
 //! - News of a connection are told once: a flag for each kind, and the connection in the list while
 //!   any is up.
-//! - No sleep is for ever while there is news: the loop says that it sleeps and then looks at
-//!   `has_news`; who has news raises that first and then looks whether the loop sleeps. Both are
-//!   sequentially consistent, so at least one sees the other.
+//! - No sleep is for ever while there is news: who has some raises `has_news` and rings, and the
+//!   loop lies down and looks at it once more (see [`Bell`]).
 
 use std::collections::VecDeque;
 use std::hint::spin_loop;
@@ -18,8 +17,9 @@ use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use stillframe_storage::wake::Wake;
 
-use super::bell::Bell;
+use super::notice::Notice;
 use super::queue::Queue;
+use crate::connections::belts::Bell;
 
 /// The token of what nobody watches.
 pub(super) const UNWATCHED: usize = usize::MAX;
@@ -63,8 +63,8 @@ pub(crate) struct Pipe {
     pub(super) token: AtomicUsize,
     /// What the loop has not been told yet.
     news: News,
-    /// Rings for the other end, if it waits by a descriptor.
-    pub(super) bell: Bell,
+    /// For the other end, if it waits by a descriptor.
+    pub(super) notice: Notice,
 }
 
 impl Pipe {
@@ -72,7 +72,7 @@ impl Pipe {
     pub(super) fn hang_up(&self) {
         self.requests.close();
         self.replies.end();
-        self.bell.ring();
+        self.notice.show();
     }
 }
 
@@ -90,8 +90,8 @@ struct Shared {
     /// The token by which the loop knows the porch itself.
     token: AtomicUsize,
     has_news: AtomicBool,
-    sleeps: AtomicBool,
-    waker: Wake,
+    /// Wakes the loop.
+    bell: Bell,
     /// There is a processor to look on while another works.
     spins: bool,
 }
@@ -101,16 +101,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Porch {
-    /// A porch whose loop is woken by `waker`.
-    pub(crate) fn new(waker: Wake) -> Self {
+    /// A porch whose loop is woken by `wake`.
+    pub(crate) fn new(wake: Wake) -> Self {
         Self(Arc::new(Shared {
             told: Mutex::new(Some(Vec::new())),
             arrived: Mutex::new(Some(VecDeque::new())),
             has_arrivals: AtomicBool::new(false),
             token: AtomicUsize::new(UNWATCHED),
             has_news: AtomicBool::new(false),
-            sleeps: AtomicBool::new(false),
-            waker,
+            bell: Bell::new(move || wake()),
             spins: available_parallelism().is_ok_and(|count| count.get() > 1),
         }))
     }
@@ -126,7 +125,7 @@ impl Porch {
             porch: self.clone(),
             token: AtomicUsize::new(UNWATCHED),
             news: News::default(),
-            bell: Bell::default(),
+            notice: Notice::default(),
         });
         match &mut *lock(&self.0.arrived) {
             Some(arrived) => arrived.push_back(Arc::clone(&pipe)),
@@ -164,14 +163,12 @@ impl Porch {
 
     /// Makes the wait under way, or the next one, return at once.
     pub(crate) fn rouse(&self) {
-        self.0.has_news.store(true, Ordering::SeqCst);
-        if self.0.sleeps.swap(false, Ordering::SeqCst) {
-            (self.0.waker)();
-        }
+        self.0.has_news.store(true, Ordering::Release);
+        self.0.bell.ring();
     }
 
     fn has_news(&self) -> bool {
-        self.0.has_news.load(Ordering::SeqCst)
+        self.0.has_news.load(Ordering::Acquire)
     }
 
     /// Looks until something is so, for a short time; false if it is not so by then.
@@ -246,15 +243,15 @@ impl Doorstep {
         if timeout.is_zero() {
             return Some(timeout);
         }
-        porch.0.sleeps.store(true, Ordering::SeqCst);
+        porch.0.bell.lie_down();
         Some(if porch.has_news() { Duration::ZERO } else { timeout })
     }
 
     /// The sleep is over: hands on the news, each with its token.
     pub(crate) fn get_up(&mut self, mut on_news: impl FnMut(Token, Readiness)) {
         let shared = &*self.porch.0;
-        shared.sleeps.store(false, Ordering::SeqCst);
-        if !shared.has_news.swap(false, Ordering::SeqCst) {
+        shared.bell.get_up();
+        if !shared.has_news.swap(false, Ordering::AcqRel) {
             return;
         }
         self.hot_until = Instant::now() + HOT;

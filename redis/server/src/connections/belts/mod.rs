@@ -70,7 +70,7 @@ impl Bell {
 
     /// Wakes the thread if it lies, after something was done for it to see.
     #[inline]
-    fn ring(&self) {
+    pub fn ring(&self) {
         if !self.0.mutation.is(Mutant::RingsWithoutFence) {
             fence(Ordering::SeqCst); // see `lie_down`
         }

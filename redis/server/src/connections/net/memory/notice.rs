@@ -9,39 +9,39 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// A descriptor that can be read while a connection may have something for its other end.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct Notice {
     descriptor: OnceLock<OwnedFd>,
-    rung: AtomicBool,
+    shown: AtomicBool,
 }
 
-impl Bell {
+impl Notice {
     /// The descriptor, from now on.
     pub(super) fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         if self.descriptor.get().is_none() {
             let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let _ = self.descriptor.set(made); // another thread was faster
-            self.rung.store(false, Ordering::SeqCst);
-            self.ring(); // for what came before
+            self.shown.store(false, Ordering::SeqCst);
+            self.show(); // for what came before
         }
         let there = self.descriptor.get().map(AsFd::as_fd);
         there.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     #[inline]
-    pub(super) fn ring(&self) {
+    pub(super) fn show(&self) {
         if let Some(descriptor) = self.descriptor.get()
-            && !self.rung.swap(true, Ordering::SeqCst)
+            && !self.shown.swap(true, Ordering::SeqCst)
         {
-            let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes()); // full: it rings already
+            let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes()); // full: it is readable
         }
     }
 
-    /// Silences it; look at the connection once more afterwards.
-    pub(super) fn hush(&self) {
+    /// Takes it back; look at the connection once more afterwards.
+    pub(super) fn clear(&self) {
         if let Some(descriptor) = self.descriptor.get()
-            && self.rung.swap(false, Ordering::SeqCst)
+            && self.shown.swap(false, Ordering::SeqCst)
         {
-            let _ = rustix::io::read(descriptor, &mut [0; 8]); // nothing rang
+            let _ = rustix::io::read(descriptor, &mut [0; 8]); // it was not shown
         }
     }
 }
