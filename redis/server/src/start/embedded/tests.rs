@@ -205,11 +205,11 @@ fn clients_have_the_limits_of_others() {
     let mut first = server.handle().client().expect("a client");
     ask(&mut first, &format!("SET k {}", "v".repeat(1 << 20)));
     let lazy = server.handle().connect().expect("a connection");
-    (&lazy).write_all(&b"GET k\r\n".repeat(10)).expect("it is open");
     let mut third = server.handle().client().expect("a connection");
     let refusal = third.receive(shown).expect("a reply");
     assert!(refusal.contains("max number of clients"), "{refusal}");
     assert!(third.receive(shown).is_err());
+    (&lazy).write_all(&b"GET k\r\n".repeat(10)).expect("it is open");
     // The replies beyond the limit are never sent.
     let mut all = Vec::new();
     (&lazy).read_to_end(&mut all).expect("the end");
