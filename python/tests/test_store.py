@@ -355,6 +355,29 @@ def test_a_full_disk_costs_the_checkpoint_alone(tmp_path: Path) -> None:
         assert store["a"][0] == 2 and store["a"][1] == 1
 
 
+def test_a_full_disk_ends_the_log_and_undoes_what_it_does_not_take(tmp_path: Path) -> None:
+    specs = {"a": ArraySpec("int64", (10_000,))}
+    store = Store.open(tmp_path, specs, log="always", checkpoint_on_close=False)
+    store["a"][0] = 1
+    store.wait_durable()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+    try:
+        with pytest.raises(stillframe.DiskFull):
+            for _ in range(10):
+                store["a"][...] = store["a"][...] + 1
+                store.wait_durable()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    before = store["a"][...].copy()
+    with pytest.raises(stillframe.Error):
+        store["a"][...] = before + 1
+    assert np.array_equal(store["a"], before)
+    store.close(give_up=True)
+    with Store.open(tmp_path, log="always", checkpoint_on_close=False) as store:
+        assert store["a"][0] == store["a"][1] + 1 and store["a"][0] <= before[0]
+
+
 def test_without_memory_nothing_changes(tmp_path: Path) -> None:
     program = f"""
 import resource, stillframe
