@@ -553,12 +553,15 @@ impl Scatter {
     /// The first byte of each row.
     fn places(&self, words: usize) -> PyResult<Vec<usize>> {
         let Self { start, row, rows, ref index, ref values } = *self;
+        if row == 0 {
+            return Err(PyValueError::new_err("a row holds nothing"));
+        }
         let whole = rows.saturating_mul(row);
         check_bytes(words, start, whole)?;
         if index.len().checked_mul(row) != Some(values.len()) {
             return Err(PyValueError::new_err(format!(
                 "{} rows of {row} bytes for {} indices",
-                values.len().checked_div(row).unwrap_or(0),
+                values.len() / row,
                 index.len()
             )));
         }
@@ -601,14 +604,23 @@ impl Inner {
 
     fn scatter(&mut self, scatter: &Scatter, places: &[usize]) {
         let row = scatter.row;
-        let is_words = row == 8 && scatter.start.is_multiple_of(8);
-        if !is_words {
-            for (&place, value) in places.iter().zip(scatter.values.chunks(row.max(1))) {
+        if !(row.is_multiple_of(8) && scatter.start.is_multiple_of(8)) {
+            for (&place, value) in places.iter().zip(scatter.values.chunks(row)) {
                 self.put(place, value);
             }
             return;
         }
         let (values, _) = scatter.values.as_chunks::<8>();
+        if row > 8 {
+            let words: Vec<u64> = values.iter().map(|&value| u64::from_ne_bytes(value)).collect();
+            for (&place, words) in places.iter().zip(words.chunks(row / 8)) {
+                if let Some(undo) = &mut self.undo {
+                    undo.note(&self.store, place / 8..place / 8 + words.len());
+                }
+                self.write(place / 8, words);
+            }
+            return;
+        }
         let write = |(&place, &value): (&usize, &[u8; 8])| (place / 8, u64::from_ne_bytes(value));
         let writes: Vec<(usize, u64)> = places.iter().zip(values).map(write).collect();
         if let Some(undo) = &mut self.undo {
