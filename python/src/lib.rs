@@ -5,7 +5,8 @@
 //!   images are handed over. So each object knows its process ([`own::Own`]): in another one its
 //!   methods raise, and it is never dropped.
 //! - `unsafe` is in [`memory`], where an array of Python is laid upon words; in [`dirty`] and
-//!   [`follow`], which watch and copy memory of others; and where the interpreter is asked for its
+//!   [`follow`], which watch and copy memory of others; where [`socket`] reads into a buffer of
+//!   Python; and where the interpreter is asked for its
 //!   number, below.
 
 mod direct;

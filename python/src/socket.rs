@@ -17,6 +17,9 @@ use crate::view::{SLICE, seconds};
 /// Bytes that one read gives at most.
 const READ_BYTES_MAX: usize = 64 << 10;
 
+/// Python's `socket.MSG_PEEK`: look, and leave what is there.
+const MSG_PEEK: u32 = 2;
+
 /// A stream to a server in this process.
 #[pyclass(frozen, weakref, module = "stillframe._stillframe")]
 pub(crate) struct Socket {
@@ -26,6 +29,9 @@ pub(crate) struct Socket {
     is_closed: AtomicBool,
     /// What reads are made into.
     buffer: Mutex<Vec<u8>>,
+    /// What was looked at, and not read yet.
+    peeked: Mutex<Vec<u8>>,
+    has_peeked: AtomicBool,
 }
 
 impl Socket {
@@ -37,6 +43,8 @@ impl Socket {
             timeout: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             buffer: Mutex::default(),
+            peeked: Mutex::default(),
+            has_peeked: AtomicBool::new(false),
         }
     }
 
@@ -56,13 +64,7 @@ impl Socket {
         }
         let limit = self.timeout();
         if limit == Some(Duration::ZERO) {
-            return at_once().map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock => PyBlockingIOError::new_err((
-                    rustix::io::Errno::AGAIN.raw_os_error(),
-                    "nothing is there",
-                )),
-                _ => failed(&error),
-            });
+            return at_once().map_err(|error| not_now(&error));
         }
         let started = Instant::now();
         loop {
@@ -99,12 +101,48 @@ impl Socket {
         Ok((count, self.lock_buffer(len)))
     }
 
+    /// Takes what was looked at.
+    fn take_peeked(&self, len: usize) -> Option<Vec<u8>> {
+        if !self.has_peeked.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = len.min(peeked.len());
+        let rest = peeked.split_off(end);
+        self.has_peeked.store(!rest.is_empty(), Ordering::Relaxed);
+        Some(std::mem::replace(&mut peeked, rest))
+    }
+
+    /// Looks at what is there, up to `len` bytes, without waiting: it stays. The descriptor is
+    /// quiet afterwards, unless there is more or the connection has ended.
+    fn peek(&self, len: usize) -> std::io::Result<Vec<u8>> {
+        let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+        if peeked.is_empty() {
+            let mut bytes = vec![0; len.clamp(1, READ_BYTES_MAX)];
+            let count = self.connection.try_read(&mut bytes)?;
+            peeked.extend_from_slice(&bytes[..count]);
+            self.has_peeked.store(count > 0, Ordering::Relaxed);
+        }
+        Ok(peeked[..len.min(peeked.len())].to_vec())
+    }
+
     fn lock_buffer(&self, len: usize) -> std::sync::MutexGuard<'_, Vec<u8>> {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         if buffer.len() < len {
             buffer.resize(len, 0);
         }
         buffer
+    }
+}
+
+/// The error of a call that does not wait.
+fn not_now(error: &std::io::Error) -> PyErr {
+    match error.kind() {
+        ErrorKind::WouldBlock => PyBlockingIOError::new_err((
+            rustix::io::Errno::AGAIN.raw_os_error(),
+            "nothing is there",
+        )),
+        _ => failed(error),
     }
 }
 
@@ -117,8 +155,14 @@ impl Socket {
     /// Bytes, as many as are there up to `len`; none at the end.
     #[pyo3(signature = (len, flags=0))]
     fn recv<'py>(&self, py: Python<'py>, len: usize, flags: u32) -> PyResult<Bound<'py, PyBytes>> {
-        if flags != 0 {
-            return Err(PyOSError::new_err("a connection in memory knows no flags"));
+        if flags & MSG_PEEK != 0 {
+            return match self.peek(len) {
+                Ok(bytes) => Ok(PyBytes::new(py, &bytes)),
+                Err(error) => Err(not_now(&error)),
+            };
+        }
+        if let Some(bytes) = self.take_peeked(len) {
+            return Ok(PyBytes::new(py, &bytes));
         }
         let (count, buffer) = self.read(py, len)?;
         Ok(PyBytes::new(py, &buffer[..count]))
@@ -133,16 +177,18 @@ impl Socket {
         len: usize,
         flags: u32,
     ) -> PyResult<usize> {
-        if flags != 0 {
-            return Err(PyOSError::new_err("a connection in memory knows no flags"));
-        }
         let room = into.item_count();
-        let (count, buffer) = self.read(py, if len == 0 { room } else { len.min(room) })?;
-        // The buffer is of bytes, of which the rest is left as it is.
-        let mut whole = into.to_vec(py)?;
-        whole[..count].copy_from_slice(&buffer[..count]);
-        into.copy_from_slice(py, &whole)?;
-        Ok(count)
+        let bytes = self.recv(py, if len == 0 { room } else { len.min(room) }, flags)?;
+        let bytes = bytes.as_bytes();
+        let Some(place) = into.as_slice_ptr().filter(|_| !into.readonly()) else {
+            return Err(PyOSError::new_err("no memory in one piece to write to"));
+        };
+        // SAFETY: the buffer is held, writable and contiguous, and has room for what was asked for;
+        // its memory is not that of `bytes`, which was made here.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr().cast(), bytes.len())
+        };
+        Ok(bytes.len())
     }
 
     /// Sends all bytes.
@@ -184,6 +230,11 @@ impl Socket {
     /// What was set.
     fn gettimeout(&self) -> Option<f64> {
         self.timeout().map(|timeout| timeout.as_secs_f64())
+    }
+
+    /// Bytes that are there. If there are none the descriptor is quiet, until some come.
+    fn pending(&self) -> usize {
+        self.peek(READ_BYTES_MAX).map_or(0, |bytes| bytes.len())
     }
 
     /// A descriptor that is readable when a read or write may go on.

@@ -36,6 +36,8 @@ class MemoryTransport(asyncio.Transport):
 
     def _ready(self) -> None:
         """The server has sent something, or makes room."""
+        if self._stream is None:
+            return
         try:
             self._flush()
             while not (self._paused or self._closing):
@@ -98,6 +100,7 @@ class MemoryTransport(asyncio.Transport):
         if self._stream is not None and self._paused:
             self._paused = False
             self._loop.add_reader(self._stream.fileno(), self._ready)
+            self._loop.call_soon(self._ready)  # for what came meanwhile
 
     def is_reading(self) -> bool:
         """Whether it takes what comes."""
