@@ -12,20 +12,25 @@ triple=x86_64-unknown-linux-gnu
 
 tools="$CARGO_TARGET_DIR/tools"
 [ -x "$tools/bin/maturin" ] || python3 -m venv "$tools"
-"$tools/bin/pip" install -q 'maturin>=1.8,<2' 'cargo-zigbuild>=0.19' 'ziglang>=0.13'
+"$tools/bin/pip" install -q 'maturin>=1.8,<2' 'cargo-zigbuild>=0.19' 'ziglang>=0.13' wheel
 export PATH="$tools/bin:$PATH"
 
 cargo zigbuild --locked --profile "$profile" --target "$triple.2.17" --package stillframe-cli
 
-# The scripts of a wheel come from a folder beside pyproject.toml.
-scripts="python/stillframe.data/scripts"
-trap 'rm -rf "$root/python/stillframe.data"' EXIT
-mkdir -p "$scripts"
-install -m 755 "$CARGO_TARGET_DIR/$triple/$profile/stillframe" "$scripts/stillframe"
 rm -rf python/dist
 cd python
-maturin build --locked --release --zig --target "$triple" --compatibility manylinux_2_17 \
-    --config 'tool.maturin.data="stillframe.data"' --out dist 2>&1
+maturin build --locked --release --zig --target "$triple" --compatibility manylinux_2_17 --out dist
+
+# The binary becomes a script of the wheel: pip installs it beside python.
+unpacked="$(mktemp -d)"
+trap 'rm -rf "$unpacked"' EXIT
+python -m wheel unpack --dest "$unpacked" dist/*.whl
+folder="$(echo "$unpacked"/stillframe-*)"
+scripts="$folder/$(basename "$folder").data/scripts"
+mkdir -p "$scripts"
+install -m 755 "$CARGO_TARGET_DIR/$triple/$profile/stillframe" "$scripts/stillframe"
+rm dist/*.whl
+python -m wheel pack --dest-dir dist "$folder"
 
 wheel="$(echo dist/*.whl)"
 bytes="$(stat -c %s "$wheel")"

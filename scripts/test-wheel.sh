@@ -22,7 +22,9 @@ import redis
 
 import stillframe
 
+limit = time.monotonic() + 60
 while not os.path.exists(sys.argv[1]):
+    assert time.monotonic() < limit, "stillframe serve does not serve"
     time.sleep(0.01)
 client = redis.Redis(unix_socket_path=sys.argv[1])
 assert client.set("key", 1) and client.incr("key") == 2
