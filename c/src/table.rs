@@ -453,7 +453,8 @@ mod tests {
     #[test]
     fn thousands_are_open_at_once() {
         let table: Table<usize, ()> = Table::new(1, "thing");
-        let ids: Vec<u64> = (0..5000).map(|n| table.insert(n, ()).expect("room")).collect();
+        const THINGS: usize = if cfg!(miri) { 200 } else { 5000 };
+        let ids: Vec<u64> = (0..THINGS).map(|n| table.insert(n, ()).expect("room")).collect();
         for (n, &id) in ids.iter().enumerate() {
             assert_eq!(*table.share(id).expect("open").get(), n);
         }
