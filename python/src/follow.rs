@@ -1,4 +1,5 @@
-//! Memory of others that a store follows: what changed there is copied when the program stands still.
+//! Memory of others that a store follows: what changed there is copied while the program stands
+//! still.
 
 use std::ops::Range;
 
@@ -54,9 +55,9 @@ impl Followed {
         let len = self.source.len_bytes();
         assert!(at <= len && into.len() <= len - at, "{} bytes at {at} of {len}", into.len());
         let from = self.source.buf_ptr().cast::<u8>().cast_const().wrapping_add(at);
-        // SAFETY: the buffer is held, contiguous and `len` bytes long, so what is copied lies in it.
-        // The caller's program stands still, by the contract of `Store.snapshot`: if it writes
-        // there all the same, it is told so, and what is copied is bytes, of which each is valid.
+        // SAFETY: the buffer is held, contiguous and `len` bytes long, so what is copied lies in
+        // it. The caller's program stands still, by the contract of `Store.snapshot`; were it to
+        // write there all the same, what is copied is bytes, of which each is valid.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
     }
 }
