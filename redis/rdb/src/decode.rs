@@ -119,6 +119,16 @@ pub struct Decoder<R> {
     skips: bool,
     /// The version of the file or payload; 0 before it is known.
     version: u32,
+    place: ValuePlace,
+}
+
+/// Where the value of a key stands in a file: its type, and the offset behind the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ValuePlace {
+    /// The byte that names its type.
+    pub kind: u8,
+    /// Where its bytes begin. They end at [`Decoder::offset`] once the value was read.
+    pub offset: u64,
 }
 
 #[derive(Debug)]
@@ -169,6 +179,7 @@ impl<R: Read> Decoder<R> {
             inside: false,
             skips: false,
             version: 0,
+            place: ValuePlace::default(),
         }
     }
 
@@ -181,6 +192,16 @@ impl<R: Read> Decoder<R> {
     /// The format of the file or payload, as far as it was read, in words.
     pub fn format(&self) -> String {
         format!("{} version {}", self.source.dialect().word(), self.version)
+    }
+
+    /// The version that a payload states which is made of bytes of this file.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Where the value of the last key stands: with `version`, enough for a payload of it.
+    pub fn value_place(&self) -> ValuePlace {
+        self.place
     }
 
     /// Sets the file's length in bytes, so that a string that runs past its end is refused before
@@ -318,6 +339,7 @@ impl<R: Read> Decoder<R> {
         uses: Uses,
     ) -> Result<Event<'_>, DecodeError> {
         let db = self.db;
+        self.place = ValuePlace { kind, offset: self.source.offset() };
         if kind == TYPE_STRING {
             let integer = self.source.string(&mut self.value)?;
             let value = integer.map_or(Value::Bytes(&self.value), Value::Int);

@@ -90,13 +90,13 @@ mod unpack;
 mod walk;
 
 pub use crc64::Crc64;
-pub use decode::{Decoder, Event};
+pub use decode::{Decoder, Event, ValuePlace};
 pub use encode::{
     Encoder, HashField, Head, Origin, StreamConsumer, StreamGroup, StreamValue, Workspace,
 };
 pub use error::DecodeError;
 pub use format::{HEADER_BYTES, Version, file_version};
-pub use payload::{PayloadError, libraries, payload_number};
+pub use payload::{PayloadError, finish_payload, libraries, payload_number};
 pub use scan::{Database, Summary, scan, scan_keys};
 pub use sheet::Output;
 pub use source::check_header;

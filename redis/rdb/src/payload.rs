@@ -56,6 +56,16 @@ pub fn libraries(payload: &[u8]) -> Result<Vec<Option<Vec<u8>>>, PayloadError> {
     Ok(libraries)
 }
 
+/// Makes a payload of a type and a value as they stand in a file of that version: what
+/// [`Decoder::value_place`](crate::Decoder::value_place) tells.
+pub fn finish_payload(value: &mut Vec<u8>, version: u32) {
+    let version = u16::try_from(version).unwrap_or(u16::MAX);
+    value.extend_from_slice(&version.to_le_bytes());
+    let mut crc = Crc64::new();
+    crc.update(value);
+    value.extend_from_slice(&crc.value().to_le_bytes());
+}
+
 /// The version that a payload states; `None`: it is too short for one.
 #[must_use]
 pub fn payload_number(payload: &[u8]) -> Option<u16> {

@@ -217,3 +217,21 @@ fn later_versions_are_refused_by_number_with_advice() {
         assert!(matches!(refused, PayloadError::Version { found } if found == version.into()));
     }
 }
+
+/// What a program needs that passes on values as they are.
+#[test]
+fn a_value_in_a_file_makes_a_payload() {
+    for (hex, version, expected) in HASHES {
+        let value = bytes(hex);
+        let head = if version == 80 { b"VALKEY080" } else { b"REDIS0012" };
+        let file = file(head, &record(&value));
+        let mut decoder = Decoder::new(&file[..]);
+        while decoder.next().expect(hex) != Some(Event::End) {}
+        let place = decoder.value_place();
+        let range = place.offset as usize..decoder.offset() as usize;
+        let mut made = [&[place.kind][..], &file[range]].concat();
+        stillframe_rdb::finish_payload(&mut made, decoder.version());
+        assert_eq!(made, sealed([&value, &[version, 0][..]].concat()), "{hex}");
+        assert_eq!(payload(&made).expect(hex), expected.map(str::to_owned), "{hex}");
+    }
+}
