@@ -42,6 +42,8 @@ pub use node::config::{
     directives, flags_help, parse_size, read_peers, split_words,
 };
 pub use node::error::ServeError;
+pub use peers::group::slot;
+pub use peers::replication::reception::Reception;
 pub use start::embedded::{Client, ClientError, Embedded, Handle, OnLog};
 pub use start::import::{Imported, import};
 pub use start::rewind::{RewindError, Rewound, replay_batches, rewind};

@@ -18,7 +18,8 @@ use crate::consensus::{MemberView, View};
 use crate::node::config::Reads;
 
 pub(crate) use member::{Member, Whose};
-pub(crate) use slot::{SLOTS, slot};
+pub(crate) use slot::SLOTS;
+pub use slot::slot;
 
 /// What this server knows of its group.
 #[derive(Default)]

@@ -4,8 +4,9 @@
 /// Slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// The slot of a key.
-pub(crate) fn slot(key: &[u8]) -> u16 {
+/// The slot of a key, as in a Redis cluster.
+#[must_use]
+pub fn slot(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS
 }
 

@@ -8,7 +8,7 @@ use stillframe_rdb::DecodeError;
 
 /// Why the connection cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     #[error("the connection is ended, as a client wishes")]
     Wished,
     #[error("cannot connect: {0}")]

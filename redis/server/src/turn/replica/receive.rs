@@ -18,7 +18,7 @@ use super::handshake::line;
 use crate::connections::hub::Delivery;
 use crate::peers::replication::failure::Failure;
 use crate::peers::replication::link::{Link, Step};
-use crate::peers::replication::reception::{Ending, Load, MARK_BYTES, Reception};
+use crate::peers::replication::reception::{Load, Reception};
 use crate::state::persistence;
 
 /// Keys loaded between two readings of the clock.
@@ -27,20 +27,7 @@ const BATCH: usize = 32;
 /// Reads the announcement of an image.
 pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
     let Some(answer) = line(link)? else { return Ok(()) };
-    let ending = match answer.strip_prefix('$') {
-        None => return Err(Failure::NoImage { answer }),
-        Some(rest) => match rest.strip_prefix("EOF:") {
-            Some(mark) if mark.len() == MARK_BYTES => {
-                Ending::Mark { mark: mark.as_bytes().to_vec(), tail: Vec::new() }
-            }
-            Some(_) => return Err(Failure::NoMark { answer }),
-            None => match rest.parse() {
-                Ok(bytes) => Ending::After(bytes),
-                Err(_) => return Err(Failure::NoLength { answer }),
-            },
-        },
-    };
-    link.step = Step::Receiving(Reception::new(ending));
+    link.step = Step::Receiving(Reception::announced(answer)?);
     Ok(())
 }
 
@@ -48,23 +35,20 @@ impl Follower<'_> {
     /// Takes the received part of an image.
     pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
+        let before = receiving.bytes;
         let (taken, ends) = receiving.take(&link.input);
         receiving.check_head(&link.input[..taken]).map_err(Failure::Unreadable)?;
         let file = match receiving.file.take() {
             Some(file) => file,
             None => self.state.storage.saves.directory().create_nameless()?,
         };
-        write_all_at(&*file, receiving.bytes, &link.input[..taken]).map_err(Failure::NotWritten)?;
-        receiving.bytes += taken as u64;
+        write_all_at(&*file, before, &link.input[..taken]).map_err(Failure::NotWritten)?;
         link.input.drain(..taken);
         if !ends {
             receiving.file = Some(file);
             return Ok(());
         }
-        let mut bytes = receiving.bytes;
-        if let Ending::Mark { .. } = receiving.ending {
-            bytes -= MARK_BYTES as u64;
-        }
+        let bytes = receiving.image_bytes();
         tracing::info!("received the image: Loading DB in memory, {bytes} bytes");
         link.step = Step::Loading;
         self.begin_load(Input::new(file), bytes);
