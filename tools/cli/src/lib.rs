@@ -20,6 +20,7 @@ mod lab;
 #[cfg(feature = "measure")]
 mod load;
 mod logs;
+mod migrate;
 mod moment;
 mod outcome;
 mod rewind;
@@ -59,6 +60,9 @@ enum Command {
     /// Import the data of a Redis server: append-only directory, append-only file or RDB file.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Arguments),
+    /// Move the data of all primaries of a Redis Cluster into one server, while clients write.
+    #[command(after_help = migrate::EXAMPLES)]
+    MigrateCluster(migrate::Arguments),
     /// Put load on a Redis-compatible server, and show what its saves do to latency.
     #[cfg(feature = "measure")]
     #[command(after_help = load::EXAMPLES)]
@@ -96,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Group(arguments) => group::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::MigrateCluster(arguments) => migrate::run(&arguments),
         #[cfg(feature = "measure")]
         Command::Load(arguments) => load::run(&arguments),
         #[cfg(feature = "measure")]

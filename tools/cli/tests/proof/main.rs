@@ -16,6 +16,7 @@ mod branched;
 mod branches;
 mod busy;
 mod clients;
+mod clusters;
 mod collections;
 mod configuration;
 mod eviction;

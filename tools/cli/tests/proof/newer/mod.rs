@@ -25,7 +25,7 @@ fn peers(test: &str) -> Vec<Peer> {
 
 /// All that a server holds, the times of fields included. Scores as numbers: from 7.2 on Redis
 /// shows them in the shortest form.
-fn contents(client: &mut Client) -> Contents {
+pub(crate) fn contents(client: &mut Client) -> Contents {
     let shortest = |score: &Reply| {
         let number: f64 = score.text().parse().expect("a score");
         Reply::Text(number.to_string().into_bytes())

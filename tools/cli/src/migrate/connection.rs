@@ -1,0 +1,217 @@
+//! Connections to servers, as a client.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use stillframe_commands::write_request;
+use stillframe_resp::{Reply, decode_reply};
+
+use super::topology::Address;
+
+/// Longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for a reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes read at once.
+pub(super) const READ_BYTES: usize = 64 << 10;
+
+/// Who asks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+}
+
+impl Login {
+    /// The request that logs in, if there is a password.
+    pub(super) fn request(&self) -> Option<Vec<&[u8]>> {
+        let password = self.password.as_ref()?.as_bytes();
+        Some(match &self.user {
+            None => vec![b"AUTH", password],
+            Some(user) => vec![b"AUTH", user.as_bytes(), password],
+        })
+    }
+}
+
+/// A reply that is no error.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Text(Vec<u8>),
+    Number(i64),
+    List(Vec<Answer>),
+    Nothing,
+}
+
+impl Answer {
+    fn of(reply: &Reply<'_>) -> Result<Self, String> {
+        Ok(match reply {
+            Reply::Simple(text) | Reply::Bulk(text) => Self::Text(text.to_vec()),
+            Reply::Integer(number) => Self::Number(*number),
+            Reply::Array(all) => Self::List(all.iter().map(Self::of).collect::<Result<_, _>>()?),
+            Reply::Error(text) => return Err(String::from_utf8_lossy(text).into_owned()),
+            _ => Self::Nothing,
+        })
+    }
+
+    /// Its text, if it is one.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            Self::Number(number) => number.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// Its bytes, if it is a text.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// Its elements, if it is a list.
+    pub(super) fn list(&self) -> &[Answer] {
+        if let Self::List(all) = self { all } else { &[] }
+    }
+}
+
+/// Connects to a server.
+pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for socket in (address.host.as_str(), address.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&socket, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// A connection on which one request after the other is answered.
+pub(super) struct Connection {
+    address: Address,
+    stream: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects and logs in.
+    pub(super) fn open(address: &Address, login: &Login) -> Result<Self, String> {
+        let stream =
+            connect(address).map_err(|error| format!("cannot reach {address}: {error}"))?;
+        let prepared = stream.set_read_timeout(Some(REPLY_TIMEOUT));
+        prepared
+            .and_then(|()| stream.set_write_timeout(Some(REPLY_TIMEOUT)))
+            .map_err(|error| format!("{address}: {error}"))?;
+        let mut connection = Self { address: address.clone(), stream, input: Vec::new() };
+        if let Some(words) = login.request() {
+            connection.ask(&words)?;
+        }
+        Ok(connection)
+    }
+
+    /// Asks, and waits for the reply. An error that the server replies is one of this method.
+    pub(super) fn ask(&mut self, words: &[&[u8]]) -> Result<Answer, String> {
+        let mut request = Vec::new();
+        write_request(&mut request, words);
+        let address = &self.address;
+        let failed = |error: io::Error| format!("{address} does not answer: {error}");
+        self.stream.write_all(&request).map_err(failed)?;
+        loop {
+            match decode_reply(&self.input).map_err(|error| format!("{address}: {error}"))? {
+                Some((reply, used)) => {
+                    let named = |error| format!("{address} refuses {}: {error}", shown(words));
+                    let answer = Answer::of(&reply).map_err(named);
+                    self.input.drain(..used);
+                    return answer;
+                }
+                None => {
+                    let mut piece = [0; READ_BYTES];
+                    let read = match self.stream.read(&mut piece) {
+                        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                        other => other,
+                    };
+                    self.input.extend_from_slice(&piece[..read.map_err(failed)?]);
+                }
+            }
+        }
+    }
+
+    /// Asks in words that have no blanks.
+    pub(super) fn ask_line(&mut self, line: &str) -> Result<Answer, String> {
+        self.ask(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
+    }
+
+    /// The fields of a section of INFO.
+    pub(super) fn info(&mut self, section: &str) -> Result<Info, String> {
+        Ok(Info(self.ask_line(&format!("INFO {section}"))?.text()))
+    }
+
+    /// The address of this end.
+    pub(super) fn local(&self) -> io::Result<IpAddr> {
+        self.stream.local_addr().map(|it| it.ip())
+    }
+
+    /// The address of the other end.
+    pub(super) fn peer(&self) -> io::Result<IpAddr> {
+        self.stream.peer_addr().map(|it| it.ip())
+    }
+}
+
+/// The reply to INFO.
+pub(super) struct Info(String);
+
+impl Info {
+    /// The field of that name.
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        let value = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(':').map(str::len);
+        let line = self.0.lines().find(|line| value(line).is_some())?;
+        line.get(name.len() + 1..).map(str::trim)
+    }
+
+    /// The databases with keys, and how many they hold.
+    pub(super) fn databases(&self) -> Vec<Database> {
+        let database = |line: &str| {
+            let (number, rest) = line.strip_prefix("db")?.split_once(":keys=")?;
+            let keys = rest.split(',').next()?.parse().ok()?;
+            Some(Database { number: number.parse().ok()?, keys })
+        };
+        self.0.lines().filter_map(database).collect()
+    }
+
+    /// Keys in all databases.
+    pub(super) fn keys(&self) -> u64 {
+        self.databases().iter().map(|it| it.keys).sum()
+    }
+}
+
+/// A database with keys.
+pub(super) struct Database {
+    pub(super) number: u64,
+    pub(super) keys: u64,
+}
+
+/// The name of a request, without what it may hold of secrets.
+fn shown(words: &[&[u8]]) -> String {
+    let count = if words[0].eq_ignore_ascii_case(b"AUTH") { 1 } else { 2 };
+    let names: Vec<_> = words.iter().take(count).map(|it| it.escape_ascii().to_string()).collect();
+    names.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_info_are_found_by_their_whole_names() {
+        let info = Info(
+            "# Keyspace\r\nrole_x:1\r\nrole:master\r\ndb0:keys=7,expires=1\r\ndb11:keys=2\r\n"
+                .into(),
+        );
+        assert_eq!([info.field("role"), info.field("rol")], [Some("master"), None]);
+        let databases: Vec<_> = info.databases().iter().map(|it| [it.number, it.keys]).collect();
+        assert_eq!((databases, info.keys()), (vec![[0, 7], [11, 2]], 9));
+    }
+}

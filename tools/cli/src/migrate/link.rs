@@ -1,0 +1,611 @@
+//! A link to one primary of the cluster, which takes this program for a replica.
+//!
+//! - An image is received into a nameless file, and then goes to the target as a RESTORE for each
+//!   key. What the primary writes meanwhile waits, here and in the primary's buffer.
+//! - Behind the image go the requests of the stream. A transaction counts when it is whole.
+//! - A link that breaks asks to go on where it was, at the same node or at the replica that took
+//!   over. If that is refused, or if slots have moved, it starts anew: it removes the keys of its
+//!   slots from the target, and takes an image.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stillframe_commands::write_request;
+use stillframe_resp::{Limits, Parser};
+
+use super::Shared;
+use super::connection::{READ_BYTES, connect};
+use super::feed::{Block, Refused};
+use super::topology::{Address, Slots};
+use super::translate::{Meaning, meaning};
+
+/// From one report to the primary to the next.
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
+/// Longest wait for bytes, between two looks at what is wished.
+const TICK: Duration = Duration::from_millis(100);
+/// Pauses between attempts grow up to this.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Bytes of the stream that are kept while an image goes to the target.
+const AHEAD_MAX: usize = 64 << 20;
+
+/// Why a link does not go on.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// It is no longer needed.
+    Over,
+    /// It tries again, from where it is.
+    Again(String),
+    /// It starts anew.
+    Anew(String),
+    /// No attempt can succeed.
+    Useless(String),
+}
+
+/// What a link is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It connects, or waits for an image.
+    Asking,
+    /// It receives an image of which so many bytes have come. A total of 0 is unknown.
+    Receiving { bytes: u64, total: u64 },
+    /// The image goes to the target.
+    Restoring { keys: u64 },
+    /// It follows the stream, and has read it up to this offset.
+    Following { offset: u64 },
+}
+
+/// What others see of a link.
+pub(super) struct Link {
+    pub(super) slots: Slots,
+    address: Mutex<Address>,
+    stopped: AtomicBool,
+    anew: AtomicBool,
+    phase: Mutex<Phase>,
+}
+
+fn get<T: Clone>(of: &Mutex<T>) -> T {
+    of.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn set<T>(of: &Mutex<T>, value: T) {
+    *of.lock().unwrap_or_else(PoisonError::into_inner) = value;
+}
+
+impl Link {
+    pub(super) fn new(address: Address, slots: Slots) -> Self {
+        Self {
+            slots,
+            address: Mutex::new(address),
+            stopped: AtomicBool::new(false),
+            anew: AtomicBool::new(false),
+            phase: Mutex::new(Phase::Asking),
+        }
+    }
+
+    pub(super) fn address(&self) -> Address {
+        get(&self.address)
+    }
+
+    /// Another node has the slots from now on.
+    pub(super) fn redirect(&self, address: Address) {
+        set(&self.address, address);
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes it start anew.
+    pub(super) fn begin_anew(&self) {
+        self.anew.store(true, Ordering::Relaxed);
+        set(&self.phase, Phase::Asking);
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        get(&self.phase)
+    }
+
+    fn show(&self, phase: Phase) {
+        if !self.anew.load(Ordering::Relaxed) {
+            set(&self.phase, phase);
+        }
+    }
+}
+
+/// Where in a primary's stream a link is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Position {
+    id: String,
+    offset: u64,
+    db: u64,
+}
+
+/// The connection of a link.
+pub(super) struct Wire {
+    address: Address,
+    stream: TcpStream,
+    pub(super) input: Vec<u8>,
+    heard: Instant,
+    reported: Instant,
+    timeout: Duration,
+}
+
+impl Wire {
+    fn open(address: &Address, timeout: Duration) -> Result<Self, Broken> {
+        let stream = connect(address).map_err(|error| again("cannot be reached", &error))?;
+        let timeouts = stream.set_read_timeout(Some(TICK));
+        timeouts
+            .and_then(|()| stream.set_write_timeout(Some(timeout)))
+            .map_err(|error| again("has no connection", &error))?;
+        let now = Instant::now();
+        let (address, input) = (address.clone(), Vec::new());
+        Ok(Self { address, stream, input, heard: now, reported: now, timeout })
+    }
+
+    fn send(&mut self, words: &[&[u8]]) -> Result<(), Broken> {
+        let mut request = Vec::new();
+        write_request(&mut request, words);
+        self.stream.write_all(&request).map_err(|error| again("has gone", &error))
+    }
+
+    /// Reads once, if something comes within a tick; whether it did.
+    pub(super) fn read(&mut self) -> Result<bool, Broken> {
+        let mut piece = [0; READ_BYTES];
+        match self.stream.read(&mut piece) {
+            Ok(0) => Err(Broken::Again("has closed the connection".to_owned())),
+            Ok(count) => {
+                self.input.extend_from_slice(&piece[..count]);
+                self.heard = Instant::now();
+                Ok(true)
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
+                    match self.heard.elapsed() > self.timeout {
+                        true => Err(Broken::Again(format!("is silent for {:?}", self.timeout))),
+                        false => Ok(false),
+                    }
+                }
+                _ => Err(again("has gone", &error)),
+            },
+        }
+    }
+
+    /// Tells the primary how far the stream is read.
+    fn report(&mut self, offset: u64) -> Result<(), Broken> {
+        self.reported = Instant::now();
+        self.send(&[b"REPLCONF", b"ACK", offset.to_string().as_bytes()])
+    }
+}
+
+fn again(what: &str, why: &dyn Display) -> Broken {
+    Broken::Again(format!("{what}: {why}"))
+}
+
+/// The thread of a link.
+pub(super) struct Follower<'a> {
+    pub(super) link: &'a Link,
+    pub(super) shared: &'a Shared,
+    position: Option<Position>,
+    /// The round of the target that it feeds.
+    pub(super) round: u64,
+    /// Whether the target may hold keys of its slots.
+    holds: bool,
+}
+
+impl<'a> Follower<'a> {
+    /// `holds`: the target may hold keys of the link's slots.
+    pub(super) fn new(link: &'a Link, shared: &'a Shared, holds: bool) -> Self {
+        Self { link, shared, position: None, round: 0, holds }
+    }
+
+    /// Follows until the link is stopped.
+    pub(super) fn run(mut self) {
+        let mut pause = TICK;
+        loop {
+            let begun = Instant::now();
+            let (why, is_new) = match self.follow() {
+                Ok(()) | Err(Broken::Over) => return,
+                Err(Broken::Useless(why)) => {
+                    return self.shared.fail(format!("{} {why}", self.link.address()));
+                }
+                Err(Broken::Again(why)) => (why, false),
+                Err(Broken::Anew(why)) => (why, true),
+            };
+            if is_new {
+                self.position = None;
+            }
+            self.link.show(Phase::Asking);
+            let anew = if is_new { ": starting anew" } else { "" };
+            tracing::warn!("{} {why}{anew}", self.link.address());
+            pause = if begun.elapsed() > PAUSE_MAX { TICK } else { (pause * 2).min(PAUSE_MAX) };
+            let end = Instant::now() + pause;
+            while Instant::now() < end {
+                if self.is_over() {
+                    return;
+                }
+                std::thread::sleep(TICK);
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.link.stopped.load(Ordering::Relaxed) || self.shared.is_over()
+    }
+
+    /// Whether the link may go on as it is.
+    pub(super) fn check(&self, wire: &Wire) -> Result<(), Broken> {
+        if self.is_over() {
+            return Err(Broken::Over);
+        }
+        if self.shared.feed.round() != self.round {
+            return Err(Broken::Anew("feeds a target that begins again".to_owned()));
+        }
+        if self.link.anew.load(Ordering::Relaxed) {
+            return Err(Broken::Anew("has moved slots".to_owned()));
+        }
+        match self.link.address() {
+            address if address != wire.address => {
+                Err(Broken::Again(format!("follows {} in its slots", wire.address)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn follow(&mut self) -> Result<(), Broken> {
+        while self.shared.feed.round() == 0 {
+            if self.is_over() {
+                return Err(Broken::Over);
+            }
+            std::thread::sleep(TICK / 10);
+        }
+        let round = self.shared.feed.round();
+        if round != self.round {
+            self.holds &= self.round == 0;
+            (self.round, self.position) = (round, None);
+        }
+        if self.link.anew.swap(false, Ordering::Relaxed) {
+            self.position = None;
+        }
+        let mut wire = Wire::open(&self.link.address(), self.shared.timeout)?;
+        self.greet(&mut wire)?;
+        let offset;
+        let (id, next): (&str, &str) = match &self.position {
+            None => ("?", "-1"),
+            Some(position) => {
+                offset = (position.offset + 1).to_string();
+                (&position.id, &offset)
+            }
+        };
+        wire.send(&[b"PSYNC", id.as_bytes(), next.as_bytes()])?;
+        let answer = self.line(&mut wire)?;
+        match answer.split_whitespace().collect::<Vec<_>>()[..] {
+            ["+CONTINUE", ref id @ ..] => {
+                let position = self.position.as_mut().filter(|_| next != "-1");
+                let position = position.ok_or(Broken::Again("resumes nothing".to_owned()))?;
+                position.id = id.first().map_or(position.id.clone(), |id| (*id).to_owned());
+                tracing::info!("{} goes on from offset {}", wire.address, position.offset);
+            }
+            ["+FULLRESYNC", id, offset] => {
+                if self.position.take().is_some() {
+                    tracing::warn!("{} cannot go on: starting anew", wire.address);
+                }
+                let offset = offset.parse().map_err(|_| Broken::Again(answer.clone()))?;
+                let position = Position { id: id.to_owned(), offset, db: 0 };
+                self.take_image(&mut wire, offset)?;
+                self.position = Some(position);
+            }
+            _ if answer.starts_with("-NOPERM") => return Err(refused(&answer)),
+            _ => return Err(Broken::Again(format!("cannot send its data now: {answer}"))),
+        }
+        self.stream(&mut wire)
+    }
+
+    /// Introduces this program as a replica.
+    fn greet(&self, wire: &mut Wire) -> Result<(), Broken> {
+        if let Some(words) = self.shared.cluster.request() {
+            wire.send(&words)?;
+            let answer = self.line(wire)?;
+            if answer.starts_with("-ERR") || answer.starts_with("-WRONGPASS") {
+                return Err(refused(&answer));
+            }
+        }
+        let port = self.shared.port.to_string();
+        let requests: [&[&[u8]]; 4] = [
+            &[b"PING"],
+            &[b"REPLCONF", b"listening-port", port.as_bytes()],
+            &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"],
+            // Valkey 9 sends fields that expire only to replicas that announce its version.
+            &[b"REPLCONF", b"version", b"9.0.0"],
+        ];
+        for words in requests {
+            wire.send(words)?;
+            let answer = self.line(wire)?;
+            if answer.starts_with("-NOAUTH") || answer.starts_with("-NOPERM") {
+                return Err(refused(&answer));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line that is not empty; an empty one only shows that the primary is alive.
+    pub(super) fn line(&self, wire: &mut Wire) -> Result<String, Broken> {
+        const LINE_BYTES_MAX: usize = 64 << 10;
+        loop {
+            while let Some(end) = wire.input.iter().position(|&byte| byte == b'\n') {
+                let text: Vec<u8> = wire.input.drain(..=end).collect();
+                let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+                if !text.is_empty() {
+                    return Ok(text);
+                }
+            }
+            if wire.input.len() > LINE_BYTES_MAX {
+                return Err(Broken::Again("does not speak Redis's protocol".to_owned()));
+            }
+            self.check(wire)?;
+            wire.read()?;
+        }
+    }
+
+    /// Receives an image, and passes it on. The stream behind it begins at `offset`.
+    fn take_image(&mut self, wire: &mut Wire, offset: u64) -> Result<(), Broken> {
+        tracing::info!("{} sends an image, at offset {offset}", wire.address);
+        let image = self.receive(wire)?;
+        let prepared = wire.stream.set_nonblocking(true);
+        prepared.map_err(|error| again("has no connection", &error))?;
+        if self.holds {
+            self.remove_old(wire, offset)?;
+        }
+        self.holds = true;
+        self.restore(wire, offset, image)?;
+        let prepared = wire.stream.set_nonblocking(false);
+        prepared.map_err(|error| again("has no connection", &error))
+    }
+
+    /// Keeps the link alive while the image goes to the target.
+    pub(super) fn attend(&self, wire: &mut Wire, offset: u64) -> Result<(), Broken> {
+        self.check(wire)?;
+        if wire.reported.elapsed() >= REPORT_PERIOD {
+            wire.report(offset)?;
+        }
+        while wire.input.len() < AHEAD_MAX && wire.read()? {}
+        Ok(())
+    }
+
+    /// Passes requests on.
+    pub(super) fn push(
+        &self,
+        block: &Block,
+        idle: &mut dyn FnMut() -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        self.shared.feed.push(self.round, block, idle).map_err(|refused| match refused {
+            Refused::Round => Broken::Anew("feeds a target that begins again".to_owned()),
+            Refused::Ended(why) => why,
+        })
+    }
+
+    /// Shows what the link is doing.
+    pub(super) fn show(&self, phase: Phase) {
+        self.link.show(phase);
+    }
+
+    /// Follows the stream.
+    fn stream(&mut self, wire: &mut Wire) -> Result<(), Broken> {
+        let Some(Position { offset, db, .. }) = self.position else { return Ok(()) };
+        let limits = Limits { bulk_bytes_max: u32::MAX as usize, ..Limits::OPEN };
+        let mut parser = Parser::new(limits);
+        let mut batch = Batch::at(offset, db);
+        let mut is_first = true;
+        loop {
+            self.check(wire)?;
+            if is_first {
+                // A primary that waits shows by empty lines that it is alive.
+                let blanks = wire.input.iter().take_while(|&&byte| byte == b'\n').count();
+                wire.input.drain(..blanks);
+                is_first = wire.input.is_empty();
+            }
+            let (mut parsed, mut outcome) = (0, Ok(Step::Next));
+            while let Some(used) = parser
+                .parse(&mut wire.input[parsed..])
+                .map_err(|error| Broken::Anew(format!("sends what is no request: {error}")))?
+            {
+                let request = &wire.input[parsed..parsed + used];
+                let args: Vec<&[u8]> = parser
+                    .args()
+                    .iter()
+                    .map(|range| request.get(range.clone()).unwrap_or_default())
+                    .collect();
+                parsed += used;
+                outcome = batch.add(&args, used as u64, self.shared);
+                if !matches!(outcome, Ok(Step::Next)) {
+                    break;
+                }
+            }
+            wire.input.drain(..parsed);
+            self.flush(wire, &mut batch)?;
+            if matches!(outcome?, Step::Report) || wire.reported.elapsed() >= REPORT_PERIOD {
+                wire.report(batch.settled().offset)?;
+            }
+            if parsed == 0 {
+                wire.read()?;
+            }
+        }
+    }
+
+    /// Passes on what is whole.
+    fn flush(&mut self, wire: &mut Wire, batch: &mut Batch) -> Result<(), Broken> {
+        let (block, settled) = batch.take();
+        if !block.bytes.is_empty() {
+            let offset = settled.offset;
+            let mut idle = || {
+                if wire.reported.elapsed() >= REPORT_PERIOD {
+                    wire.report(offset)?;
+                }
+                if self.is_over() { Err(Broken::Over) } else { Ok(()) }
+            };
+            self.push(&block, &mut idle)?;
+        }
+        if let Some(position) = &mut self.position {
+            (position.offset, position.db) = (settled.offset, settled.db);
+        }
+        self.show(Phase::Following { offset: settled.offset });
+        Ok(())
+    }
+}
+
+fn refused(answer: &str) -> Broken {
+    Broken::Useless(format!("refuses this program: {answer} (see --user and --password)"))
+}
+
+/// What follows a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Next,
+    Report,
+}
+
+/// A place in the stream between two requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    offset: u64,
+    /// The selected database.
+    db: u64,
+    /// Bytes of the batch before it, and the database that these select.
+    len: usize,
+    batch_db: u64,
+}
+
+/// Requests of a stream on their way to the target.
+struct Batch {
+    bytes: Vec<u8>,
+    /// The database in which it begins.
+    first_db: u64,
+    now: Place,
+    /// Where the transaction under way begins.
+    open: Option<Place>,
+}
+
+impl Batch {
+    fn at(offset: u64, db: u64) -> Self {
+        let now = Place { offset, db, len: 0, batch_db: db };
+        Self { bytes: Vec::new(), first_db: db, now, open: None }
+    }
+
+    /// Up to where everything is whole.
+    fn settled(&self) -> Place {
+        self.open.unwrap_or(self.now)
+    }
+
+    /// Adds a request that takes so many bytes of the stream.
+    fn add(&mut self, args: &[&[u8]], bytes: u64, shared: &Shared) -> Result<Step, Broken> {
+        let before = self.now;
+        self.now.offset += bytes;
+        match meaning(args) {
+            Meaning::Nothing => {}
+            Meaning::Report => return Ok(Step::Report),
+            Meaning::Select(db) => self.now.db = db,
+            Meaning::Begin => {
+                self.open = Some(before);
+                self.write(args);
+            }
+            Meaning::End => {
+                self.write(args);
+                self.open = None;
+            }
+            Meaning::Flush => return Err(Broken::Anew("has dropped all its keys".to_owned())),
+            Meaning::Moving => shared.note_move(),
+            Meaning::Library(source) => {
+                shared.feed.add_library(source);
+                self.write(&[b"FUNCTION", b"LOAD", b"REPLACE", source]);
+            }
+            Meaning::DeleteLibrary(name) => {
+                if shared.feed.remove_library(name) {
+                    self.write(args);
+                }
+            }
+            Meaning::DropLibraries => {
+                shared.feed.clear_libraries();
+                self.write(args);
+            }
+            Meaning::Run => self.write(args),
+        }
+        Ok(Step::Next)
+    }
+
+    fn write(&mut self, args: &[&[u8]]) {
+        if self.now.batch_db != self.now.db {
+            write_request(&mut self.bytes, &[b"SELECT", self.now.db.to_string().as_bytes()]);
+        }
+        write_request(&mut self.bytes, args);
+        self.now.batch_db = self.now.db;
+        self.now.len = self.bytes.len();
+    }
+
+    /// Takes what is whole, and the place behind it.
+    fn take(&mut self) -> (Block, Place) {
+        let settled = self.settled();
+        let bytes: Vec<u8> = self.bytes.drain(..settled.len).collect();
+        let block = Block { db: [self.first_db, settled.batch_db], bytes };
+        self.first_db = settled.batch_db;
+        self.now.len -= settled.len;
+        if let Some(open) = &mut self.open {
+            open.len = 0;
+        }
+        (block, settled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a batch of these requests passes on, and where it then is.
+    fn passed(batch: &mut Batch, lines: &[&str]) -> (String, [u64; 2]) {
+        let shared = Shared::for_tests();
+        for line in lines {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            batch.add(&args, 10, &shared).expect("nothing is dropped");
+        }
+        let (Block { bytes, .. }, place) = batch.take();
+        let text = String::from_utf8(bytes).expect("text");
+        let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
+        (words.collect::<Vec<_>>().join(" ").trim().to_owned(), [place.offset, place.db])
+    }
+
+    #[test]
+    fn a_transaction_counts_once_it_is_whole() {
+        let mut batch = Batch::at(100, 0);
+        let found = passed(&mut batch, &["SET a 1", "PING", "MULTI", "SET b 2"]);
+        assert_eq!(found, ("SET a 1".to_owned(), [120, 0]));
+        assert_eq!(passed(&mut batch, &["SET c 3"]), (String::new(), [120, 0]));
+        let found = passed(&mut batch, &["EXEC", "SET d 4"]);
+        assert_eq!(found, ("MULTI SET b 2 SET c 3 EXEC SET d 4".to_owned(), [170, 0]));
+    }
+
+    #[test]
+    fn databases_are_selected_where_requests_need_it() {
+        let mut batch = Batch::at(0, 0);
+        let found = passed(&mut batch, &["SELECT 3", "SELECT 0", "SET a 1", "SELECT 2"]);
+        assert_eq!(found, ("SET a 1".to_owned(), [40, 2]));
+        let found = passed(&mut batch, &["MULTI", "SELECT 5", "SET b 1", "SELECT 0", "EXEC"]);
+        let expected = "SELECT 2 MULTI SELECT 5 SET b 1 SELECT 0 EXEC";
+        assert_eq!(found, (expected.to_owned(), [90, 0]));
+    }
+
+    #[test]
+    fn what_every_primary_repeats_is_made_to_succeed() {
+        let mut batch = Batch::at(0, 0);
+        let found = passed(&mut batch, &["FUNCTION LOAD #!lua", "FUNCTION DELETE unknown"]);
+        assert_eq!(found.0, "FUNCTION LOAD REPLACE #!lua");
+    }
+
+    #[test]
+    fn a_primary_that_drops_its_keys_starts_anew() {
+        let (mut batch, shared) = (Batch::at(0, 0), Shared::for_tests());
+        let flushed = batch.add(&[b"FLUSHALL"], 10, &shared);
+        assert!(matches!(flushed, Err(Broken::Anew(_))));
+    }
+}

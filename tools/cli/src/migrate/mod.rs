@@ -1,0 +1,252 @@
+//! `stillframe migrate-cluster`: the data of all primaries of a Redis Cluster into one server.
+//!
+//! - This program is a replica of each primary, and the primary of the target. So the target runs
+//!   what came with the authority of a primary: it expires no key by its own clock, refuses the
+//!   writes of clients, and needs no more than REPLICAOF NO ONE at the end.
+//! - `topology` is the shape of the cluster, `connection` a client; a `link` follows one primary,
+//!   and passes its `image` and its requests, as `translate` understands them, to the `feed`, from
+//!   which `target` serves. `watch` looks at all of them.
+//! - While slots move, the streams of two primaries tell of one key in an order that nobody knows.
+//!   So nothing counts as caught up then, and the primaries concerned start anew afterwards.
+
+mod connection;
+mod feed;
+mod image;
+mod link;
+mod target;
+mod topology;
+mod translate;
+mod watch;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use stillframe_server::LogLevel;
+
+use self::connection::{Connection, Login};
+use self::feed::Feed;
+use self::topology::Address;
+use self::watch::Watch;
+use crate::logs;
+use crate::outcome::{fail, print};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stillframe migrate-cluster 10.0.0.1:7000 --to 10.0.0.9:6380        until Ctrl-C
+  stillframe migrate-cluster 10.0.0.1:7000 --to 10.0.0.9:6380 --until-caught-up
+
+The target, a server without data, follows this program as a replica follows its primary, and must
+reach it. Wait for 'caught up', stop the clients or pause their writes at every primary (redis-cli
+--cluster call 10.0.0.1:7000 client pause 60000 write), then press Ctrl-C: what was written is
+applied, and the target becomes a primary. A second Ctrl-C ends at once.
+Exit status: 0 all data is there, 1 it is not (the target then stays a replica), 2 wrong usage.";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Any node of the cluster
+    #[arg(value_name = "HOST:PORT")]
+    from: Address,
+    /// Server that takes the data, which holds none yet
+    #[arg(long, value_name = "HOST:PORT")]
+    to: Address,
+    /// End by itself once the target has what all primaries wrote, as after Ctrl-C
+    #[arg(long)]
+    until_caught_up: bool,
+    /// User of the cluster's access control list
+    #[arg(long, value_name = "NAME", requires = "password")]
+    user: Option<String>,
+    /// Password of the cluster's nodes, or of --user
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<String>,
+    /// User of the target's access control list
+    #[arg(long, value_name = "NAME", requires = "to_password")]
+    to_user: Option<String>,
+    /// Password of the target, or of --to-user
+    #[arg(long, value_name = "PASSWORD")]
+    to_password: Option<String>,
+    /// Address and port at which the target reaches this program [default: that from which this
+    /// program reaches the target, any free port]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<Address>,
+    /// How long a primary or the target may be silent
+    #[arg(long, value_name = "SECONDS", default_value = "60")]
+    timeout: u32,
+}
+
+/// What all threads share.
+struct Shared {
+    feed: Feed,
+    /// Who asks the cluster's nodes.
+    cluster: Login,
+    to: Address,
+    /// Who asks the target.
+    login: Login,
+    /// The name of the stream.
+    id: String,
+    /// Where the target connects.
+    port: u16,
+    /// How long a primary or the target may be silent.
+    timeout: Duration,
+    over: AtomicBool,
+    failure: Mutex<Option<String>>,
+    moving: AtomicBool,
+    numbers: AtomicU64,
+}
+
+impl Shared {
+    fn new(arguments: &Arguments, port: u16) -> Self {
+        let part = || RandomState::new().hash_one(port);
+        let id = format!("{:016x}{:016x}{:016x}", part(), part(), part());
+        let login = |user: &Option<String>, password: &Option<String>| Login {
+            user: user.clone(),
+            password: password.clone(),
+        };
+        Self {
+            feed: Feed::new(),
+            cluster: login(&arguments.user, &arguments.password),
+            to: arguments.to.clone(),
+            login: login(&arguments.to_user, &arguments.to_password),
+            id: id[..40].to_owned(),
+            port,
+            timeout: Duration::from_secs(arguments.timeout.into()),
+            over: AtomicBool::new(false),
+            failure: Mutex::default(),
+            moving: AtomicBool::new(false),
+            numbers: AtomicU64::new(0),
+        }
+    }
+
+    #[cfg(test)]
+    fn for_tests() -> Self {
+        let address = |port| Address { host: "localhost".to_owned(), port };
+        let arguments = Arguments {
+            from: address(1),
+            to: address(2),
+            until_caught_up: false,
+            user: None,
+            password: None,
+            to_user: None,
+            to_password: None,
+            listen: None,
+            timeout: 60,
+        };
+        Self::new(&arguments, 3)
+    }
+
+    /// Whether all threads are to end.
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    /// Ends all threads.
+    fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends all threads for a reason. The first reason counts.
+    fn fail(&self, why: String) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.end();
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that a primary's stream tells of a slot that moves.
+    fn note_move(&self) {
+        self.moving.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether slots were moved since the last call.
+    fn take_move(&self) -> bool {
+        self.moving.swap(false, Ordering::SeqCst)
+    }
+
+    /// A number that no other call gets.
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Fails if the target says that it cannot apply what it got.
+    fn note_problem(&self) {
+        let problem = Connection::open(&self.to, &self.login)
+            .and_then(|mut target| target::problem(&mut target, self.port));
+        if let Ok(Some(why)) = problem {
+            self.fail(format!("the target {} cannot go on: {why}", self.to));
+        }
+    }
+}
+
+/// What was moved.
+struct Moved {
+    primaries: usize,
+    keys: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    logs::start(LogLevel::Notice);
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let handled = flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
+        if let Err(error) = handled {
+            return fail(1, &format_args!("cannot handle signals: {error}"));
+        }
+    }
+    let begun = Instant::now();
+    match migrate(arguments, &stop) {
+        Ok(Moved { primaries, keys }) => {
+            let (to, seconds) = (&arguments.to, begun.elapsed().as_secs());
+            let line = format!(
+                "moved {primaries} primaries into {to}, which is a primary of {keys} keys now, in \
+                 {seconds} s\n"
+            );
+            print(&line).err().unwrap_or(ExitCode::SUCCESS)
+        }
+        Err(why) => fail(1, &why),
+    }
+}
+
+fn migrate(arguments: &Arguments, stop: &AtomicBool) -> Result<Moved, String> {
+    let login = Login { user: arguments.user.clone(), password: arguments.password.clone() };
+    let topology = watch::first_look(&arguments.from, &login)?;
+    let to_login =
+        Login { user: arguments.to_user.clone(), password: arguments.to_password.clone() };
+    let mut target = Connection::open(&arguments.to, &to_login)?;
+    if topology.nodes.contains(&arguments.to) {
+        return Err(format!("{} is a node of the cluster itself", arguments.to));
+    }
+    target::check(&mut target, &arguments.to.to_string())?;
+    let unbound = |error: io::Error| format!("cannot listen for the target: {error}");
+    let own = target.local().map_err(unbound)?;
+    let own = arguments.listen.clone().unwrap_or(Address { host: own.to_string(), port: 0 });
+    let listener = TcpListener::bind((own.host.as_str(), own.port)).map_err(unbound)?;
+    listener.set_nonblocking(true).map_err(unbound)?;
+    let port = listener.local_addr().map_err(unbound)?.port();
+    let from = target.peer().map_err(unbound)?;
+    let shared = &Shared::new(arguments, port);
+    let port = port.to_string();
+    target.ask(&[b"REPLICAOF", own.host.as_bytes(), port.as_bytes()])?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| target::serve(scope, &listener, from, shared));
+        let mut watch = Watch::new(scope, shared, topology, target);
+        let ended = watch.run(stop, arguments.until_caught_up);
+        shared.end();
+        ended.map_err(|why| {
+            format!(
+                "{why}\nThe target {} does not have all data, and stays a replica. To try again: \
+                 REPLICAOF NO ONE and FLUSHALL there",
+                arguments.to
+            )
+        })
+    })
+}
