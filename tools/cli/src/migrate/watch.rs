@@ -144,6 +144,9 @@ impl<'s, 'e> Watch<'s, 'e> {
         if let Some(why) = self.shared.failure() {
             return Err(why);
         }
+        if let Some(ended) = self.links.iter().find(|it| it.thread.is_finished()) {
+            return Err(format!("the link to {} has ended by a fault", ended.link.address()));
+        }
         let to = &self.shared.to;
         let silence = self.shared.feed.silence().unwrap_or(self.begun.elapsed());
         let timeout = self.shared.timeout;
