@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stillframe_keyspace::Hash;
+use stillframe_keyspace::{Entry, Hash, Value};
 use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
 use super::sample::Count;
@@ -80,7 +80,9 @@ pub(super) fn expires_at(ctx: &mut Context<'_>, key: &[u8], deadline: i64, field
 /// States the effect that fields have the deadlines that they have: an HSET has taken them away.
 pub(super) fn expire_as_before(ctx: &mut Context<'_>, key: &[u8], fields: &[&[u8]]) {
     let mut by_deadline = BTreeMap::<i64, Vec<&[u8]>>::new();
-    if let Ok((_, Some(hash))) = ctx.found_to_edit::<Hash<'_>>(key) {
+    // A lookup would delete more fields whose time has come, with an event of its own.
+    let entry = ctx.keyspace.peek(ctx.caller.db, key, i64::MIN);
+    if let Some(Value::Hash(hash)) = entry.map(Entry::value) {
         for &field in fields {
             if let Some(deadline) = hash.deadline(field) {
                 by_deadline.entry(deadline).or_default().push(field);

@@ -104,6 +104,11 @@ impl<A: Algorithm> Keyspace<A> {
         })
     }
 
+    /// Counts fields that a deadline in the past has deleted among those that have expired.
+    pub fn count_expired_fields(&mut self, fields: usize) {
+        self.expired_fields_total += fields as u64;
+    }
+
     /// Deletes fields of a hash that `remove` removes, if some are due.
     fn expire_some(
         &mut self,
@@ -123,7 +128,14 @@ impl<A: Algorithm> Keyspace<A> {
         let deleted = fields.len();
         self.expired_fields_total += deleted as u64;
         if self.keeps_expired && deleted > 0 {
-            self.expired.push(Expired { db, key: key.into(), fields, is_gone });
+            match self.expired.last_mut() {
+                // A lookup has found some, and an edit names more: they expire together.
+                Some(last) if last.db == db && *last.key == *key && !last.is_gone => {
+                    last.fields.extend(fields);
+                    last.is_gone = is_gone;
+                }
+                _ => self.expired.push(Expired { db, key: key.into(), fields, is_gone }),
+            }
         }
         deleted
     }
