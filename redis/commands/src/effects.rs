@@ -12,6 +12,9 @@
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
+/// The request by which log and replicas learn of a field's time to live.
+pub(crate) const HPEXPIREAT: &[u8] = b"HPEXPIREAT";
+
 /// The consumers of effects.
 #[derive(Debug, Clone, Copy)]
 pub enum Consumer {
@@ -46,6 +49,8 @@ pub struct Effects {
     replicas: Option<Box<Stream>>,
     /// Who gets the effects of the requests that run.
     audience: Option<Audience>,
+    /// A field of a hash got a time to live.
+    fields: bool,
     /// The process ends, and what it does until then is no effect.
     abandoned: bool,
     /// The handler that runs has stated its effects itself, or that it has none.
@@ -97,6 +102,7 @@ impl Effects {
     /// gone by itself.
     pub(crate) fn add_for_all(&mut self, db: usize, args: &[&[u8]]) {
         if !self.abandoned {
+            self.fields |= args.first().is_some_and(|name| *name == HPEXPIREAT);
             self.streams().for_each(|stream| stream.add(db, args));
         }
     }
@@ -113,8 +119,15 @@ impl Effects {
             self.log.add(db, args);
         }
         if let Some(stream) = self.replicas.as_mut().filter(|_| audience.replicas) {
+            self.fields |= args.first().is_some_and(|name| *name == HPEXPIREAT);
             stream.add(db, args);
         }
+    }
+
+    /// Whether a field of a hash got a time to live since the last call: servers before Redis 7.4
+    /// cannot run that.
+    pub fn take_fields(&mut self) -> bool {
+        std::mem::take(&mut self.fields)
     }
 
     /// Ends the open unit, if anything is in it.

@@ -7,6 +7,7 @@ use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
 use super::sample::Count;
 use crate::context::Context;
+use crate::effects::HPEXPIREAT;
 use crate::errors::{
     NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OUT_OF_RANGE, OVERFLOW, Refusal, SYNTAX, wrong_arity,
 };
@@ -73,7 +74,7 @@ fn keep_field(
 /// States the effect that fields expire at an instant.
 pub(super) fn expires_at(ctx: &mut Context<'_>, key: &[u8], deadline: i64, fields: &[&[u8]]) {
     let [deadline, count] = [deadline.to_string(), fields.len().to_string()];
-    let head: [&[u8]; 5] = [b"HPEXPIREAT", key, deadline.as_bytes(), b"FIELDS", count.as_bytes()];
+    let head: [&[u8]; 5] = [HPEXPIREAT, key, deadline.as_bytes(), b"FIELDS", count.as_bytes()];
     ctx.effect(&[&head[..], fields].concat());
 }
 

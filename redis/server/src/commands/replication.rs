@@ -6,9 +6,10 @@ use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
 use crate::connections::client::Replies;
-use crate::connections::client::{Phase, Replica};
+use crate::connections::client::{Fields, Phase, Replica};
 use crate::node::config::words::words;
 use crate::peers::replication::Failover;
+use crate::peers::replication::stream::Abilities;
 use crate::state::ServerState;
 use crate::state::persistence;
 use crate::state::primary::waits::NO_LOG;
@@ -289,6 +290,7 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 replica.eof |= value.eq_ignore_ascii_case(b"eof");
                 replica.psync2 |= value.eq_ignore_ascii_case(b"psync2");
                 replica.branches |= value.eq_ignore_ascii_case(b"branches");
+                replica.rdb_channel |= value.eq_ignore_ascii_case(b"rdb-channel-repl");
             }
             b"version" => replica.valkey = Some(major_version(value)?),
             b"rdb-only" => match parse_integer(value) {
@@ -313,6 +315,11 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                     replica.acked = replica.acked.max(Some(offset));
                     replica.acked_at = now;
                     replica.silent &= replica.phase != Phase::Online;
+                    if replica.fields == Fields::Sent && replica.phase == Phase::Online {
+                        replica.fields = Fields::Loaded;
+                        let name = replica.name(&ctx.session.caller.peer);
+                        ctx.server.replication.known.note_loaded(&name, now);
+                    }
                     ctx.server.replication.note_ack();
                 }
                 return Ok(());
@@ -406,9 +413,14 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let replica = ctx.session.replica.get_or_insert_with(|| Box::new(Replica::greeting(now)));
     replica.phase = Phase::Waiting(Instant::now());
     replica.old = args.len() == 1;
+    let name = replica.name(&ctx.session.caller.peer);
+    if replication.known.reads_fields(&name) {
+        replica.fields = Fields::Loaded;
+    }
+    let knows = Abilities { branches: replica.branches, fields: replica.knows_fields() };
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {
-        if replication.continues(id, has, behind_max, replica.branches) {
+        if replication.continues(id, has, behind_max, knows) {
             ctx.server.meter.asked_to_resume(true);
             replica.go_online(now, false);
             (replica.cursor, replica.acked) = (has, Some(has));
@@ -418,6 +430,11 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         } else if id != b"?" {
             ctx.server.meter.asked_to_resume(false);
         }
+    }
+    if replica.phase != Phase::Online
+        && let Some(unable) = replication.known.note_asked(&name, now)
+    {
+        tracing::warn!("{}", unable.text());
     }
     tracing::info!(
         "the replica at {} {}",

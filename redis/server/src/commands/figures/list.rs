@@ -618,6 +618,8 @@ static REPLICATION: &[Figure] = &[
         (settings.min_replicas > 0).then(|| good().into())
     }),
     rows(&REPLICAS),
+    figure("repl_replica_sync_failures", |s| Some(s.unable()?.failures.into())),
+    figure("repl_replica_sync_error", |s| Some(s.unable()?.text().into())),
     always!("master_failover_state", |s| match s.server.replication.failover() {
         None => "no-failover",
         Some(failover) if failover.handed_over => "failover-in-progress",

@@ -26,6 +26,7 @@ use crate::node::archive::ArchiveFigures;
 use crate::node::machine;
 use crate::peers::group::Member;
 use crate::peers::replication::Following;
+use crate::peers::replication::known::Unable;
 use crate::state::ServerState;
 use crate::state::eviction::{counted_bytes, used_bytes};
 
@@ -112,6 +113,11 @@ impl<'a> Seen<'a> {
 
     fn following(&self, figure: fn(&Self, &Following) -> Value) -> Option<Value> {
         self.server.replication.following().map(|it| figure(self, it))
+    }
+
+    /// A replica that does not load its images.
+    fn unable(&self) -> Option<Unable> {
+        self.server.replication.known.unable(self.server.clock.turn())
     }
 
     /// A figure of this server as a member of a group.

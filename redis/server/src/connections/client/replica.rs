@@ -29,6 +29,17 @@ pub(crate) enum Phase {
     Online,
 }
 
+/// Whether a replica knows fields of hashes that expire, though it does not announce it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fields {
+    /// It got none.
+    Unknown,
+    /// They are in its image.
+    Sent,
+    /// It has loaded such an image, now or earlier.
+    Loaded,
+}
+
 /// A client that is a replica.
 pub(crate) struct Replica {
     pub(crate) phase: Phase,
@@ -42,6 +53,10 @@ pub(crate) struct Replica {
     pub(crate) psync2: bool,
     /// Whether it knows STILLFRAME BRANCHDB: it is a server of this kind.
     pub(crate) branches: bool,
+    /// Whether it takes images over a connection of their own, as Redis from 8.0 on.
+    pub(crate) rdb_channel: bool,
+    /// Whether it has shown that it knows fields of hashes that expire, or is asked to.
+    pub(crate) fields: Fields,
     /// The major version of Valkey that it announces.
     pub(crate) valkey: Option<u32>,
     /// Whether it asked with SYNC: it then knows no names of streams, and never reports its offset.
@@ -75,6 +90,8 @@ impl Replica {
             eof: false,
             psync2: false,
             branches: false,
+            rdb_channel: false,
+            fields: Fields::Unknown,
             valkey: None,
             old: false,
             image_only: false,
@@ -110,6 +127,18 @@ impl Replica {
         self.acked_at = now;
         self.silent = silent;
         self.sent = None;
+    }
+
+    /// Whether it knows fields of hashes that expire.
+    pub(crate) fn knows_fields(&self) -> bool {
+        self.valkey.is_some_and(|major| major >= 9)
+            || self.rdb_channel
+            || self.fields == Fields::Loaded
+    }
+
+    /// Its address and port, which stay when it connects again.
+    pub(crate) fn name(&self, peer: &Address) -> String {
+        format!("{}:{}", self.address(peer), self.port)
     }
 
     /// The address to show.

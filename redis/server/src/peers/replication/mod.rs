@@ -16,6 +16,7 @@
 mod failover;
 pub(crate) mod failure;
 pub(crate) mod following;
+pub(crate) mod known;
 pub(crate) mod link;
 pub(crate) mod logged;
 mod own;
@@ -31,13 +32,14 @@ use std::time::{Duration, Instant};
 
 pub(crate) use failover::Failover;
 pub(crate) use following::Following;
+use known::Known;
 use own::OwnKeys;
 pub(crate) use own_expiry::expires_at;
 pub(crate) use replicas::replicas_at;
 use stillframe_commands::Effects;
 use stillframe_commands::Random;
 use stillframe_storage::dump::StreamPoint;
-use stream::Stream;
+use stream::{Abilities, Stream};
 pub(crate) use transfers::Transfers;
 
 /// The state that both sides share.
@@ -55,6 +57,7 @@ pub(crate) struct Replication {
     messages: Vec<Message>,
     pub(crate) followers: Followers,
     hold: WriteHold,
+    pub(crate) known: Known,
     /// Images for replicas.
     pub(crate) transfers: Transfers,
     /// The primary, if this server is a replica.
@@ -141,6 +144,7 @@ impl Replication {
             loaded: LoadedPoint::default(),
             messages: Vec::new(),
             followers,
+            known: Known::default(),
             hold: WriteHold::default(),
             transfers,
             following: None,
@@ -337,12 +341,12 @@ impl Replication {
         id: &[u8],
         offset: u64,
         behind_max: u64,
-        knows_branches: bool,
+        abilities: Abilities,
     ) -> bool {
         let older = |(name, end): &(String, u64)| name.as_bytes() == id && offset <= *end;
         let named = self.name.id.as_bytes() == id || self.name.older.as_ref().is_some_and(older);
         let near = self.stream.end().saturating_sub(offset) <= behind_max;
-        let suits = self.stream.suits(offset, knows_branches);
+        let suits = self.stream.suits(offset, abilities);
         self.active && named && near && self.stream.reaches(offset) && suits
     }
 

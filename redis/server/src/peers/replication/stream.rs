@@ -17,6 +17,17 @@ pub(crate) struct Stream {
     end: u64,
     /// See [`note_branch`](Self::note_branch).
     branched: u64,
+    /// See [`note_fields`](Self::note_fields).
+    timed: u64,
+}
+
+/// What a replica knows beyond Redis 7.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Branches: it is a server of this kind.
+    pub(crate) branches: bool,
+    /// Fields of hashes that expire.
+    pub(crate) fields: bool,
 }
 
 struct Block {
@@ -37,7 +48,7 @@ impl Stream {
 
     /// Drops the kept bytes; the stream continues at `end`.
     pub(crate) fn restart(&mut self, end: u64) {
-        *self = Self { blocks: VecDeque::new(), end, branched: 0 };
+        *self = Self { blocks: VecDeque::new(), end, branched: 0, timed: 0 };
     }
 
     /// A database was made a branch by a request in what was added last: replicas that know no
@@ -46,9 +57,19 @@ impl Stream {
         self.branched = self.end;
     }
 
+    /// A field of a hash got a time to live by a request in what was added last, as for a branch.
+    pub(crate) fn note_fields(&mut self) {
+        self.timed = self.end;
+    }
+
     /// Whether a replica can go on from an offset, by what it knows.
-    pub(crate) fn suits(&self, offset: u64, knows_branches: bool) -> bool {
-        knows_branches || offset >= self.branched
+    pub(crate) fn suits(&self, offset: u64, knows: Abilities) -> bool {
+        self.suits_branches(offset, knows) && (knows.fields || offset >= self.timed)
+    }
+
+    /// Whether no branch stands in the way.
+    pub(crate) fn suits_branches(&self, offset: u64, knows: Abilities) -> bool {
+        knows.branches || offset >= self.branched
     }
 
     /// Adds bytes.

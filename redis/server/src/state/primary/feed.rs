@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::connections::client::{Client, Phase};
-use crate::peers::replication::stream::Stream;
+use crate::connections::client::{Client, Fields, Phase};
+use crate::peers::replication::stream::{Abilities, Stream};
 use crate::state::ServerState;
 
 /// Bytes of the stream written to one replica in one turn.
@@ -51,6 +51,9 @@ pub(crate) fn feed(state: &mut ServerState) {
     if std::mem::take(&mut ledger.branched) {
         replication.stream.note_branch();
     }
+    if ledger.effects.take_fields() {
+        replication.stream.note_fields();
+    }
     let stream = &replication.stream;
     let (mut needed, mut more, mut hold) = (u64::MAX, false, false);
     let backpressure = config.replication.backpressure;
@@ -60,11 +63,22 @@ pub(crate) fn feed(state: &mut ServerState) {
             continue;
         };
         let (before, syncing) = (replica.cursor, replica.is_syncing());
-        if !stream.suits(before, replica.branches) && !replica.image_only {
-            tracing::info!(
-                "the replica at {} knows no branches, and one was made: it needs an image",
-                client.session.caller.peer
-            );
+        let knows = Abilities { branches: replica.branches, fields: replica.knows_fields() };
+        // Fields that expire are in the image of a replica that gets one, as a trial.
+        let on_trial = replica.fields == Fields::Sent && stream.suits_branches(before, knows);
+        if !stream.suits(before, knows) && !on_trial && !replica.image_only {
+            let name = replica.name(&client.session.caller.peer);
+            if stream.suits_branches(before, knows) {
+                tracing::warn!(
+                    "dropping the replica {name}: a field of a hash got a time to live, which no \
+                     Redis before 7.4 and no Valkey before 9 can follow; it gets an image if it \
+                     can. Upgrade replicas before clients use HEXPIRE"
+                );
+            } else {
+                tracing::info!(
+                    "the replica {name} knows no branches, and one was made: it needs an image"
+                );
+            }
             clients.close_later(place);
             continue;
         }

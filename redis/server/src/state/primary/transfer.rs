@@ -4,6 +4,8 @@
 //!   replicas that need its length beforehand get the dump file of a save instead.
 //! - Each replica gets a version that it reads: Redis's lowest that holds the data, or that of
 //!   Valkey 9 if it announces it and fields expire. One that reads none is refused beforehand.
+//! - A replica that announces no version, and then loads no image with fields that expire, gets the
+//!   next one after a pause that grows.
 //! - There is one image for replicas at a time, beside that of a save: a replica that comes while
 //!   one is under way waits for the next.
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
@@ -21,7 +23,7 @@ use stillframe_storage::dump::{
 };
 
 use crate::Config;
-use crate::connections::client::{Client, FAILED, Phase, Relay, Replica, Sent};
+use crate::connections::client::{Client, FAILED, Fields, Phase, Relay, Replica, Sent};
 use crate::connections::clients::Clients;
 use crate::node::clock::unix_millis;
 use crate::peers::replication::Replication;
@@ -135,6 +137,33 @@ fn way(keyspace: &Keyspace, config: &Config, replica: &Replica) -> Option<Way> {
     Some(if is_file { Way::File } else { Way::Live(version) })
 }
 
+/// Whether a replica may get an image now: see the head of `known`.
+fn is_due(keyspace: &Keyspace, state: &ServerState, client: &Client, replica: &Replica) -> bool {
+    keyspace.timed_hashes() == 0 || replica.knows_fields() || {
+        let name = replica.name(&client.session.caller.peer);
+        state.replication.known.is_due(&name, state.clock.turn())
+    }
+}
+
+/// Notes that replicas get an image, with fields that expire if there are any.
+fn note_fields_sent(keyspace: &Keyspace, state: &mut ServerState, places: &[usize]) {
+    let now = state.clock.turn();
+    if keyspace.timed_hashes() == 0 {
+        return state.replication.known.forget_failures();
+    }
+    for &place in places {
+        let Some(client) = state.clients.get_mut(place) else { continue };
+        let peer = client.session.caller.peer.clone();
+        let Some(replica) = client.replica_mut().filter(|it| !it.knows_fields()) else { continue };
+        replica.fields = Fields::Sent;
+        // One that wants a file alone never says whether it has read it, and one without a port
+        // has no name.
+        if !replica.image_only && replica.port > 0 {
+            state.replication.known.note_sent(&replica.name(&peer), now);
+        }
+    }
+}
+
 /// Replicas that wait for an image of the same way.
 struct Waiting {
     way: Option<Way>,
@@ -148,7 +177,7 @@ fn waiting(keyspace: &Keyspace, state: &ServerState) -> Vec<Waiting> {
     let mut all: Vec<Waiting> = Vec::new();
     for (client, replica) in state.replication.replicas(&state.clients) {
         let Phase::Waiting(since) = replica.phase else { continue };
-        if client.dead || replica.no_data {
+        if client.dead || replica.no_data || !is_due(keyspace, state, client, replica) {
             continue;
         }
         let (way, place) = (way(keyspace, &state.config, replica), client.session.caller.place);
@@ -183,6 +212,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
         if let Some(Way::Live(version)) = *way
             && (since.elapsed() >= delay || most > 0 && places.len() >= most)
         {
+            note_fields_sent(keyspace, state, places);
             return begin_live(keyspace, state, places, version);
         }
     }
@@ -195,6 +225,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
             return places.iter().for_each(|&place| state.clients.close_later(place));
         }
         state.replication.transfers.saving = true;
+        note_fields_sent(keyspace, state, places);
         announce(state, places, Phase::Saving);
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn apply(
     let Some(mut session) = following.and_then(|it| it.session.take()) else { return Ok(()) };
     let mut input = std::mem::take(&mut link.input);
     let mut replies = Vec::new();
-    let (mut applied, mut asked) = (0, false);
+    let (mut applied, mut asked, mut times_fields) = (0, false, false);
     let outcome = loop {
         let used = match link.parser.parse(&mut input[link.parsed..]) {
             Ok(None) => break Ok(()),
@@ -52,6 +52,7 @@ pub(super) fn apply(
         let args: Vec<&[u8]> =
             ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
         let run = run(keyspace, state, table, (&mut session, &mut replies), &args);
+        times_fields |= args.first().is_some_and(|name| is_of_fields(name));
         match run {
             Ok(asks) => asked |= asks,
             Err(why) if passes_over_errors(&state.config.replication) => {
@@ -70,6 +71,9 @@ pub(super) fn apply(
         }
     };
     state.replication.stream.append(&input[..applied]);
+    if times_fields {
+        state.replication.stream.note_fields(); // replicas of this one get the same bytes
+    }
     state.replication.db = session.caller.db;
     state.meter.applied(applied);
     input.drain(..applied);
@@ -84,6 +88,14 @@ pub(super) fn apply(
         link.acknowledge(offset, logged, state.clock.turn());
     }
     outcome
+}
+
+/// Whether a request may give fields of hashes a time to live.
+fn is_of_fields(name: &[u8]) -> bool {
+    let of_fields: [&[u8]; 6] =
+        [b"hpexpireat", b"hpexpire", b"hexpireat", b"hexpire", b"hsetex", b"hgetex"];
+    name.first().is_some_and(|first| matches!(first, b'h' | b'H'))
+        && of_fields.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 /// Whether to skip a request of the primary that fails here: where clients write, too, the data

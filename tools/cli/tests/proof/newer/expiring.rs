@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::{assert_equal, contents, peers};
 use crate::collections::debugged;
 use crate::replication::{self, Who, wait_for_link};
-use crate::support::{Client, Kind, Peer, Random, Reply, Server, Setup, Stop, rounds, wait_until};
+use crate::support::{
+    Client, Kind, Peer, Random, Reply, Server, Setup, Stop, are_here, rounds, wait_until,
+};
 
 /// Requests on hashes; `?` stands for a digit, and so for a few milliseconds. Two servers get none
 /// of the first [`SOON`]. Redis 7.4.1 crashes when it deletes several expired fields of a hash in
@@ -330,5 +332,94 @@ fn branches_keep_their_own_times() {
         }
         server.kill();
         server = start();
+    }
+}
+
+/// Redis 7.0 announces nothing, and would skip requests that it does not know.
+#[test]
+fn a_replica_that_knows_no_such_fields_is_dropped_and_gets_images_less_and_less_often() {
+    let test = "a_replica_that_knows_no_such_fields_is_dropped";
+    if !are_here(test, &[Peer::RedisServer]) {
+        return;
+    }
+    let primary = Who::Ours.start("");
+    let mut client = primary.client();
+    client.ok("HSET h f v");
+    let replica = Who::Redis.follow(primary.port);
+    wait_for_link(&replica);
+    assert_eq!(client.ask("HEXPIRE h 1000 FIELDS 1 f"), Reply::List(vec![Reply::Int(1)]));
+    let dropped = format!("dropping the replica 127.0.0.1:{}: a field", replica.port);
+    wait_until("it is dropped", || primary.log().contains(&dropped));
+    wait_until("it has failed three times", || primary.log().contains("(3 in a row)"));
+    assert!(client.info_int("repl_replica_sync_failures") >= 3);
+    let why = client.info("repl_replica_sync_error");
+    assert!(why.contains("which Redis before 7.4 cannot hold; upgrade it"), "{why}");
+    let log = primary.log();
+    let count = |what: &str| log.matches(what).count();
+    let (failed, sent) = (count("in a row)"), count("sending an image to"));
+    assert!(sent <= failed + 2, "one image a pause: {log}");
+    assert_eq!(count(&dropped), 1, "{log}");
+    // Without such fields it follows again.
+    client.ok("HPERSIST h FIELDS 1 f");
+    wait_until("the replica follows", || replica.client().info("master_link_status") == "up");
+    let info = client.ask("INFO replication").text();
+    assert!(!info.contains("repl_replica_sync_error"), "{info}");
+    replication::assert_equal(&primary, &replica);
+}
+
+/// A replica by hand that has loaded its image.
+fn online(primary: &Server, announced: &str) -> Client {
+    let mut replica = primary.client();
+    let lines = format!(
+        "REPLCONF listening-port 7777\r\nREPLCONF capa eof capa psync2{announced}\r\nPSYNC ? -1\r\n"
+    );
+    assert!(replica.send_raw(lines.as_bytes()));
+    let (mut bytes, mut mark) = (Vec::new(), None);
+    while mark.is_none_or(|mark: [u8; 40]| !bytes.ends_with(&mark)) {
+        bytes.extend(replica.receive_raw().expect("the image comes"));
+        let at = bytes.windows(5).position(|it| it == b"$EOF:");
+        mark = at.and_then(|at| bytes[at + 5..].first_chunk().copied());
+        if at.is_some_and(|at| bytes.len() <= at + 47) {
+            mark = None;
+        }
+    }
+    let mut client = primary.client();
+    wait_until("its image has come", || client.ask("INFO replication").text().contains("=online"));
+    assert!(replica.send_raw(b"REPLCONF ACK 0\r\n"));
+    replica
+}
+
+/// The stream up to some words; nothing: the connection ends before.
+fn stream_up_to(replica: &mut Client, words: &str) -> Option<String> {
+    let mut text = String::new();
+    while !text.contains(words) {
+        text += &String::from_utf8_lossy(&replica.receive_raw()?);
+    }
+    Some(text)
+}
+
+#[test]
+fn replicas_are_fed_what_they_announce_or_have_loaded() {
+    for (announced, knows) in [
+        (" version 8.1.4", false),
+        ("", false),
+        (" version 9.1.2", true),
+        (" capa rdb-channel-repl", true),
+    ] {
+        let primary = Who::Ours.start("");
+        let mut client = primary.client();
+        client.ok("HSET h f v");
+        let mut replica = online(&primary, announced);
+        client.ok("SET before 1");
+        assert!(stream_up_to(&mut replica, "before").is_some(), "{announced}");
+        client.ask("HEXPIRE h 1000 FIELDS 1 f");
+        let fed = stream_up_to(&mut replica, "HPEXPIREAT");
+        assert_eq!(fed.is_some(), knows, "{announced}: {fed:?}");
+        if announced.is_empty() {
+            // It loads the image with the field, and is then fed all.
+            let mut replica = online(&primary, announced);
+            client.ask("HEXPIRE h 2000 FIELDS 1 f");
+            assert!(stream_up_to(&mut replica, "HPEXPIREAT").is_some());
+        }
     }
 }
