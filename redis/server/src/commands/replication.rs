@@ -366,12 +366,8 @@ fn refuse_member(ctx: &Context<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// `PSYNC stream offset`, or `SYNC`: the client becomes a replica.
-fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    refuse_member(ctx)?;
-    if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
-        return Ok(());
-    }
+/// Takes over if the primary asks for it by `PSYNC stream offset FAILOVER`.
+fn heed_failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, id, _, word, ..] = args
         && word.eq_ignore_ascii_case(b"failover")
     {
@@ -383,6 +379,16 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         roles::promote(ctx.keyspace, ctx.server);
     }
+    Ok(())
+}
+
+/// `PSYNC stream offset`, or `SYNC`: the client becomes a replica.
+fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    refuse_member(ctx)?;
+    if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
+        return Ok(());
+    }
+    heed_failover(ctx, args)?;
     let replication = &ctx.server.replication;
     if replication.failover().is_some() {
         return Err("NOMASTERLINK Can't SYNC while failing over".into());

@@ -380,47 +380,63 @@ fn a_link_that_breaks_goes_on_or_starts_anew() {
     cluster.assert_moved(&[0, 1, 2], &target);
 }
 
-/// All keys of a slot, with those that are written while they move.
+/// Moves all keys of a slot from the first node to the second, as `redis-cli --cluster reshard`.
+fn move_slot(cluster: &Cluster, moved: u16) {
+    let [mut from, mut to] = [0, 1].map(|node| cluster.client(node));
+    let ids = [from.ask("CLUSTER MYID").text(), to.ask("CLUSTER MYID").text()];
+    to.ok(&format!("CLUSTER SETSLOT {moved} IMPORTING {}", ids[0]));
+    from.ok(&format!("CLUSTER SETSLOT {moved} MIGRATING {}", ids[1]));
+    loop {
+        let keys = from.ask(&format!("CLUSTER GETKEYSINSLOT {moved} 10"));
+        let keys: Vec<&[u8]> = keys.list().iter().filter_map(Reply::bytes).collect();
+        if keys.is_empty() {
+            break;
+        }
+        let port = cluster.nodes[1].port.to_string();
+        let mut words: Vec<&[u8]> =
+            vec![b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"", b"0", b"5000", b"KEYS"];
+        words.extend(keys);
+        from.call(&words);
+    }
+    for node in [1, 0, 2] {
+        cluster.client(node).ok(&format!("CLUSTER SETSLOT {moved} NODE {}", ids[1]));
+    }
+}
+
+/// The same in one step, as Valkey 9 does.
+fn move_slot_at_once(cluster: &Cluster, moved: u16) {
+    let to = cluster.client(1).ask("CLUSTER MYID").text();
+    cluster.client(0).ok(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {moved} {moved} NODE {to}"));
+}
+
 #[test]
 fn slots_that_move_are_taken_from_where_they_end() {
-    if !are_here("slots_that_move_are_taken_from_where_they_end", &[Peer::RedisServer]) {
-        return;
+    type Move = fn(&Cluster, u16);
+    let all: [(Who, Peer, Move); 2] = [
+        (Who::Redis, Peer::RedisServer, move_slot),
+        (Who::Newer(Peer::Valkey), Peer::Valkey, move_slot_at_once),
+    ];
+    for (who, peer, moves) in all {
+        if !are_here("slots_that_move_are_taken_from_where_they_end", &[peer]) {
+            continue;
+        }
+        let mut random = Random::new("slots that move");
+        let cluster = Cluster::start(who, 3, 0, "");
+        fill(&cluster, &mut random);
+        let target = Server::start(Kind::Ours("imprint"));
+        let mut migration = Migration::start(&cluster.nodes[0], &target, &[]);
+        migration.wait_for("caught up", 1);
+        under_load(&cluster, &mut random, || {
+            moves(&cluster, slot(Cluster::tag(0, 3).as_bytes()));
+            migration.wait_for("no longer has the slots", 2);
+            migration.wait_for("keys of its image are on their way", 5);
+        });
+        cluster.client(1).ok(&format!("SET {}:late 1", Cluster::tag(0, 3)));
+        (0..3).for_each(|node| delete_idle_consumers(&mut cluster.client(node)));
+        let text = migration.stop();
+        assert_eq!(text.matches("sends an image").count(), 5, "the third does not: {text}");
+        cluster.assert_moved(&[0, 1, 2], &target);
     }
-    let mut random = Random::new("slots that move");
-    let cluster = Cluster::start(Who::Redis, 3, 0, "");
-    fill(&cluster, &mut random);
-    let target = Server::start(Kind::Ours("imprint"));
-    let mut migration = Migration::start(&cluster.nodes[0], &target, &[]);
-    migration.wait_for("caught up", 1);
-    let moved = slot(Cluster::tag(0, 3).as_bytes());
-    under_load(&cluster, &mut random, || {
-        let [mut from, mut to] = [0, 1].map(|node| cluster.client(node));
-        let ids = [from.ask("CLUSTER MYID").text(), to.ask("CLUSTER MYID").text()];
-        to.ok(&format!("CLUSTER SETSLOT {moved} IMPORTING {}", ids[0]));
-        from.ok(&format!("CLUSTER SETSLOT {moved} MIGRATING {}", ids[1]));
-        loop {
-            let keys = from.ask(&format!("CLUSTER GETKEYSINSLOT {moved} 10"));
-            let keys: Vec<&[u8]> = keys.list().iter().filter_map(Reply::bytes).collect();
-            if keys.is_empty() {
-                break;
-            }
-            let port = cluster.nodes[1].port.to_string();
-            let mut words: Vec<&[u8]> =
-                vec![b"MIGRATE", b"127.0.0.1", port.as_bytes(), b"", b"0", b"5000", b"KEYS"];
-            words.extend(keys);
-            from.call(&words);
-        }
-        for node in [1, 0, 2] {
-            cluster.client(node).ok(&format!("CLUSTER SETSLOT {moved} NODE {}", ids[1]));
-        }
-        migration.wait_for("no longer has the slots", 2);
-        migration.wait_for("keys of its image are on their way", 5);
-    });
-    cluster.client(1).ok(&format!("SET {}:late 1", Cluster::tag(0, 3)));
-    (0..3).for_each(|node| delete_idle_consumers(&mut cluster.client(node)));
-    let text = migration.stop();
-    assert_eq!(text.matches("sends an image").count(), 5, "the third does not: {text}");
-    cluster.assert_moved(&[0, 1, 2], &target);
 }
 
 #[test]

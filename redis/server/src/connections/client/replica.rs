@@ -129,11 +129,14 @@ impl Replica {
         self.sent = None;
     }
 
+    /// Whether it announces a version that knows fields of hashes that expire.
+    pub(crate) fn announces_fields(&self) -> bool {
+        self.valkey.is_some_and(|major| major >= 9) || self.rdb_channel
+    }
+
     /// Whether it knows fields of hashes that expire.
     pub(crate) fn knows_fields(&self) -> bool {
-        self.valkey.is_some_and(|major| major >= 9)
-            || self.rdb_channel
-            || self.fields == Fields::Loaded
+        self.announces_fields() || self.fields == Fields::Loaded
     }
 
     /// Its address and port, which stay when it connects again.

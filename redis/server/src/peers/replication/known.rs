@@ -102,9 +102,9 @@ impl Unable {
     pub(crate) fn text(&self) -> String {
         let Self { address, failures, pause } = self;
         format!(
-            "the replica {address} does not load its image ({failures} in a row): fields of hashes \
-             expire here, which Redis before 7.4 cannot hold; upgrade it, or HPERSIST these fields. \
-             Next image in {} s",
+            "the replica {address} does not load its image ({failures} in a row): fields of \
+             hashes expire here, which Redis before 7.4 cannot hold; upgrade it, or HPERSIST \
+             these fields. Next image in {} s",
             pause.as_secs()
         )
     }

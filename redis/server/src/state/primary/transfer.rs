@@ -154,7 +154,9 @@ fn note_fields_sent(keyspace: &Keyspace, state: &mut ServerState, places: &[usiz
     for &place in places {
         let Some(client) = state.clients.get_mut(place) else { continue };
         let peer = client.session.caller.peer.clone();
-        let Some(replica) = client.replica_mut().filter(|it| !it.knows_fields()) else { continue };
+        let Some(replica) = client.replica_mut().filter(|it| !it.announces_fields()) else {
+            continue;
+        };
         replica.fields = Fields::Sent;
         // One that wants a file alone never says whether it has read it, and one without a port
         // has no name.
