@@ -63,11 +63,6 @@ impl Answer {
         }
     }
 
-    /// Its bytes, if it is a text.
-    pub(super) fn bytes(&self) -> Option<&[u8]> {
-        if let Self::Text(text) = self { Some(text) } else { None }
-    }
-
     /// Its elements, if it is a list.
     pub(super) fn list(&self) -> &[Answer] {
         if let Self::List(all) = self { all } else { &[] }
@@ -171,26 +166,14 @@ impl Info {
         line.get(name.len() + 1..).map(str::trim)
     }
 
-    /// The databases with keys, and how many they hold.
-    pub(super) fn databases(&self) -> Vec<Database> {
-        let database = |line: &str| {
-            let (number, rest) = line.strip_prefix("db")?.split_once(":keys=")?;
-            let keys = rest.split(',').next()?.parse().ok()?;
-            Some(Database { number: number.parse().ok()?, keys })
-        };
-        self.0.lines().filter_map(database).collect()
-    }
-
     /// Keys in all databases.
     pub(super) fn keys(&self) -> u64 {
-        self.databases().iter().map(|it| it.keys).sum()
+        let keys = |line: &str| {
+            let (_, rest) = line.strip_prefix("db")?.split_once(":keys=")?;
+            rest.split(',').next()?.parse::<u64>().ok()
+        };
+        self.0.lines().filter_map(keys).sum()
     }
-}
-
-/// A database with keys.
-pub(super) struct Database {
-    pub(super) number: u64,
-    pub(super) keys: u64,
 }
 
 /// The name of a request, without what it may hold of secrets.
@@ -211,7 +194,6 @@ mod tests {
                 .into(),
         );
         assert_eq!([info.field("role"), info.field("rol")], [Some("master"), None]);
-        let databases: Vec<_> = info.databases().iter().map(|it| [it.number, it.keys]).collect();
-        assert_eq!((databases, info.keys()), (vec![[0, 7], [11, 2]], 9));
+        assert_eq!(info.keys(), 9);
     }
 }

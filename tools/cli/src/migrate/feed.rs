@@ -4,6 +4,8 @@
 //!   primaries concern different slots, so that their order does not matter.
 //! - Bytes stay until the target reports them as applied: it can resume after a cut. A target that
 //!   asks for an image gets an empty one and a new round, in which every primary starts anew.
+//! - A primary alone cannot start anew: its old keys would have to go from the target first, which
+//!   as a replica hides those that have expired. Then the target is made to begin a round.
 //! - Links wait while too much is not applied, and then their primaries keep what they write.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -33,6 +35,8 @@ struct State {
     db: Option<u64>,
     /// How often the target began without data; 0: it has not connected.
     round: u64,
+    /// The target is to begin a round.
+    stale: bool,
     /// When the target was last heard of.
     heard: Option<Instant>,
     libraries: BTreeSet<Vec<u8>>,
@@ -147,6 +151,19 @@ impl Feed {
         state.start >= offset
     }
 
+    /// Makes the target begin a round, if it has not done so since that one.
+    pub(super) fn end_round(&self, round: u64) {
+        let mut state = self.lock();
+        state.stale |= state.round == round && round > 0;
+        self.changed.notify_all();
+    }
+
+    /// Whether the target has yet to begin a round.
+    pub(super) fn is_stale(&self) -> bool {
+        let state = self.lock();
+        state.stale || state.round == 0
+    }
+
     /// The target begins without data, at the offset that is returned.
     pub(super) fn begin_round(&self) -> u64 {
         let mut state = self.lock();
@@ -154,6 +171,7 @@ impl Feed {
         state.bytes.clear();
         state.db = None;
         state.round += 1;
+        state.stale = false;
         state.libraries.clear();
         self.changed.notify_all();
         state.start
@@ -162,7 +180,7 @@ impl Feed {
     /// Whether the target can go on behind `offset`.
     pub(super) fn continues(&self, offset: u64) -> bool {
         let state = self.lock();
-        state.round > 0 && (state.start..=state.end()).contains(&offset)
+        state.round > 0 && !state.stale && (state.start..=state.end()).contains(&offset)
     }
 
     /// The target is there, and reports what it has applied.
@@ -305,6 +323,12 @@ mod tests {
         let refused = feed.push(round, &block([0, 0], "late"), &mut || Ok::<(), ()>(()));
         assert!(matches!(refused, Err(Refused::Round)));
         assert_eq!([feed.end(), feed.waiting()], [at, 0]);
+        feed.end_round(round);
+        assert!(feed.continues(at) && !feed.is_stale(), "that round has ended already");
+        feed.end_round(feed.round());
+        assert!(!feed.continues(at) && feed.is_stale());
+        feed.begin_round();
+        assert!(!feed.is_stale());
     }
 
     #[test]

@@ -7,7 +7,6 @@ use stillframe_durability::disk::{Directory, DiskFile, Input, write_all_at};
 use stillframe_rdb::{Decoder, Event, Uses, finish_payload};
 use stillframe_server::{Reception, slot};
 
-use super::connection::Connection;
 use super::feed::Block;
 use super::link::{Broken, Follower, Phase, Wire};
 
@@ -115,39 +114,6 @@ impl Follower<'_> {
         if !block.bytes.is_empty() {
             self.push(block, &mut || self.attend(wire, offset))?;
             block.bytes.clear();
-        }
-        Ok(())
-    }
-
-    /// Removes the keys of the link's slots from the target, which has applied all of them.
-    pub(super) fn remove_old(&self, wire: &mut Wire, offset: u64) -> Result<(), Broken> {
-        let end = self.shared.feed.end();
-        while !self.shared.feed.is_applied(end) {
-            self.attend(wire, offset)?;
-        }
-        let failed = |why| Broken::Again(format!("starts anew, but {why}"));
-        let target = &mut Connection::open(&self.shared.to, &self.shared.login).map_err(failed)?;
-        for database in target.info("keyspace").map_err(failed)?.databases() {
-            let db = database.number;
-            target.ask_line(&format!("SELECT {db}")).map_err(failed)?;
-            let mut cursor = "0".to_owned();
-            loop {
-                let line = format!("SCAN {cursor} COUNT 1000");
-                let page = target.ask_line(&line).map_err(failed)?;
-                let [next, keys] = page.list() else {
-                    return Err(useless("starts anew, but the target's SCAN makes no sense"));
-                };
-                let mut block = Block { db: [db; 2], bytes: Vec::new() };
-                let keys = keys.list().iter().filter_map(|key| key.bytes());
-                for key in keys.filter(|key| self.link.slots.contains(slot(key))) {
-                    write_request(&mut block.bytes, &[b"UNLINK", key]);
-                }
-                self.pass(wire, offset, &mut block)?;
-                cursor = next.text();
-                if cursor == "0" {
-                    break;
-                }
-            }
         }
         Ok(())
     }

@@ -4,8 +4,7 @@
 //!   key. What the primary writes meanwhile waits, here and in the primary's buffer.
 //! - Behind the image go the requests of the stream. A transaction counts when it is whole.
 //! - A link that breaks asks to go on where it was, at the same node or at the replica that took
-//!   over. If that is refused, or if slots have moved, it starts anew: it removes the keys of its
-//!   slots from the target, and takes an image.
+//!   over. If that is refused, the target begins a new round, in which all links start anew.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
@@ -63,7 +62,8 @@ pub(super) struct Link {
     pub(super) slots: Slots,
     address: Mutex<Address>,
     stopped: AtomicBool,
-    anew: AtomicBool,
+    /// Its stream has told of a slot that moves.
+    moving: AtomicBool,
     phase: Mutex<Phase>,
 }
 
@@ -81,7 +81,7 @@ impl Link {
             slots,
             address: Mutex::new(address),
             stopped: AtomicBool::new(false),
-            anew: AtomicBool::new(false),
+            moving: AtomicBool::new(false),
             phase: Mutex::new(Phase::Asking),
         }
     }
@@ -99,10 +99,9 @@ impl Link {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Makes it start anew.
-    pub(super) fn begin_anew(&self) {
-        self.anew.store(true, Ordering::Relaxed);
-        set(&self.phase, Phase::Asking);
+    /// Whether its stream has told of a slot that moves since the last call.
+    pub(super) fn take_move(&self) -> bool {
+        self.moving.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -110,9 +109,7 @@ impl Link {
     }
 
     fn show(&self, phase: Phase) {
-        if !self.anew.load(Ordering::Relaxed) {
-            set(&self.phase, phase);
-        }
+        set(&self.phase, phase);
     }
 }
 
@@ -192,14 +189,13 @@ pub(super) struct Follower<'a> {
     position: Option<Position>,
     /// The round of the target that it feeds.
     pub(super) round: u64,
-    /// Whether the target may hold keys of its slots.
+    /// Whether it has passed on an image in this round.
     holds: bool,
 }
 
 impl<'a> Follower<'a> {
-    /// `holds`: the target may hold keys of the link's slots.
-    pub(super) fn new(link: &'a Link, shared: &'a Shared, holds: bool) -> Self {
-        Self { link, shared, position: None, round: 0, holds }
+    pub(super) fn new(link: &'a Link, shared: &'a Shared) -> Self {
+        Self { link, shared, position: None, round: 0, holds: false }
     }
 
     /// Follows until the link is stopped.
@@ -244,9 +240,6 @@ impl<'a> Follower<'a> {
         if self.shared.feed.round() != self.round {
             return Err(Broken::Anew("feeds a target that begins again".to_owned()));
         }
-        if self.link.anew.load(Ordering::Relaxed) {
-            return Err(Broken::Anew("has moved slots".to_owned()));
-        }
         match self.link.address() {
             address if address != wire.address => {
                 Err(Broken::Again(format!("follows {} in its slots", wire.address)))
@@ -256,7 +249,7 @@ impl<'a> Follower<'a> {
     }
 
     fn follow(&mut self) -> Result<(), Broken> {
-        while self.shared.feed.round() == 0 {
+        while self.shared.feed.is_stale() {
             if self.is_over() {
                 return Err(Broken::Over);
             }
@@ -264,11 +257,11 @@ impl<'a> Follower<'a> {
         }
         let round = self.shared.feed.round();
         if round != self.round {
-            self.holds &= self.round == 0;
-            (self.round, self.position) = (round, None);
+            (self.round, self.position, self.holds) = (round, None, false);
         }
-        if self.link.anew.swap(false, Ordering::Relaxed) {
-            self.position = None;
+        if self.position.is_none() && self.holds {
+            self.shared.feed.end_round(round);
+            return Err(Broken::Anew("begins again, and all others with it".to_owned()));
         }
         let mut wire = Wire::open(&self.link.address(), self.shared.timeout)?;
         self.greet(&mut wire)?;
@@ -291,7 +284,7 @@ impl<'a> Follower<'a> {
             }
             ["+FULLRESYNC", id, offset] => {
                 if self.position.take().is_some() {
-                    tracing::warn!("{} cannot go on: starting anew", wire.address);
+                    return Err(Broken::Anew("cannot go on".to_owned()));
                 }
                 let offset = offset.parse().map_err(|_| Broken::Again(answer.clone()))?;
                 let position = Position { id: id.to_owned(), offset, db: 0 };
@@ -356,9 +349,6 @@ impl<'a> Follower<'a> {
         let image = self.receive(wire)?;
         let prepared = wire.stream.set_nonblocking(true);
         prepared.map_err(|error| again("has no connection", &error))?;
-        if self.holds {
-            self.remove_old(wire, offset)?;
-        }
         self.holds = true;
         self.restore(wire, offset, image)?;
         let prepared = wire.stream.set_nonblocking(false);
@@ -420,6 +410,9 @@ impl<'a> Follower<'a> {
                     .collect();
                 parsed += used;
                 outcome = batch.add(&args, used as u64, self.shared);
+                if batch.moving {
+                    self.link.moving.store(true, Ordering::Relaxed);
+                }
                 if !matches!(outcome, Ok(Step::Next)) {
                     break;
                 }
@@ -486,12 +479,14 @@ struct Batch {
     now: Place,
     /// Where the transaction under way begins.
     open: Option<Place>,
+    /// It tells of a slot that moves.
+    moving: bool,
 }
 
 impl Batch {
     fn at(offset: u64, db: u64) -> Self {
         let now = Place { offset, db, len: 0, batch_db: db };
-        Self { bytes: Vec::new(), first_db: db, now, open: None }
+        Self { bytes: Vec::new(), first_db: db, now, open: None, moving: false }
     }
 
     /// Up to where everything is whole.
@@ -516,7 +511,7 @@ impl Batch {
                 self.open = None;
             }
             Meaning::Flush => return Err(Broken::Anew("has dropped all its keys".to_owned())),
-            Meaning::Moving => shared.note_move(),
+            Meaning::Moving => self.moving = true,
             Meaning::Library(source) => {
                 shared.feed.add_library(source);
                 self.write(&[b"FUNCTION", b"LOAD", b"REPLACE", source]);
@@ -547,6 +542,7 @@ impl Batch {
     /// Takes what is whole, and the place behind it.
     fn take(&mut self) -> (Block, Place) {
         let settled = self.settled();
+        self.moving = false;
         let bytes: Vec<u8> = self.bytes.drain(..settled.len).collect();
         let block = Block { db: [self.first_db, settled.batch_db], bytes };
         self.first_db = settled.batch_db;

@@ -7,7 +7,7 @@
 //!   and passes its `image` and its requests, as `translate` understands them, to the `feed`, from
 //!   which `target` serves. `watch` looks at all of them.
 //! - While slots move, the streams of two primaries tell of one key in an order that nobody knows.
-//!   So nothing counts as caught up then, and the primaries concerned start anew afterwards.
+//!   So nothing counts as caught up then, and all primaries start anew afterwards.
 
 mod connection;
 mod feed;
@@ -81,6 +81,9 @@ pub(crate) struct Arguments {
     timeout: u32,
 }
 
+/// How long after slots have moved the target may still get what it cannot apply.
+const MOVE_TIME: Duration = Duration::from_secs(15);
+
 /// What all threads share.
 struct Shared {
     feed: Feed,
@@ -97,7 +100,7 @@ struct Shared {
     timeout: Duration,
     over: AtomicBool,
     failure: Mutex<Option<String>>,
-    moving: AtomicBool,
+    moved: Mutex<Option<Instant>>,
     numbers: AtomicU64,
 }
 
@@ -119,7 +122,7 @@ impl Shared {
             timeout: Duration::from_secs(arguments.timeout.into()),
             over: AtomicBool::new(false),
             failure: Mutex::default(),
-            moving: AtomicBool::new(false),
+            moved: Mutex::default(),
             numbers: AtomicU64::new(0),
         }
     }
@@ -161,14 +164,16 @@ impl Shared {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes that a primary's stream tells of a slot that moves.
+    /// Notes that slots are being moved: until a while later the target may not be able to apply
+    /// what it gets.
     fn note_move(&self) {
-        self.moving.store(true, Ordering::SeqCst);
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Whether slots were moved since the last call.
-    fn take_move(&self) -> bool {
-        self.moving.swap(false, Ordering::SeqCst)
+    /// Whether slots were moved a short time ago.
+    fn has_moved(&self) -> bool {
+        let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        moved.is_some_and(|moved| moved.elapsed() < MOVE_TIME)
     }
 
     /// A number that no other call gets.
@@ -176,11 +181,14 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Fails if the target says that it cannot apply what it got.
+    /// Fails if the target says that it cannot apply what it got, and that not because of slots
+    /// that were moving.
     fn note_problem(&self) {
         let problem = Connection::open(&self.to, &self.login)
             .and_then(|mut target| target::problem(&mut target, self.port));
-        if let Ok(Some(why)) = problem {
+        if let Ok(Some(why)) = problem
+            && !self.has_moved()
+        {
             self.fail(format!("the target {} cannot go on: {why}", self.to));
         }
     }

@@ -67,7 +67,7 @@ fn attend<'s>(scope: &'s Scope<'s, '_>, mut stream: TcpStream, turn: &Turn, shar
     }
     let (mut parser, mut input) = (Parser::new(Limits::OPEN), Vec::new());
     let mut follows = false;
-    while !turn.is_over(shared) {
+    while !(turn.is_over(shared) || follows && shared.feed.is_stale()) {
         let mut piece = [0; READ_BYTES];
         match stream.read(&mut piece) {
             Ok(0) => break,
@@ -171,7 +171,7 @@ fn applied(args: &[&[u8]]) -> Option<u64> {
 
 /// Writes the stream to the target.
 fn feed(mut stream: TcpStream, mut cursor: u64, turn: &Turn, shared: &Shared) {
-    while !turn.is_over(shared) {
+    while !turn.is_over(shared) && !shared.feed.is_stale() {
         let Some(bytes) = shared.feed.from(cursor, PIECE_BYTES) else { break };
         if stream.write_all(&bytes).is_err() {
             break;

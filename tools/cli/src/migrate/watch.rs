@@ -100,17 +100,17 @@ impl<'s, 'e> Watch<'s, 'e> {
             reported: now,
             pinged: now,
         };
-        topology.primaries.into_iter().for_each(|primary| watch.begin(primary, false));
+        topology.primaries.into_iter().for_each(|primary| watch.begin(primary));
         watch
     }
 
-    /// Begins a link. `holds`: the target may hold keys of its slots.
-    fn begin(&mut self, primary: Primary, holds: bool) {
+    /// Begins a link.
+    fn begin(&mut self, primary: Primary) {
         let Primary { address, slots } = primary;
         tracing::info!("following {address}, with the slots {slots}");
         let link = Arc::new(Link::new(address, slots));
         let (shared, its) = (self.shared, Arc::clone(&link));
-        let thread = self.scope.spawn(move || Follower::new(&its, shared, holds).run());
+        let thread = self.scope.spawn(move || Follower::new(&its, shared).run());
         self.links.push(Running { link, thread });
     }
 
@@ -159,6 +159,9 @@ impl<'s, 'e> Watch<'s, 'e> {
         }
         match target::problem(&mut self.target, self.shared.port) {
             Ok(None) => self.is_lost = false,
+            Ok(Some(why)) if self.shared.has_moved() => {
+                tracing::info!("slots have moved, so that the target begins again: {why}");
+            }
             Ok(Some(why)) => return Err(format!("the target {to} cannot go on: {why}")),
             Err(why) => {
                 if !std::mem::replace(&mut self.is_lost, true) {
@@ -197,13 +200,17 @@ impl<'s, 'e> Watch<'s, 'e> {
             let known = self.known.clone();
             views.extend(known.iter().find_map(|it| self.view(it)));
         }
-        self.has_moved |= self.shared.take_move() || views.iter().any(|view| view.is_moving);
+        let told = self.links.iter().filter(|it| it.link.take_move()).count() > 0;
+        self.has_moved |= told || views.iter().any(|view| view.is_moving);
         let Some(first) = views.first() else {
             self.is_settled = false;
             return;
         };
         self.is_settled =
             views.iter().all(|view| !view.is_moving && view.primaries == first.primaries);
+        if self.has_moved || !self.is_settled {
+            self.shared.note_move();
+        }
         if self.is_settled {
             let Topology { primaries, nodes, .. } = views.swap_remove(0);
             self.known = nodes;
@@ -217,23 +224,25 @@ impl<'s, 'e> Watch<'s, 'e> {
         let (kept, gone): (Vec<_>, Vec<_>) =
             self.links.drain(..).partition(|it| is_there(&it.link));
         self.links = kept;
-        let has_changed = !gone.is_empty();
+        if self.has_moved || !gone.is_empty() {
+            tracing::warn!("slots have moved: every primary starts anew");
+            self.shared.note_move();
+            self.shared.feed.end_round(self.shared.feed.round());
+        }
         for Running { link, thread } in gone {
             tracing::warn!("{} no longer has the slots {}", link.address(), link.slots);
             link.stop();
-            // What it read of these slots must not come behind the image of their new primary.
             let _ = thread.join();
         }
         for primary in primaries {
             let running = self.links.iter().find(|it| it.link.slots == primary.slots);
             match running.map(|it| &it.link) {
-                None => self.begin(primary, true),
+                None => self.begin(primary),
                 Some(link) if link.address() != primary.address => {
                     let (old, new, slots) = (link.address(), &primary.address, &primary.slots);
                     tracing::warn!("{new} has taken over the slots {slots} from {old}");
                     link.redirect(primary.address);
                 }
-                Some(link) if self.has_moved && !has_changed => link.begin_anew(),
                 Some(_) => {}
             }
         }
@@ -247,7 +256,8 @@ impl<'s, 'e> Watch<'s, 'e> {
 
     /// Whether the target has applied all that the primaries had written when this was called.
     fn catch_up(&mut self) -> Result<bool, String> {
-        if !self.is_settled || self.has_moved || !self.follows_all() {
+        let is_stale = self.shared.feed.is_stale();
+        if is_stale || !self.is_settled || self.has_moved || !self.follows_all() {
             return Ok(false);
         }
         let round = self.shared.feed.round();
@@ -265,7 +275,10 @@ impl<'s, 'e> Watch<'s, 'e> {
             ends.push(end);
         }
         let begun = Instant::now();
-        let has_read = |(link, end): (&Arc<Link>, &u64)| matches!(link.phase(), Phase::Following { offset } if offset >= *end);
+        let has_read = |(link, end): (&Arc<Link>, &u64)| match link.phase() {
+            Phase::Following { offset } => offset >= *end,
+            _ => false,
+        };
         while !links.iter().zip(&ends).all(has_read) {
             if begun.elapsed() > CATCH_UP_TIME {
                 return Ok(false);
