@@ -72,5 +72,7 @@ fi
 if [ "$go" -eq 1 ]; then
     export PATH="$PATH:/usr/local/go/bin"
     command -v go >/dev/null || { echo "!!! SKIPPED: Go: it is missing" && exit 0; }
+    # Go keeps what pkg-config said of the last prefix; a flag of this one makes it ask again.
+    export CGO_LDFLAGS="-L$scratch/prefix/lib"
     (cd examples/raft-go && go vet ./... && go test -race -count=1 ./...)
 fi
