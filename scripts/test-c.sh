@@ -22,6 +22,10 @@ command -v pkg-config >/dev/null || {
     echo "!!! SKIPPED: C: pkg-config is missing"
     exit 0
 }
+cargo fetch --quiet --locked || {
+    echo "!!! SKIPPED: C: what the library needs cannot be fetched"
+    exit 0
+}
 cargo test --quiet
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
