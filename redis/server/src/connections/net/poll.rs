@@ -201,8 +201,9 @@ impl News {
     }
 
     fn of_memory(news: Readiness) -> Self {
-        let (readable, writable) = (news.has(Readiness::READABLE), news.has(Readiness::WRITABLE));
-        Self { readable, writable, ended: news.has(Readiness::ENDED), failed: false }
+        let (ended, writable) = (news.has(Readiness::ENDED), news.has(Readiness::WRITABLE));
+        // The end is read, as that of a socket is.
+        Self { readable: ended || news.has(Readiness::READABLE), writable, ended, failed: false }
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) use supervisor::{is_supervised, notify};
 
 use crate::ServeError;
 use crate::node::archive::{Archive, ArchiveFigures};
-use crate::node::config::Config;
+use crate::node::config::{Config, OomScore};
 
 /// The process, from its start to its end.
 pub(crate) struct Process {
@@ -115,6 +115,9 @@ impl Process {
     /// # Errors
     /// The system's.
     pub(crate) fn set_oom_score(&mut self, config: &Config, is_replica: bool) -> io::Result<()> {
+        if config.is_embedded && config.process.oom_score != OomScore::Kept {
+            return Err(io::Error::other("the score is of the program around the server"));
+        }
         self.oom_scores.set(config, is_replica)
     }
 

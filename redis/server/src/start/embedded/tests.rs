@@ -218,6 +218,39 @@ fn clients_have_the_limits_of_others() {
     while !ask(&mut first, "INFO clients").contains("connected_clients:1\r") {}
 }
 
+/// Connections that are closed while nothing is asked leave no client, subscriber or descriptor.
+#[test]
+fn a_closed_connection_leaves_nothing() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\"", "maxclients 100"]);
+    let mut client = server.handle().client().expect("a client");
+    let descriptors = || std::fs::read_dir("/proc/self/fd").expect("it is there").count();
+    let before = descriptors();
+    for round in 0..1_000 {
+        let connection = server.handle().connect().expect("a connection");
+        connection.event_fd().expect("a descriptor");
+        (&connection).write_all(b"SUBSCRIBE c\r\n").expect("it is open");
+        (&connection).read_exact(&mut [0; 13]).expect("a reply");
+        if round % 2 == 0 {
+            connection.end_requests();
+        }
+    }
+    while ask(&mut client, "PUBLISH c m") != "Integer(0)" {}
+    assert!(ask(&mut client, "INFO clients").contains("connected_clients:1\r"));
+    // Other tests of this program have some, too.
+    assert!(descriptors() < before + 500, "{before}, then {}", descriptors());
+}
+
+#[test]
+fn the_process_keeps_its_score() {
+    let folder = folder();
+    let server = started(&folder, &[]);
+    let mut client = server.handle().client().expect("a client");
+    let refusal = ask(&mut client, "CONFIG SET oom-score-adj absolute");
+    assert!(refusal.contains("OOM score"), "{refusal}");
+    assert_eq!(ask(&mut client, "CONFIG GET oom-score-adj"), shown_pair("oom-score-adj", "no"));
+}
+
 #[test]
 fn an_end_without_a_save_is_told_and_can_be_tried_again() {
     let folder = folder();
