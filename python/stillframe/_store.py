@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
@@ -161,9 +162,11 @@ class Array:
         size = shape[0] * self._place.row_bytes
         raw = self._store._raw
         array = np.ndarray(shape, self.dtype, buffer=memoryview(raw.mutate(start, size, runs)))
+        self._store._open_runs += 1
         try:
             yield array
         finally:
+            self._store._open_runs -= 1
             array.flags.writeable = False
             raw.mutated(start, size, runs)
 
@@ -213,13 +216,19 @@ class Array:
         new = _cast(values, self.dtype, self.name)
         new = np.ascontiguousarray(np.broadcast_to(new, (rows.size, *self._place.row_shape)))
         place = self._place
-        if rows.size:
+        if not rows.size:
+            return
+        with self._store._alone:
             self._store._raw.scatter(
                 place.at, place.row_bytes, len(self), rows, new.reshape(-1).view(np.uint8)
             )
 
     def resize(self, rows: int) -> None:
         """Grows to so many rows, the new ones zero, up to ``max_rows``."""
+        with self._store._alone:
+            self._resize(rows)
+
+    def _resize(self, rows: int) -> None:
         count, place = len(self), self._place
         if rows < count:
             raise ValueError(f"array {self.name!r} has {count} rows, and does not shrink")
@@ -240,9 +249,9 @@ class Array:
                 f"array {self.name!r} has rows of shape {self._place.row_shape}, and "
                 f"{new.shape[1:]} was to be appended"
             )
-        count = len(self)
         with self._store._one_act():
-            self.resize(count + len(new))
+            count = len(self)
+            self._resize(count + len(new))
             with self._open(self._place.end(count), new.shape, None) as array:
                 array[...] = new
 
@@ -271,12 +280,14 @@ class Scalars(MutableMapping[str, Any]):
         return self._get()[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._set({**self._get(), key: value})
+        with self._store._alone:
+            self._set({**self._get(), key: value})
 
     def __delitem__(self, key: str) -> None:
-        values = self._get()
-        del values[key]
-        self._set(values)
+        with self._store._alone:
+            values = self._get()
+            del values[key]
+            self._set(values)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._get())
@@ -286,7 +297,8 @@ class Scalars(MutableMapping[str, Any]):
 
     def update(self, *others: Any, **more: Any) -> None:
         """Changes several at once."""
-        self._set({**self._get(), **dict(*others, **more)})
+        with self._store._alone:
+            self._set({**self._get(), **dict(*others, **more)})
 
     def __repr__(self) -> str:
         return f"<stillframe.Scalars {self._get()!r}>"
@@ -364,7 +376,8 @@ class Branch(View):
 class Store:
     """Named numpy arrays and a few scalars that survive their process; see :meth:`open`.
 
-    One thread writes; any thread reads what it likes, and views for a state that stands still.
+    A thread that writes waits for another that does, to the end of its block or act. Any thread
+    reads what it likes, and views for a state that stands still.
     """
 
     def __init__(self, path: str, settings: dict[str, Any], specs: dict[str, ArraySpec]) -> None:
@@ -372,6 +385,8 @@ class Store:
         self._scalars_bytes = settings.pop("scalars_bytes")
         self._debug: bool = settings["debug"]
         self._logged = settings["log"] is not None
+        self._alone = threading.RLock()
+        self._open_runs = 0
         first = _layout.SCALARS + self._scalars_bytes
         there: list[Place] = []
         reserve = _end(_layout.place_all(specs, [], first)) if specs else _RESERVE * 8
@@ -516,26 +531,30 @@ class Store:
     def act(self) -> Iterator[None]:
         """Changes that are one: kept whole at the end of the block, with a point there, or undone
         if it raises. With a log they are one record."""
-        self._raw.begin_act()
-        try:
-            yield
-        except BaseException:
-            self._raw.end_act(False)
-            raise
-        self._check()
-        self._raw.end_act(True)
+        with self._alone:
+            self._raw.begin_act()
+            try:
+                yield
+            except BaseException:
+                self._raw.end_act(False)
+                raise
+            self._check()
+            self._raw.end_act(True)
 
-    def _one_act(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _one_act(self) -> Iterator[None]:
         """With a log a single change is an act."""
-        if self._logged and not self._raw.in_act():
-            return self.act()
-        return nullcontext()
+        with self._alone:
+            is_one = self._logged and not self._raw.in_act()
+            with self.act() if is_one else nullcontext():
+                yield
 
     def point(self) -> int | None:
         """Says that the arrays are valid now, by the rules of the program: the end of a step. A
         checkpoint that is due begins here, in microseconds, and its number is returned."""
-        self._check()
-        return self._raw.point()
+        with self._alone:
+            self._check()
+            return self._raw.point()
 
     def checkpoint(self, wait: bool = True) -> int | None:
         """Takes a checkpoint of now, as at a :meth:`point`, and returns its number when it is
@@ -571,12 +590,13 @@ class Store:
         """Copies what changed in the arrays that are followed, and declares a :meth:`point`; returns
         how many bytes were copied.
 
-        This holds the GIL, so that no code of Python writes meanwhile, for the time of the copy;
-        code that writes without the GIL must be waited for first.
+        This holds the GIL for the time of the copy, so that no code of Python runs meanwhile. What
+        writes without the GIL must be waited for first: numpy itself does in large copies.
         """
-        copied = self._raw.snapshot()
-        self.point()
-        return copied
+        with self._alone:
+            copied = self._raw.snapshot()
+            self.point()
+            return copied
 
     def view(self) -> View:
         """The state of now, as at a :meth:`point`, for any thread; it takes microseconds."""
@@ -603,9 +623,12 @@ class Store:
     def close(self, give_up: bool = False) -> None:
         """Waits for the checkpoint under way, takes a last one, and gives the directory free. What
         failed is raised, and the store is as it was: close it again, or ``give_up``."""
-        if not give_up and self._raw.is_open():
-            self._check()
-        self._raw.close(give_up)
+        with self._alone:
+            if not give_up and self._raw.is_open():
+                if self._open_runs or self._raw.in_act():
+                    raise Error("a change is not complete: close the store behind its block or act")
+                self._check()
+            self._raw.close(give_up)
 
     def __enter__(self) -> Store:
         return self
