@@ -6,7 +6,10 @@ export interface Options {
   dir?: string
   /** A port on 127.0.0.1 beside the unix socket; 0: one that the system chooses, and no unix socket. */
   port?: number
-  /** Directives of redis.conf and of this server, such as `{ appendonly: true, maxmemory: '1gb' }`. */
+  /**
+   * Directives of redis.conf and of this server, such as `{ appendonly: true, maxmemory: '1gb' }`, but for those that
+   * the package makes itself: bind, daemonize, dir, end-with-stdin, log-format, logfile, port, unixsocket.
+   */
   settings?: Record<string, Setting>
   /** Gets each line of the log. */
   onLog?: (line: string) => void

@@ -9,6 +9,18 @@ const readline = require('node:readline')
 
 // Lines of the log that an error of the start shows.
 const SHOWN_LINES = 10
+// Settings that the package makes itself, with what to say instead.
+const OWN = {
+  bind: '`port` is on 127.0.0.1',
+  daemonize: 'the server ends with this process',
+  dir: 'say `dir`',
+  'end-with-stdin': 'the server ends with this process',
+  'log-format': '`onLog` gets the lines',
+  logfile: '`onLog` gets the lines',
+  port: 'say `port`',
+  unixsocket: '`path` is the socket'
+}
+const OPTIONS = ['dir', 'port', 'settings', 'onLog']
 
 /** The path of the server's program. */
 function binary () {
@@ -34,16 +46,41 @@ function words (name, value) {
   return [`--${name}=${value}`]
 }
 
+/** Folders that go with their servers, and with this process. */
+const temporary = new Set()
+process.on('exit', () => temporary.forEach(removeFolder))
+
+function removeFolder (folder) {
+  fs.rmSync(folder, { recursive: true, force: true })
+  temporary.delete(folder)
+}
+
+/** Refuses what `start` does not know. */
+function check (options) {
+  if (options === null || typeof options !== 'object') throw new TypeError('start wants an object')
+  const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name))
+  if (unknown !== undefined) throw new TypeError(`start knows no '${unknown}': ${OPTIONS.join(', ')}`)
+  const { port, settings = {} } = options
+  if (port !== undefined && !(Number.isInteger(port) && port >= 0 && port < 65536)) {
+    throw new TypeError(`port: a whole number is wanted, not ${typeof port} '${port}'`)
+  }
+  for (const name of Object.keys(settings)) {
+    const instead = OWN[name.toLowerCase()]
+    if (instead !== undefined) throw new TypeError(`'${name}' is the package's own: ${instead}`)
+  }
+  if (/^warning$/i.test(settings.loglevel)) {
+    throw new TypeError("loglevel 'warning' hides that the server is ready: leave lines out in `onLog`")
+  }
+}
+
 class Stillframe {
   #child
   #ended
   #isStopping = false
-  #temporary
 
-  constructor (child, fields, ended, temporary) {
+  constructor (child, fields, ended) {
     this.#child = child
     this.#ended = ended
-    this.#temporary = temporary
     /** The data directory. */
     this.dir = fields.dir
     /** The unix socket, or null. */
@@ -60,15 +97,17 @@ class Stillframe {
   }
 
   /** Starts a server; resolves once it has loaded its data and serves. */
-  static async start ({ dir, port, settings = {}, onLog } = {}) {
+  static async start (options = {}) {
+    check(options)
+    let { dir, port, settings = {}, onLog } = options
     const program = binary()
-    const temporary = []
+    const made = []
     const folder = (kind) => {
-      const made = fs.mkdtempSync(path.join(os.tmpdir(), `stillframe-${kind}-`))
-      temporary.push(made)
-      return made
+      made.push(fs.mkdtempSync(path.join(os.tmpdir(), `stillframe-${kind}-`)))
+      temporary.add(made.at(-1))
+      return made.at(-1)
     }
-    const remove = () => temporary.forEach((it) => fs.rmSync(it, { recursive: true, force: true }))
+    const remove = () => made.splice(0).forEach(removeFolder)
     try {
       const keeps = dir !== undefined
       dir = path.resolve(keeps ? dir : folder('data'))
@@ -86,7 +125,7 @@ class Stillframe {
       child.unref()
       child.stdin.unref?.()
       child.stderr.unref?.()
-      return new Stillframe(child, { dir, path: socket, port: found }, ended, remove)
+      return new Stillframe(child, { dir, path: socket, port: found }, ended)
     } catch (error) {
       remove()
       throw error

@@ -91,10 +91,12 @@ test('a parent that is killed takes its server with it', async () => {
 })
 
 test('a program that forgets its server ends', async () => {
+  const before = fs.readdirSync(process.env.TMPDIR ?? os.tmpdir()).filter((it) => it.startsWith('stillframe-'))
   const [child, pid] = await program("require('stillframe').Stillframe.start().then((server) => console.log(server.pid))")
   const [code] = child.exitCode === null ? await once(child, 'exit') : [child.exitCode]
   assert.equal(code, 0)
   await gone(Number(pid))
+  assert.deepEqual(fs.readdirSync(process.env.TMPDIR ?? os.tmpdir()).filter((it) => it.startsWith('stillframe-')), before)
 })
 
 test('errors tell what is wrong', async () => {
@@ -102,6 +104,12 @@ test('errors tell what is wrong', async () => {
   await assert.rejects(Stillframe.start({ settings: { maxmemry: '1gb' } }), /maxmemry/)
   await assert.rejects(Stillframe.start({ settings: { 'x y': 1 } }), /'x y' is no setting/)
   await assert.rejects(Stillframe.start({ settings: { save: {} } }), /save: a string/)
+  await assert.rejects(Stillframe.start({ port: '0' }), /port: a whole number/)
+  await assert.rejects(Stillframe.start({ ports: 1 }), /knows no 'ports'/)
+  await assert.rejects(Stillframe.start(null), /wants an object/)
+  for (const settings of [{ loglevel: 'warning' }, { logfile: '/tmp/x' }, { unixsocket: '/tmp/x' }, { 'end-with-stdin': false }, { daemonize: true }]) {
+    await assert.rejects(Stillframe.start({ settings }), new RegExp(Object.keys(settings)[0]))
+  }
   const server = await Stillframe.start({ dir })
   await assert.rejects(Stillframe.start({ dir }), /another/)
   await assert.rejects(Stillframe.start({ dir: '/proc/none' }), /proc/)
