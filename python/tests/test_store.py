@@ -427,11 +427,13 @@ def test_a_kill_loses_nothing_that_was_durable_and_tears_nothing(
 
 
 def test_threads_that_write_wait_for_each_other(tmp_path: Path) -> None:
-    with Store.open(str(tmp_path / "s"), a=Array((0, 2), np.int64, max_rows=100_000)) as store:
+    with Store.open(tmp_path, {"a": ArraySpec("int64", (0, 2), max_rows=100_000)}) as store:
+
         def append(thread: int) -> None:
             for number in range(500):
                 store["a"].append([[thread, number]])
                 store.scalars[str(thread)] = number
+
         threads = [threading.Thread(target=append, args=(thread,)) for thread in range(4)]
         for thread in threads:
             thread.start()
@@ -446,12 +448,12 @@ def test_threads_that_write_wait_for_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("log", [None, "always"])
 def test_a_store_is_not_closed_within_a_change(tmp_path: Path, log: str | None) -> None:
-    store = Store.open(str(tmp_path / "s"), a=Array((4,), np.int64), log=log)
+    store = Store.open(tmp_path, {"a": ArraySpec("int64", (4,))}, log=log)
     with store.mutate("a") as rows:
         rows[0] = 1
-        with pytest.raises(Error, match="not complete"):
+        with pytest.raises(stillframe.Error, match="not complete"):
             store.close()
         rows[1] = 2
     store.close()
-    with Store.open(str(tmp_path / "s"), log=log) as again:
+    with Store.open(tmp_path, log=log) as again:
         assert list(again["a"][...]) == [1, 2, 0, 0]
