@@ -153,10 +153,10 @@ impl Porch {
 
     /// Tells the loop news of a connection.
     pub(super) fn tell(&self, pipe: &Arc<Pipe>, what: Readiness) {
-        if pipe.news.0.fetch_or(what.0, Ordering::SeqCst) == 0 {
-            if let Some(told) = &mut *lock(&self.0.told) {
-                told.push(Arc::clone(pipe));
-            }
+        if pipe.news.0.fetch_or(what.0, Ordering::SeqCst) == 0
+            && let Some(told) = &mut *lock(&self.0.told)
+        {
+            told.push(Arc::clone(pipe));
         }
         self.rouse();
     }
