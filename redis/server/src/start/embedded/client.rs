@@ -1,6 +1,6 @@
 //! Requests to a server in this process, one after the other.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use stillframe_resp::{Boundary, Reply, ReplyError, decode_reply};
 
@@ -130,12 +130,12 @@ impl Client {
 
     /// Reads what comes, or only what is there; false if nothing is.
     fn read_some(&mut self, only_there: bool) -> io::Result<bool> {
-        let before = self.input.len();
-        self.input.resize(before.max(READ_BYTES) + READ_BYTES.max(before / 2), 0);
-        let into = &mut self.input[before..];
-        let read =
-            if only_there { self.connection.try_read(into) } else { (&self.connection).read(into) };
-        self.input.truncate(before + *read.as_ref().unwrap_or(&0));
+        self.input.reserve(READ_BYTES);
+        let read = if only_there {
+            self.connection.try_read_behind(&mut self.input)
+        } else {
+            self.connection.read_behind(&mut self.input)
+        };
         match read {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(true),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::porch::{Pipe, Readiness};
-use super::queue::Wanted;
+use super::queue::{Queue, Taken, Wanted};
 
 /// A connection to a server in this process: a stream of requests and replies as over TCP.
 ///
@@ -47,10 +47,24 @@ impl Connection {
         if into.is_empty() {
             return Ok(0);
         }
-        let mut taken = self.pipe.replies.take(into);
+        self.try_take(|replies| replies.take(into))
+    }
+
+    /// Reads what is there into the spare room of a buffer.
+    pub(crate) fn try_read_behind(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        self.try_take(|replies| replies.take_behind(into))
+    }
+
+    /// As [`try_read_behind`](Self::try_read_behind), and waits as a read does.
+    pub(crate) fn read_behind(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        self.until_done(Wanted::Bytes, || self.try_read_behind(into))
+    }
+
+    fn try_take(&self, mut take: impl FnMut(&Queue) -> Option<Taken>) -> io::Result<usize> {
+        let mut taken = take(&self.pipe.replies);
         if taken.is_none() {
             self.pipe.notice.clear();
-            taken = self.pipe.replies.take(into);
+            taken = take(&self.pipe.replies);
         }
         let taken = taken.ok_or(ErrorKind::WouldBlock)?;
         if taken.gives_room {
@@ -106,6 +120,20 @@ impl Connection {
         if process::id() == self.process { Ok(()) } else { Err(forked()) }
     }
 
+    /// Attempts it until it need not wait.
+    fn until_done(
+        &self,
+        wanted: Wanted,
+        mut attempt: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            match attempt() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(wanted)?,
+                done => return done,
+            }
+        }
+    }
+
     fn wait(&self, wanted: Wanted) -> io::Result<()> {
         self.check_process()?;
         let Pipe { requests, replies, porch, .. } = &*self.pipe;
@@ -133,23 +161,13 @@ pub(crate) fn forked() -> io::Error {
 
 impl Read for &Connection {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.try_read(into) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(Wanted::Bytes)?,
-                done => return done,
-            }
-        }
+        self.until_done(Wanted::Bytes, || self.try_read(into))
     }
 }
 
 impl Write for &Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.try_write(bytes) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(Wanted::Room)?,
-                done => return done,
-            }
-        }
+        self.until_done(Wanted::Room, || self.try_write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
