@@ -1,5 +1,7 @@
 //! The client whose request runs, as the commands on data know it.
 
+use std::time::Instant;
+
 use crate::address::Address;
 use crate::transaction::Transaction;
 
@@ -25,6 +27,8 @@ pub struct Caller {
     pub waits: bool,
     /// The request under way is that of a wait, run again as one of its keys has changed.
     pub resumed: bool,
+    /// When its request is to be run again although no key has changed, if it waits.
+    pub again: Option<Instant>,
     /// Index of the last command in the table; `usize::MAX` before the first.
     pub last_command: usize,
 }
@@ -43,6 +47,7 @@ impl Caller {
             watched_bytes: 0,
             waits: false,
             resumed: false,
+            again: None,
             last_command: usize::MAX,
         }
     }

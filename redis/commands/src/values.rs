@@ -145,6 +145,10 @@ impl StreamConsumer for WholeConsumer<'_> {
         self.0.seen_ms()
     }
 
+    fn active_ms(self) -> Option<i64> {
+        self.0.active_ms()
+    }
+
     fn pending_count(self) -> usize {
         self.0.pending_len()
     }
@@ -321,9 +325,9 @@ impl StreamRead {
                 self.pending.push((id, time_ms, count, false));
                 rises
             }
-            Element::Consumer { name, seen_ms } => {
+            Element::Consumer { name, seen_ms, active_ms } => {
                 name.clone_into(&mut self.consumer);
-                edit.see_consumer(&self.group, name, seen_ms)
+                edit.see_consumer(&self.group, name, seen_ms, active_ms)
             }
             Element::Owned(owned) => {
                 let found = self.pending.binary_search_by_key(&owned, |pending| pending.0);
@@ -395,7 +399,7 @@ pub fn skip_elements<R: Read>(decoder: &mut Decoder<R>) -> Result<(), DecodeErro
 mod tests {
     use stillframe_keyspace::{Keyspace, KeyspaceOptions, Pending, StreamId, Value};
     use stillframe_peers::{Random, rounds};
-    use stillframe_rdb::{Collection, Decoder, Encoder, Event, Head};
+    use stillframe_rdb::{Collection, Decoder, Encoder, Event, Head, Version};
 
     use super::{decode_elements, encode};
 
@@ -430,7 +434,7 @@ mod tests {
                 (&b"bob"[..], 1_795_419_341_814, id(1, 2), 1000, 4),
                 (b"alice", 1_795_419_341_845, id(5, 0), 2000, 1),
             ] {
-                assert!(stream.see_consumer(b"g", consumer, seen_ms));
+                assert!(stream.see_consumer(b"g", consumer, seen_ms, Some(seen_ms)));
                 assert!(stream.deliver(b"g", Pending { id, consumer, time_ms, count }));
             }
         });
@@ -452,6 +456,43 @@ mod tests {
             format!("{:?}", keyspace.get(0, key, 0).map(stillframe_keyspace::Entry::value))
         };
         assert_eq!(shown(b"again"), shown(b"k"));
+    }
+
+    #[test]
+    fn files_from_version_11_on_tell_when_consumers_were_active() {
+        let options = KeyspaceOptions::default();
+        let mut keyspace: Keyspace = Keyspace::create(&options).expect("memory");
+        let edited = keyspace.edit_stream(0, b"k", |stream| {
+            assert!(stream.create_group(b"g", StreamId::MIN, None));
+            assert!(stream.see_consumer(b"g", b"busy", 9, Some(7)));
+            assert!(stream.see_consumer(b"g", b"idle", 8, None));
+        });
+        edited.expect("a new key");
+        for (version, expected) in [
+            (Version::Redis10, [Some(9), Some(8)]),
+            (Version::Redis11, [Some(7), None]),
+            (Version::Redis12, [Some(7), None]),
+            (Version::Valkey80, [Some(7), None]),
+        ] {
+            let payload = {
+                let mut payload = Vec::new();
+                let mut encoder = Encoder::new(&mut payload).version(version);
+                let value = keyspace.get(0, b"k", 0).map(stillframe_keyspace::Entry::value);
+                assert!(matches!(
+                    value.map(|value| encode(&mut encoder, Head::Payload, value)),
+                    Some(Ok(true))
+                ));
+                encoder.finish_payload().expect("memory takes all");
+                payload
+            };
+            let key = format!("{version:?}");
+            read(&mut keyspace, &payload, key.as_bytes()).expect("it was written just now");
+            let value = keyspace.get(0, key.as_bytes(), 0).map(stillframe_keyspace::Entry::value);
+            let Some(Value::Stream(stream)) = value else { panic!("no stream") };
+            let group = stream.group(b"g").expect("it was written");
+            let times: Vec<_> = group.consumers().map(|consumer| consumer.active_ms()).collect();
+            assert_eq!(times, expected, "{version:?}");
+        }
     }
 
     /// Long names of many short entries are written once, and read once.
@@ -538,7 +579,7 @@ mod tests {
             for group in [&b"g1"[..], b"g2"].iter().take(random.below(3)) {
                 stream.create_group(group, StreamId { ms: 9, seq: 0 }, Some(9));
                 for consumer in [&b"one"[..], b"two"] {
-                    stream.see_consumer(group, consumer, 1000);
+                    stream.see_consumer(group, consumer, 1000, Some(1000));
                     for _ in 0..random.below(20) {
                         let id = StreamId { ms: random.below(300) as u64, seq: 0 };
                         let count = random.below(5) as u64;

@@ -7,8 +7,10 @@
 //!   (the key holds another type) keeps its place.
 //! - A key becomes ready by any change; serving looks at what it holds. Serving
 //!   happens at the end of the command that changed the key, never within a transaction.
-//! - A waiter stands in the queue of each of its keys once, in the table of clients, and among the
-//!   deadlines if it has one; it leaves all three together.
+//! - A waiter stands in the queue of each of its keys once, in the table of clients, among the
+//!   deadlines if it has one, and among those to be looked at; it leaves all four together.
+//! - Time alone may bring what a waiter wants (XREADGROUP with CLAIM): its request then runs again
+//!   at the time that it has named.
 //! - The time of a change, or of a client's leaving, does not grow with the clients that wait for
 //!   the same key or with the ready keys: hostile clients would make them many.
 
@@ -41,6 +43,8 @@ pub struct Waiter {
     pub after: Vec<Box<[u8]>>,
     /// It waits for replicas, not for keys.
     pub acks: Option<Acks>,
+    /// When its request is to be run again although no key has changed.
+    pub again: Option<Instant>,
     /// When it came: its place in the queues of its keys. Given to it by [`Waiters::park`].
     pub ticket: u64,
 }
@@ -59,6 +63,7 @@ impl Waiter {
             before: Vec::new(),
             after: Vec::new(),
             acks: None,
+            again: None,
             ticket: 0,
         }
     }
@@ -122,6 +127,8 @@ pub struct Waiters {
     queues: [HashMap<Box<[u8]>, Queue>; DATABASES],
     clients: HashMap<u64, Waiter>,
     deadlines: BTreeSet<(Instant, u64)>,
+    /// Clients to be looked at although no key has changed, by the time of that.
+    again: BTreeSet<(Instant, u64)>,
     /// Keys changed since they were last served, in that order, each once.
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Clients that [need](Waiter::needs_keys) their keys.
@@ -149,6 +156,7 @@ impl Waiters {
             queue.needing += usize::from(waiter.needs_keys);
         }
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, id)));
+        self.again.extend(waiter.again.map(|again| (again, id)));
         self.needing += usize::from(waiter.needs_keys);
         self.clients.insert(id, waiter);
     }
@@ -169,6 +177,9 @@ impl Waiters {
         }
         if let Some(deadline) = waiter.deadline {
             self.deadlines.remove(&(deadline, id));
+        }
+        if let Some(again) = waiter.again {
+            self.again.remove(&(again, id));
         }
         Some(waiter)
     }
@@ -265,6 +276,16 @@ impl Waiters {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
+    /// When the next one is to be looked at.
+    pub fn next_look(&self) -> Option<Instant> {
+        self.again.first().map(|(again, _)| *again)
+    }
+
+    /// A client to be looked at by `now`.
+    pub fn to_look_at(&self, now: Instant) -> Option<u64> {
+        self.again.first().filter(|(again, _)| *again <= now).map(|(_, id)| *id)
+    }
+
     /// A client that gives up at `now`.
     pub fn overdue(&self, now: Instant) -> Option<u64> {
         self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
@@ -279,7 +300,7 @@ mod tests {
     fn waiter(db: usize, keys: &[&[u8]], kind: Type, deadline: Option<Instant>) -> Waiter {
         let keys = keys.iter().map(|&key| Wanted { key: key.into(), own: None }).collect();
         let (before, after) = (Vec::new(), Vec::new());
-        let (acks, ticket) = (None, 0);
+        let (acks, again, ticket) = (None, None, 0);
         let needs_keys = kind == Type::Stream;
         let command = 0;
         Waiter {
@@ -293,6 +314,7 @@ mod tests {
             before,
             after,
             acks,
+            again,
             ticket,
         }
     }
@@ -363,13 +385,16 @@ mod tests {
         let now = Instant::now();
         let mut blocked = Waiters::default();
         blocked.park(1, waiter(0, &[b"a", b"b"], Type::List, Some(now)));
-        blocked.park(2, waiter(0, &[b"a"], Type::List, Some(now + Duration::from_secs(1))));
+        let mut late = waiter(0, &[b"a"], Type::List, Some(now + Duration::from_secs(1)));
+        late.again = Some(now);
+        blocked.park(2, late);
+        assert_eq!((blocked.next_look(), blocked.to_look_at(now)), (Some(now), Some(2)));
         assert_eq!((blocked.overdue(now), blocked.with_deadline()), (Some(1), 2));
         blocked.leave(1);
         assert_eq!(blocked.overdue(now), None);
         assert_eq!(blocked.next_deadline(), Some(now + Duration::from_secs(1)));
         blocked.leave(2);
-        assert!(blocked.leave(2).is_none());
+        assert!(blocked.leave(2).is_none() && blocked.next_look().is_none());
         assert!(blocked.queues.iter().all(HashMap::is_empty) && blocked.deadlines.is_empty());
         assert_eq!(blocked.count(), 0);
     }

@@ -10,7 +10,7 @@ pub enum Version {
     /// 10, that of Redis 7.0.
     #[default]
     Redis10,
-    /// 11, that of Redis 7.2 and Valkey 8; the bytes are those of 10.
+    /// 11, that of Redis 7.2 and Valkey 8: streams tell when consumers were active.
     Redis11,
     /// 12, that of Redis 7.4 and 8: fields of hashes may expire.
     Redis12,

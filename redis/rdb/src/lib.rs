@@ -231,6 +231,9 @@ pub enum Element<'a> {
         name: &'a [u8],
         /// When it was last seen, in unix milliseconds.
         seen_ms: i64,
+        /// When it last got entries, in unix milliseconds, if it ever did. Forms before that of
+        /// Redis 7.2 do not tell: it is then when the consumer was seen, as in Redis.
+        active_ms: Option<i64>,
     },
     /// The id of an entry that is pending for the consumer before.
     Owned(Id),

@@ -15,6 +15,8 @@ use crate::{DecodeError, Element, Id, StreamHead, Texts};
 /// Flags of an entry.
 const DELETED: i64 = 1;
 const SAME_NAMES: i64 = 2;
+/// The time at which a consumer was active that never was.
+pub(crate) const NEVER: i64 = -1;
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,12 +243,14 @@ impl Streams {
     ) -> Result<Option<Element<'_>>, Problem> {
         source.text_up_to(self.most, &mut self.name)?;
         let seen_ms = i64::from_le_bytes(source.array("a time")?);
+        let mut active_ms = seen_ms;
         if self.kind >= TYPE_STREAM_THIRD {
-            source.array::<8>("a time")?; // of the last success, which 7.0 does not know
+            active_ms = i64::from_le_bytes(source.array("a time")?);
         }
+        let active_ms = Some(active_ms).filter(|&at| at != NEVER);
         self.owned = source.length("the number of pending entries")?;
         self.part = Part::Owned;
-        Ok(Some(Element::Consumer { name: &self.name, seen_ms }))
+        Ok(Some(Element::Consumer { name: &self.name, seen_ms, active_ms }))
     }
 
     /// Reads the next entry of the node, if there is one.

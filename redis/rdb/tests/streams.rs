@@ -102,6 +102,10 @@ impl StreamConsumer for ConsumerOf<'_> {
         self.1
     }
 
+    fn active_ms(self) -> Option<i64> {
+        (self.1 % 2 == 0).then_some(self.1 / 2)
+    }
+
     fn pending_count(self) -> usize {
         self.pending().count()
     }

@@ -77,6 +77,7 @@ impl Context<'_> {
             before: copied(wish.before),
             after: copied(wish.after),
             acks: None,
+            again: self.caller.again.take(),
             ticket: 0,
         };
         if waiter.needs_keys {

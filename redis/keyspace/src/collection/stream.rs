@@ -8,15 +8,18 @@
 //! | entries (the main tree) | rank | seq, body | ms |
 //! | groups | hash | name | number, last id, entries read |
 //! | consumers | hash | group's number, name | number |
-//! | names | hash | consumer's number | time seen, name |
+//! | names | hash | consumer's number | time seen, time active, name |
 //! | roster | rank | consumer's name and number | group's number |
 //! | pending | rank | id, consumer's number, time, deliveries | group's number |
 //! | owned | rank | id | consumer's number |
+//! | aged | rank | time, id | group's number |
 //!
 //! The body of an entry is the number of its list of field names, then the values; entries of one
 //! stream mostly have the same names. Number 0 says that the names stand before their values. The
 //! number is in LEB128. A text is a LEB128 number, even: twice its length, then its bytes; odd:
 //! twice the bytes of an integer plus one, then those bytes, little-endian.
+//!
+//! The time that orders what is pending is that of its delivery, its sign bit turned over.
 
 mod body;
 mod edit;

@@ -22,8 +22,8 @@ struct Model {
 struct ModelGroup {
     last: StreamId,
     read: Option<u64>,
-    /// When each consumer was seen.
-    consumers: BTreeMap<Vec<u8>, i64>,
+    /// When each consumer was seen, and active.
+    consumers: BTreeMap<Vec<u8>, (i64, Option<i64>)>,
     /// Consumer, time, deliveries.
     pending: BTreeMap<StreamId, (Vec<u8>, i64, u64)>,
 }
@@ -59,12 +59,16 @@ impl Model {
                 of.pending.insert(it.id, (it.consumer.to_vec(), it.time_ms, it.count));
             }
             assert_eq!(group.pending_len(), of.pending.len());
+            let mut by_age: Vec<_> = of.pending.iter().map(|(id, it)| (it.1, *id)).collect();
+            by_age.sort_unstable();
+            assert!(group.pending_by_age().map(|it| (it.time_ms, it.id)).eq(by_age));
             for consumer in group.consumers() {
                 let owned = of.pending.iter().filter(|(_, (name, ..))| name == consumer.name());
                 let owned: Vec<_> = owned.map(|(id, _)| *id).collect();
                 assert_eq!(consumer.pending_len(), owned.len());
                 assert!(consumer.pending_from(StreamId::MIN).eq(owned));
-                of.consumers.insert(consumer.name().to_vec(), consumer.seen_ms());
+                let times = (consumer.seen_ms(), consumer.active_ms());
+                of.consumers.insert(consumer.name().to_vec(), times);
             }
             assert_eq!(group.consumer_count(), of.consumers.len());
             assert!(model.groups.insert(group.name().to_vec(), of).is_none());
@@ -169,15 +173,18 @@ impl Model {
                 assert_eq!(edit.remove_consumer(&name, &consumer), removed);
             }
             (6..10, Some(group)) => {
-                let is_new = group.consumers.insert(consumer.clone(), number as i64).is_none();
-                assert_eq!(edit.see_consumer(&name, &consumer, number as i64), is_new);
+                let (seen, is_new) = (number as i64, !group.consumers.contains_key(&consumer));
+                let active = (random.below(2) == 0).then_some(seen);
+                let times = group.consumers.entry(consumer.clone()).or_default();
+                *times = (seen, active.or(times.1));
+                assert_eq!(edit.see_consumer(&name, &consumer, seen, active), is_new);
             }
             (10..20, Some(group)) => {
                 let there = group.pending.remove(&id).is_some();
                 assert_eq!(edit.acknowledge(&name, id), there);
             }
             (_, Some(group)) => {
-                let (time_ms, count) = (number as i64, number as u64);
+                let (time_ms, count) = (number as i64 - 200, number as u64);
                 let there = group.consumers.contains_key(&consumer);
                 let pending = Pending { id, consumer: &consumer, time_ms, count };
                 assert_eq!(edit.deliver(&name, pending), there);

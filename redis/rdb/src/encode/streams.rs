@@ -10,13 +10,15 @@
 //!          flags: 2: it has the names of the node, and gives only values
 //! group    string, last id, entries read (all ones: unknown)
 //!          length, (id 16 B BE, time 8 B LE, length deliveries)   what is pending
-//!          length, (string, time 8 B LE, length, ids 16 B BE)     consumers
+//!          length, (string, time 8 B LE, [time 8 B LE], length, ids 16 B BE)   consumers:
+//!          when they were seen, and active (from version 11 on; all ones: never)
 //! ```
 
 use crate::encode::{Encoder, Head};
-use crate::format::TYPE_STREAM;
+use crate::format::{TYPE_STREAM, TYPE_STREAM_THIRD, Version};
 use crate::pack::{FRAME_BYTES, MARK, Packed, packed_bytes};
 use crate::sheet::Output;
+use crate::streams::NEVER;
 use crate::{Id, StreamHead, Value};
 
 /// As in Redis by default: most entries and bytes of a node.
@@ -65,6 +67,8 @@ pub trait StreamConsumer: Copy {
     fn name(&self) -> &[u8];
     /// When it was last seen, in unix milliseconds.
     fn seen_ms(self) -> i64;
+    /// When it last got entries, in unix milliseconds, if it ever did.
+    fn active_ms(self) -> Option<i64>;
     /// How many entries are pending for it.
     fn pending_count(self) -> usize;
     /// Their ids.
@@ -169,7 +173,8 @@ impl<O: Output> Encoder<O> {
         head: Head<'_>,
         stream: impl StreamValue<'a>,
     ) -> Result<(), O::Error> {
-        self.open(head, TYPE_STREAM)?;
+        let tells_activity = self.version != Version::Redis10;
+        self.open(head, if tells_activity { TYPE_STREAM_THIRD } else { TYPE_STREAM })?;
         let (mut rest, mut nodes) = (stream.entries(), 0);
         loop {
             let count = node_len(rest.clone());
@@ -243,6 +248,10 @@ impl<O: Output> Encoder<O> {
         for consumer in group.consumers() {
             self.out.string(consumer.name())?;
             self.out.sheet.put(&consumer.seen_ms().to_le_bytes())?;
+            if self.version != Version::Redis10 {
+                let active_ms = consumer.active_ms().unwrap_or(NEVER);
+                self.out.sheet.put(&active_ms.to_le_bytes())?;
+            }
             self.out.length(consumer.pending_count() as u64)?;
             for id in consumer.pending() {
                 self.out.sheet.put(&bytes(id))?;

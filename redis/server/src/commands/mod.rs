@@ -47,6 +47,7 @@ use stillframe_commands::{Handler, Refusal};
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
 
+pub(crate) use refusals::refuses_writes;
 use refusals::{is_http, may_run, refuse, reject, unknown_command, unknown_subcommand};
 pub(crate) use replay::{Alone, Replay, replay, replay_units};
 pub(crate) use stillframe_commands::{Lookup, flags};

@@ -89,6 +89,13 @@ pub(super) fn may_run(
     unready(ctx.server, command, needs).map_or(Ok(needs), |refusal| Err(refusal.into()))
 }
 
+/// Whether the server refuses all writes for now.
+pub(crate) fn refuses_writes(server: &ServerState) -> bool {
+    server.storage.writes_refused().is_some()
+        || few_replicas(server).is_some()
+        || read_only(server).is_some()
+}
+
 pub(super) const OUT_OF_MEMORY: Refusal =
     Refusal::new("OOM command not allowed when used memory > 'maxmemory'.");
 

@@ -145,6 +145,7 @@ pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
         before: Vec::new(),
         after: Vec::new(),
         acks: None,
+        again: None,
         ticket: 0,
     };
     state.ledger.waiters.park(session.caller.id, waiter);

@@ -146,6 +146,9 @@ impl Server {
             // Otherwise the saved image is the last state.
             Follower { keyspace, state, table, poller }.follow();
         }
+        if !self.stalled {
+            self.at_turn().look_again();
+        }
         if self.at_turn().has_ready_waiters() {
             // A replica that takes writes has clients that wait, too.
             self.at_turn().serve_blocked();
@@ -295,6 +298,8 @@ impl Server {
             .waiters
             .next_deadline()
             .map_or(self.next_cron, |deadline| deadline.min(self.next_cron));
+        let look = self.state.ledger.waiters.next_look().filter(|_| self.state.takes_writes());
+        let next = next.min(look.unwrap_or(next));
         let rest = next.saturating_duration_since(Instant::now());
         let rest = self.state.hub.pause_left().map_or(rest, |left| rest.min(left));
         if self.tending {

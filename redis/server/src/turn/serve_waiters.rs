@@ -22,20 +22,51 @@ impl Turn<'_> {
                 };
                 from = at + 1;
                 let Some(waiter) = self.state.ledger.waiters.leave(id) else { break };
-                let place = waiter.place;
-                let Some(mut client) = self.state.clients.take(place) else { continue };
-                client.session.caller.waits = false;
-                if !client.dead {
-                    self.run_for(&mut client, &waiter, &key, now);
-                }
-                let waits_on = client.session.caller.waits;
-                self.state.clients.put_back(place, client);
-                if waits_on {
-                    self.state.ledger.waiters.put_back(id, waiter);
-                    continue;
-                }
-                self.state.clients.wake(place);
+                self.try_serve(id, waiter, &[&key], now);
             }
+        }
+    }
+
+    /// Runs the requests again of clients for which time alone may have brought something.
+    pub(crate) fn look_again(&mut self) {
+        if self.state.ledger.waiters.next_look().is_none() || !self.state.takes_writes() {
+            return;
+        }
+        self.state.clock.read();
+        let (now, turn) = (self.state.clock.unix_now(), Instant::now());
+        while let Some(id) = self.state.ledger.waiters.to_look_at(turn) {
+            let Some(mut waiter) = self.state.ledger.waiters.leave(id) else { break };
+            waiter.again = None;
+            let keys: Vec<Box<[u8]>> = waiter.keys.iter().map(|it| it.key.clone()).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+            self.try_serve(id, waiter, &keys, now);
+        }
+    }
+
+    /// Runs the request of a client that has left the queues, for each of these keys in turn until
+    /// one has something for it. Without that the client waits on.
+    fn try_serve(&mut self, id: u64, mut waiter: Waiter, keys: &[&[u8]], now: i64) {
+        let place = waiter.place;
+        let Some(mut client) = self.state.clients.take(place) else { return };
+        client.session.caller.waits = false;
+        for key in keys {
+            client.session.caller.waits = false;
+            if client.dead {
+                break;
+            }
+            self.run_for(&mut client, &waiter, key, now);
+            if !client.session.caller.waits {
+                break;
+            }
+            waiter.again = waiter.again.into_iter().chain(client.session.caller.again).min();
+        }
+        client.session.caller.again = None;
+        let waits_on = client.session.caller.waits;
+        self.state.clients.put_back(place, client);
+        if waits_on {
+            self.state.ledger.waiters.put_back(id, waiter);
+        } else {
+            self.state.clients.wake(place);
         }
     }
 

@@ -248,6 +248,43 @@ fn waiting_ends_by_time_by_command_and_with_the_connection() {
     });
 }
 
+/// XREADGROUP with CLAIM: an entry grows old enough while the client waits, whatever came before.
+/// While clients are paused nobody is served, and the server sleeps.
+#[test]
+fn a_wait_for_old_entries_ends_by_time_alone() {
+    let mut stage = Stage::new(Kind::subject("imprint"), 3);
+    for line in ["XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM", "XADD t 1-1 f v"] {
+        stage.ask(0, line);
+    }
+    // Nothing is pending yet when the client begins to wait.
+    stage.wait(1, "XREADGROUP GROUP g one BLOCK 0 CLAIM 300 STREAMS s t > >", 0);
+    assert!(stage.reply(1).contains(":0\\r\\n:0\\r\\n"), "1-1 is new");
+    stage.wait(1, "XREADGROUP GROUP g two BLOCK 0 CLAIM 300 STREAMS s t > >", 1);
+    let reply = stage.reply(1);
+    assert!(
+        reply.starts_with("*1\\r\\n*2\\r\\n$1\\r\\nt\\r\\n*1\\r\\n*4\\r\\n$3\\r\\n1-1"),
+        "{reply}"
+    );
+    assert!(reply.ends_with(":1\\r\\n"), "it was delivered once: {reply}");
+    stage.ask(0, "XACK t g 1-1");
+    stage.wait(1, "XREADGROUP GROUP g one BLOCK 0 CLAIM 50 STREAMS s t > >", 1);
+    stage.ask(0, "CLIENT PAUSE 100000 WRITE");
+    stage.waiting(1);
+    stage.ask(0, "CLIENT UNPAUSE");
+    stage.ask(0, "XADD s 5-5 f v");
+    assert!(stage.reply(1).contains("5-5"));
+    // What another one reads meanwhile.
+    stage.wait(1, "XREADGROUP GROUP g two BLOCK 0 CLAIM 200 STREAMS s >", 1);
+    let reply = stage.reply(1);
+    assert!(reply.contains("5-5"), "{reply}");
+    // A key that goes ends the wait.
+    stage.wait(1, "XREADGROUP GROUP g two BLOCK 0 CLAIM 3600000 STREAMS s >", 1);
+    stage.ask(0, "DEL s");
+    assert!(stage.reply(1).starts_with("-UNBLOCKED"));
+    stage.wait(1, "XREADGROUP GROUP g two BLOCK 120 CLAIM 3600000 STREAMS t >", 1);
+    assert_eq!(stage.reply(1), "*-1\\r\\n");
+}
+
 /// A few clients push and wait at random, one step at a time.
 #[test]
 fn random_scripts_serve_the_same_clients() {

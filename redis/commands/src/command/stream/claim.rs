@@ -3,7 +3,7 @@
 use stillframe_keyspace::{Group, Pending, Stream, StreamId};
 use stillframe_resp::parse_integer;
 
-use super::group::{effect_of_claim, effect_of_group, found, see_consumer};
+use super::group::{effect_of_claim, effect_of_group, found, see_consumer, see_known_consumer};
 use super::{answer_entry, answer_id, id, no_group};
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX};
@@ -90,7 +90,7 @@ impl<'a> Claim<'a> {
         let counted = before.saturating_add(u64::from(!self.just_id));
         let count = self.count.unwrap_or(counted);
         let pending = Pending { id, consumer: self.consumer, time_ms: self.time_ms, count };
-        see_consumer(ctx, key, name, self.consumer)?;
+        see_consumer(ctx, key, name, self.consumer, true)?;
         ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| edit.deliver(name, pending))?;
         effect_of_claim(ctx, (key, name), pending, last);
         ctx.ledger.dirty += 1;
@@ -146,6 +146,7 @@ fn xclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     claim.time_ms = time_ms.filter(|time_ms| (0..=latest).contains(time_ms)).unwrap_or(now);
     ctx.no_effect();
     let (key, name) = (claim.key, claim.group);
+    see_known_consumer(ctx, key, name, claim.consumer)?;
     let mut is_ahead = last > group_of(ctx, args)?.last_id();
     if is_ahead {
         let db = ctx.caller.db;
@@ -163,6 +164,10 @@ fn xclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if is_ahead {
         effect_of_group(ctx, (key, name), last, read);
         ctx.ledger.dirty += 1;
+    }
+    if claimed > 0 && claim.time_ms < now {
+        // A client may wait for what is as old as that.
+        ctx.ledger.waiters.touch(ctx.caller.db, key);
     }
     ctx.out.array_at(start, claimed);
     Ok(())
@@ -191,6 +196,7 @@ fn xautoclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     group_of(ctx, args)?;
     ctx.no_effect();
+    see_known_consumer(ctx, claim.key, claim.group, claim.consumer)?;
     let looked_at = count.saturating_mul(LOOKED_AT);
     let start = ctx.out.position();
     let (mut looked, mut claimed, mut gone) = (0, 0, Vec::new());

@@ -177,7 +177,7 @@ fn create_consumer(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
     let (_, group) = group_of(ctx, key, name)?;
     let is_new = group.consumer(consumer).is_none();
     if is_new {
-        see_consumer(ctx, key, name, consumer)?;
+        see_consumer(ctx, key, name, consumer, false)?;
     }
     ctx.out.integer(is_new.into());
     Ok(())
@@ -189,18 +189,36 @@ fn unix_millis() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Notes that a consumer was seen; one that is new is made.
-pub(super) fn see_consumer(
+/// Notes that a consumer has asked for entries, unless it is new: it is made once it gets some.
+pub(super) fn see_known_consumer(
     ctx: &mut Context<'_>,
     key: &[u8],
     group: &[u8],
     consumer: &[u8],
 ) -> Result<(), Refusal> {
+    match found(ctx, key, group)? {
+        Some((_, it)) if it.consumer(consumer).is_some() => {
+            see_consumer(ctx, key, group, consumer, false)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Notes that a consumer was seen, and whether it got entries; one that is new is made.
+pub(super) fn see_consumer(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    group: &[u8],
+    consumer: &[u8],
+    is_active: bool,
+) -> Result<(), Refusal> {
     let (db, now) = (ctx.caller.db, ctx.now);
     // No request says when a consumer was seen: replayed, it is seen at that time.
     let seen_ms = if ctx.caller.internal { unix_millis() } else { now };
-    let is_new =
-        ctx.keyspace.edit_stream(db, key, |edit| edit.see_consumer(group, consumer, seen_ms))?;
+    let active_ms = is_active.then_some(seen_ms);
+    let is_new = ctx
+        .keyspace
+        .edit_stream(db, key, |edit| edit.see_consumer(group, consumer, seen_ms, active_ms))?;
     if is_new {
         ctx.changed_beside(key, "xgroup-createconsumer");
         ctx.effect(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);

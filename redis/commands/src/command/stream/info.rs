@@ -58,12 +58,14 @@ fn consumers(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let group = stream.group(args[3]).ok_or_else(|| no_such_group(args[2], args[3]))?;
     out.array(group.consumer_count());
     for consumer in group.consumers() {
-        out.map(3);
+        out.map(4);
         out.bulk("name");
         out.bulk(consumer.name());
         answer_count(out, "pending", consumer.pending_len() as u64);
         out.bulk("idle");
         out.integer(now.wrapping_sub(consumer.seen_ms()).max(0));
+        out.bulk("inactive");
+        out.integer(consumer.active_ms().map_or(-1, |at| now.wrapping_sub(at).max(0)));
     }
     Ok(())
 }
@@ -164,11 +166,13 @@ fn answer_group(out: &mut Out<'_>, group: Group<'_>, progress: Progress, most: u
 }
 
 fn answer_consumer(out: &mut Out<'_>, group: Group<'_>, consumer: Consumer<'_>, most: usize) {
-    out.map(4);
+    out.map(5);
     out.bulk("name");
     out.bulk(consumer.name());
     out.bulk("seen-time");
     out.integer(consumer.seen_ms());
+    out.bulk("active-time");
+    out.integer(consumer.active_ms().unwrap_or(-1));
     answer_count(out, "pel-count", consumer.pending_len() as u64);
     out.bulk("pending");
     out.array(consumer.pending_len().min(most));

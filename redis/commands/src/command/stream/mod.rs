@@ -41,6 +41,11 @@ fn answer_id(out: &mut Out<'_>, id: StreamId) {
 /// An entry as a reply: its id, and its fields with their values.
 fn answer_entry(out: &mut Out<'_>, entry: &StreamEntry<'_>) {
     out.array(2);
+    answer_parts(out, entry);
+}
+
+/// What a reply tells of an entry: its id, and its fields with their values.
+fn answer_parts(out: &mut Out<'_>, entry: &StreamEntry<'_>) {
     answer_id(out, entry.id);
     out.array(2 * entry.fields.count());
     for (name, value) in entry.fields {

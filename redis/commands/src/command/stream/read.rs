@@ -1,13 +1,15 @@
 //! XREAD and XREADGROUP: entries behind an id of each of several streams, at once or as soon as
 //! there are some.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use stillframe_keyspace::{Group, Pending, Stream, StreamId, Type};
+use stillframe_keyspace::{Group, Pending, Stream, StreamEntry, StreamId, Type};
 use stillframe_resp::{Out, Protocol, parse_integer};
 
-use super::group::{Progress, effect_of_claim, effect_of_group, found, see_consumer};
-use super::{Word, answer_entry, id, no_group_in, top_of};
+use super::group::{
+    Progress, effect_of_claim, effect_of_group, found, see_consumer, see_known_consumer,
+};
+use super::{Word, answer_entry, answer_parts, id, no_group_in, top_of};
 use crate::command::blocking::Wish;
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
@@ -33,12 +35,15 @@ struct Query<'r, 'a> {
     block: Option<Option<Duration>>,
     /// What is read is not pending.
     no_ack: bool,
+    /// What is pending for so many milliseconds comes before what nobody has read.
+    claim_ms: Option<i64>,
     keys: &'r [&'a [u8]],
     ids: &'r [&'a [u8]],
 }
 
 impl<'r, 'a> Query<'r, 'a> {
-    /// `[GROUP group consumer] [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key... id...`
+    /// `[GROUP group consumer] [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK]
+    /// STREAMS key... id...`
     fn parse(ctx: &Context<'_>, args: &'r [&'a [u8]], of_group: bool) -> Result<Self, Refusal> {
         let mut query = Self::default();
         let only = |option: &str| {
@@ -84,6 +89,13 @@ impl<'r, 'a> Query<'r, 'a> {
                     }
                     query.no_ack = true;
                 }
+                (b"claim", [text, after @ ..]) => {
+                    if !of_group {
+                        return Err(only("CLAIM"));
+                    }
+                    query.claim_ms = Some(idle_time(text)?);
+                    rest = after;
+                }
                 _ => return Err(SYNTAX),
             }
         }
@@ -107,6 +119,15 @@ fn timeout(text: &[u8]) -> Result<Option<Duration>, Refusal> {
         Ok(0) => Ok(None),
         Ok(millis) => Ok(Some(Duration::from_millis(millis))),
         Err(_) => Err("ERR timeout is negative".into()),
+    }
+}
+
+/// For how many milliseconds an entry has to be pending.
+fn idle_time(text: &[u8]) -> Result<i64, Refusal> {
+    match parse_integer(text) {
+        None => Err("ERR min-idle-time is not an integer or out of range".into()),
+        Some(..0) => Err("ERR min-idle-time must be a positive integer".into()),
+        Some(idle_ms) => Ok(idle_ms),
     }
 }
 
@@ -166,18 +187,12 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Answers the entries behind an id, and returns their ids.
-fn answer_behind(
-    out: &mut Out<'_>,
-    stream: Stream<'_>,
-    from: StreamId,
-    count: Option<usize>,
-) -> Vec<StreamId> {
+/// Answers the entries behind an id.
+fn answer_behind(out: &mut Out<'_>, stream: Stream<'_>, from: StreamId, count: Option<usize>) {
     let first = from.next().map_or(stream.len(), |next| stream.below(next));
     let found = (stream.len() - first).min(count.unwrap_or(usize::MAX));
     out.array(found);
-    let entries = stream.iter_from(first).take(found);
-    entries.inspect(|entry| answer_entry(out, entry)).map(|entry| entry.id).collect()
+    stream.iter_from(first).take(found).for_each(|entry| answer_entry(out, &entry));
 }
 
 /// Makes the client wait for one of the keys, if it asked for that and may.
@@ -212,7 +227,8 @@ enum From {
     Own(StreamId),
 }
 
-/// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [NOACK] STREAMS key... id...`
+/// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [CLAIM min-idle-time] [NOACK] STREAMS
+/// key... id...`
 fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let query = Query::parse(ctx, args, true)?;
     let [group, consumer] = query.group.unwrap_or_default();
@@ -259,8 +275,33 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     let mut head = vec![args[0], b"GROUP", group, consumer];
     head.extend(query.no_ack.then_some(&b"NOACK"[..]));
+    let idle_ms = query.claim_ms.map(|idle_ms| idle_ms.to_string());
+    if let (Some(min_ms), Some(text)) = (query.claim_ms, &idle_ms) {
+        head.extend([&b"CLAIM"[..], text.as_bytes()]);
+        let again_ms = next_claim(ctx, query.keys, group, min_ms)?;
+        ctx.caller.again = Instant::now().checked_add(Duration::from_millis(again_ms));
+    }
     wait(ctx, &query, &head, &vec![&b">"[..]; query.keys.len()]);
     Ok(())
+}
+
+/// In how many milliseconds something may have been pending for `idle_ms`, while nothing is yet. By
+/// then others may have read entries, so the keys are looked at again even if nothing is pending.
+fn next_claim(
+    ctx: &mut Context<'_>,
+    keys: &[&[u8]],
+    group: &[u8],
+    idle_ms: i64,
+) -> Result<u64, Refusal> {
+    const LOOKS_APART_MS: i64 = 100;
+    let now = ctx.now;
+    let mut next = idle_ms.max(LOOKS_APART_MS);
+    for key in keys {
+        let oldest = found(ctx, key, group)?.and_then(|(_, group)| group.pending_by_age().next());
+        let left = oldest.map(|it| it.time_ms.saturating_add(idle_ms).saturating_sub(now));
+        next = next.min(left.unwrap_or(next)).max(1);
+    }
+    Ok(next as u64)
 }
 
 /// Refuses a client whose wait has lost its key or its group.
@@ -290,39 +331,143 @@ fn of_reader<'s, 'c>(
     Some((out, stream, stream.group(group)?))
 }
 
-/// Answers what nobody of the group has read, notes that the group has, and for whom it is pending.
+/// What XREADGROUP finds for `>` in one stream.
+#[derive(Default)]
+struct Found {
+    /// What is pending for long enough, that which was delivered first before others.
+    claimed: Vec<StreamId>,
+    /// As that, but the stream has no such entries any more.
+    gone: Vec<StreamId>,
+    /// What nobody of the group has read.
+    new: Vec<StreamId>,
+}
+
+impl Found {
+    fn of(query: &Query<'_, '_>, stream: Stream<'_>, group: Group<'_>, now: i64) -> Self {
+        let (mut found, mut room) = (Self::default(), query.count.unwrap_or(usize::MAX));
+        if let Some(idle_ms) = query.claim_ms {
+            let is_old = |it: &Pending<'_>| now.saturating_sub(it.time_ms) >= idle_ms;
+            let mut old = group.pending_by_age().take_while(is_old);
+            while room > 0
+                && let Some(Pending { id, .. }) = old.next()
+            {
+                if stream.get(id).is_some() {
+                    found.claimed.push(id);
+                    room -= 1;
+                } else {
+                    found.gone.push(id);
+                }
+            }
+        }
+        if let Some(first) = group.last_id().next().map(|next| stream.below(next)) {
+            found.new = stream.iter_from(first).take(room).map(|entry| entry.id).collect();
+        }
+        found
+    }
+
+    fn is_empty(&self) -> bool {
+        self.claimed.is_empty() && self.new.is_empty()
+    }
+
+    /// Answers the entries; with CLAIM each tells for how long it was pending, and how often it was
+    /// delivered before.
+    fn answer(&self, out: &mut Out<'_>, stream: Stream<'_>, claims: Option<(Group<'_>, i64)>) {
+        out.array(self.claimed.len() + self.new.len());
+        let entry = |id: &StreamId| stream.get(*id);
+        let Some((group, now)) = claims else {
+            return self.new.iter().filter_map(entry).for_each(|it| answer_entry(out, &it));
+        };
+        let mut answer = |entry: &StreamEntry<'_>, idle_ms: i64, count: u64| {
+            out.array(4);
+            answer_parts(out, entry);
+            out.integer(idle_ms);
+            out.integer(i64::try_from(count).unwrap_or(i64::MAX));
+        };
+        for entry in self.claimed.iter().filter_map(entry) {
+            let Some(it) = group.pending(entry.id) else { continue };
+            answer(&entry, now.saturating_sub(it.time_ms).max(0), it.count);
+        }
+        self.new.iter().filter_map(entry).for_each(|entry| answer(&entry, 0, 0));
+    }
+}
+
+/// Answers what is pending for long enough, and what nobody of the group has read, and notes for
+/// whom it is pending.
 fn read_new(
     ctx: &mut Context<'_>,
     query: &Query<'_, '_>,
     reader: Reader<'_>,
 ) -> Result<bool, Refusal> {
-    let (key, name, consumer) = reader;
+    let ((key, name, consumer), now) = (reader, ctx.now);
     let Some((out, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
-    let from = group.last_id();
-    if top_of(stream).is_none_or(|top| top <= from) {
+    let found = Found::of(query, stream, group, now);
+    if !found.is_empty() {
+        answer_key(out, key);
+        found.answer(out, stream, query.claim_ms.map(|_| (group, now)));
+    }
+    forget_gone(ctx, (key, name), &found.gone)?;
+    if found.is_empty() {
+        see_known_consumer(ctx, key, name, consumer)?;
         return Ok(false);
     }
+    let is_active = !found.claimed.is_empty() || !query.no_ack;
+    see_consumer(ctx, key, name, consumer, is_active)?;
+    let Some((_, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
     let (progress, mut read) = (Progress::of(stream), group.entries_read());
-    answer_key(out, key);
-    let ids = answer_behind(out, stream, from, query.count);
-    see_consumer(ctx, key, name, consumer)?;
-    for &id in &ids {
+    let again = found.claimed.iter().filter_map(|&id| {
+        let count = group.pending(id)?.count.saturating_add(1);
+        Some(Pending { id, consumer, time_ms: now, count })
+    });
+    let again: Vec<Pending<'_>> = again.collect();
+    for &id in &found.new {
         read = progress.after(read, id);
     }
-    let last = ids.last().copied().unwrap_or(from);
-    let time_ms = ctx.now;
+    let last = found.new.last().copied().unwrap_or(group.last_id());
     ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| {
-        edit.set_group(name, last, read);
+        again.iter().for_each(|&pending| {
+            edit.deliver(name, pending);
+        });
+        if !found.new.is_empty() {
+            edit.set_group(name, last, read);
+        }
         if !query.no_ack {
-            edit.deliver_first(name, consumer, &ids, time_ms);
+            edit.deliver_first(name, consumer, &found.new, now);
         }
     })?;
-    if !query.no_ack && ctx.ledger.effects.wanted() {
-        let pending = |id| Pending { id, consumer, time_ms, count: 1 };
-        ids.iter().for_each(|&id| effect_of_claim(ctx, (key, name), pending(id), last));
+    if !ctx.ledger.effects.wanted() {
+        return Ok(true);
     }
-    effect_of_group(ctx, (key, name), last, read);
+    again.iter().for_each(|&pending| effect_of_claim(ctx, (key, name), pending, last));
+    if !query.no_ack {
+        let pending = |id| Pending { id, consumer, time_ms: now, count: 1 };
+        found.new.iter().for_each(|&id| effect_of_claim(ctx, (key, name), pending(id), last));
+    }
+    if !found.new.is_empty() {
+        effect_of_group(ctx, (key, name), last, read);
+    }
     Ok(true)
+}
+
+/// Takes entries off what is pending that their stream does not have any more, as XCLAIM does.
+fn forget_gone(
+    ctx: &mut Context<'_>,
+    (key, name): (&[u8], &[u8]),
+    gone: &[StreamId],
+) -> Result<(), Refusal> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| {
+        gone.iter().for_each(|&id| {
+            edit.acknowledge(name, id);
+        });
+    })?;
+    let ids: Vec<_> = gone.iter().map(|&id| id::text(id)).collect();
+    let mut words = vec![&b"XACK"[..], key, name];
+    words.extend(ids.iter().map(AsRef::as_ref));
+    ctx.effect(&words);
+    ctx.ledger.dirty += gone.len() as u64;
+    Ok(())
 }
 
 /// Answers what is pending for a consumer, once more.
@@ -334,7 +479,7 @@ fn read_own(
 ) -> Result<bool, Refusal> {
     let (key, name, consumer) = reader;
     let time_ms = ctx.now;
-    see_consumer(ctx, key, name, consumer)?;
+    see_consumer(ctx, key, name, consumer, false)?;
     let Some((out, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
     answer_key(out, key);
     let first = behind.next().unwrap_or(StreamId::MAX);

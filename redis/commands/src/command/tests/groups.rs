@@ -68,6 +68,77 @@ fn who_waits_for_a_group_is_woken_by_entries_and_by_its_end() {
     assert!(harness.ledger.waiters.has_ready(), "its key has expired");
 }
 
+/// CLAIM: what is pending for long enough comes first, the oldest first; the log says it in requests
+/// of Redis 5.
+#[test]
+fn what_is_pending_for_long_is_read_before_what_is_new() {
+    let mut harness = Harness::new().notes_effects();
+    harness.all(&["XGROUP CREATE s g $ MKSTREAM", "XADD s 1-1 f a", "XADD s 2-1 f b"]);
+    harness.all(&["XADD s 3-1 f c", "XADD s 4-1 f d"]);
+    harness.all(&["XREADGROUP GROUP g x COUNT 3 STREAMS s >"]);
+    harness.pass(70);
+    harness.all(&["XCLAIM s g x 0 1-1 JUSTID", "XDEL s 2-1"]);
+    harness.pass(30);
+    let _ = harness.effects();
+    let none = harness.run("XREADGROUP GROUP g y COUNT 1 CLAIM 100 STREAMS s >");
+    assert_eq!(none, "*1 *2 $1 s *1 *4 $3 3-1 *2 $1 f $1 c :100 :1");
+    let now = harness.now;
+    let expected = [format!(
+        "MULTI; XACK s g 2-1; XGROUP CREATECONSUMER s g y; XCLAIM s g y 0 3-1 TIME {now} RETRYCOUNT 2 \
+         FORCE JUSTID LASTID 3-1; EXEC"
+    )];
+    assert_eq!(harness.effects(), expected);
+    harness.pass(10);
+    let both = harness.run("XREADGROUP GROUP g y CLAIM 10 NOACK STREAMS s >");
+    let [one, three, four] = [
+        "*4 $3 1-1 *2 $1 f $1 a :40 :1",
+        "*4 $3 3-1 *2 $1 f $1 c :10 :2",
+        "*4 $3 4-1 *2 $1 f $1 d :0 :0",
+    ];
+    assert_eq!(both, format!("*1 *2 $1 s *3 {one} {three} {four}"));
+    assert_eq!(harness.run("XREADGROUP GROUP g y CLAIM 1 STREAMS s >"), "*-1");
+    let pending = harness.run("XPENDING s g - + 9");
+    assert_eq!(pending, "*2 *4 $3 1-1 $1 y :0 :2 *4 $3 3-1 $1 y :0 :3", "4-1 was not noted");
+}
+
+/// The cost of a claim is that of what it finds, not of all that is pending.
+#[test]
+fn a_client_that_waits_for_old_entries_says_when_to_look_again() {
+    let mut harness = parked();
+    harness.all(&["XADD s 1-1 f v", "XREADGROUP GROUP g a STREAMS s >"]);
+    while harness.ledger.waiters.next_ready().is_some() {}
+    let before = std::time::Instant::now();
+    assert_eq!(harness.run_as('c', "XREADGROUP GROUP g c BLOCK 0 CLAIM 60000 STREAMS s >"), "");
+    let look = harness.ledger.waiters.next_look().expect("a time to look again") - before;
+    assert!((59..62).contains(&look.as_secs()), "{look:?}");
+    harness.all(&["XCLAIM s g a 0 1-1"]);
+    assert!(!harness.ledger.waiters.has_ready(), "it is younger than before");
+    harness.all(&["XCLAIM s g a 0 1-1 IDLE 60000"]);
+    assert!(harness.ledger.waiters.has_ready(), "it is old by now");
+}
+
+#[test]
+fn consumers_tell_when_they_asked_and_when_they_got_something() {
+    let mut harness = Harness::new();
+    harness.all(&["XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATECONSUMER s g idle"]);
+    harness.all(&["XADD s 1-1 f v", "XREADGROUP GROUP g busy STREAMS s >"]);
+    harness.all(&["XADD s 2-1 f v", "XREADGROUP GROUP g noack NOACK STREAMS s >"]);
+    harness.pass(50);
+    harness.all(&["XREADGROUP GROUP g busy STREAMS s >", "XCLAIM s g idle 9999 1-1"]);
+    harness.pass(7);
+    let of = |name: &str, pending, idle, inactive| {
+        let (len, inactive) = (name.len(), format!("$8 inactive :{inactive}"));
+        format!("*8 $4 name ${len} {name} $7 pending :{pending} $4 idle :{idle} {inactive}")
+    };
+    let all = [of("busy", 1, 7, 57), of("idle", 0, 7, -1), of("noack", 0, 57, -1)];
+    assert_eq!(harness.run("XINFO CONSUMERS s g"), format!("*3 {}", all.join(" ")));
+    let (seen, active) = (harness.now - 7, harness.now - 57);
+    let full = harness.run("XINFO STREAM s FULL");
+    let busy = format!("$9 seen-time :{seen} $11 active-time :{active} $9 pel-count :1");
+    assert!(full.contains(&busy), "{full}");
+    assert!(full.contains(&format!("$9 seen-time :{seen} $11 active-time :-1")), "{full}");
+}
+
 #[test]
 fn scripts_do_not_block() {
     let mut harness = parked();

@@ -1,6 +1,6 @@
 //! A stream as its writers see it.
 
-use super::groups::{ConsumerFacts, Delivery, GroupFacts, Groups};
+use super::groups::{ConsumerFacts, Delivery, GroupFacts, Groups, Times};
 use super::{Names, Parts, Stream, StreamId, body};
 use crate::collection::draft::Draft;
 use crate::collection::packed::Element;
@@ -155,16 +155,23 @@ impl StreamEdit<'_> {
         true
     }
 
-    /// Makes a consumer, or sets when it was last seen; true if it is new. False also without the
-    /// group.
-    pub fn see_consumer(&mut self, group: &[u8], name: &[u8], seen_ms: i64) -> bool {
+    /// Makes a consumer, or sets when it was last seen, and when it was last active if that is
+    /// given; true if it is new. False also without the group.
+    pub fn see_consumer(
+        &mut self,
+        group: &[u8],
+        name: &[u8],
+        seen_ms: i64,
+        active_ms: Option<i64>,
+    ) -> bool {
         let Some((facts, groups, hasher)) = self.group(group) else { return false };
-        if let Some(number) = groups.consumer_number(hasher, facts.number, name) {
-            groups.set_seen(hasher, number, name, seen_ms);
+        if let Some(old) = groups.consumer(hasher, facts.number, name) {
+            let active_ms = active_ms.or(old.times.active_ms);
+            groups.set_times(hasher, old.number, name, Times { seen_ms, active_ms });
             return false;
         }
-        let number = groups.fresh_number();
-        groups.add_consumer(hasher, facts.number, name, ConsumerFacts { number, seen_ms });
+        let (number, times) = (groups.fresh_number(), Times { seen_ms, active_ms });
+        groups.add_consumer(hasher, facts.number, name, ConsumerFacts { number, times });
         true
     }
 

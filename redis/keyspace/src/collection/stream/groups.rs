@@ -15,6 +15,7 @@ pub(crate) struct Groups {
     pub(super) roster: Tree,
     pub(super) pending: Tree,
     pub(super) owned: Tree,
+    pub(super) aged: Tree,
     /// Groups and consumers that ever were: the next one's number.
     numbers: u64,
 }
@@ -31,7 +32,36 @@ pub(super) struct GroupFacts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ConsumerFacts {
     pub(super) number: u64,
+    pub(super) times: Times,
+}
+
+/// What is known of a consumer's work, in unix milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    /// When it last asked for entries.
     pub(super) seen_ms: i64,
+    /// When it last got some.
+    pub(super) active_ms: Option<i64>,
+}
+
+impl Times {
+    const BYTES: usize = 16;
+    /// Stands for no time.
+    const NEVER: i64 = -1;
+
+    fn of(value: &[u8]) -> Option<(Self, &[u8])> {
+        let (times, name) = value.split_first_chunk::<{ Self::BYTES }>()?;
+        let [seen_ms, active_ms] = [0, 8].map(|at| number_at(times, at) as i64);
+        let active_ms = Some(active_ms).filter(|&at| at != Self::NEVER);
+        Some((Self { seen_ms, active_ms }, name))
+    }
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.seen_ms.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.active_ms.unwrap_or(Self::NEVER).to_be_bytes());
+        bytes
+    }
 }
 
 /// What is pending, with its consumer by number.
@@ -46,15 +76,16 @@ pub(super) struct Delivery {
 impl Default for Groups {
     fn default() -> Self {
         let [groups, consumers, names] = [(); 3].map(|()| Tree::new(Shape::Pair, Order::Hash));
-        let [roster, pending, owned] = [(); 3].map(|()| Tree::new(Shape::Scored, Order::Rank));
-        Self { groups, consumers, names, roster, pending, owned, numbers: 0 }
+        let [roster, pending, owned, aged] =
+            [(); 4].map(|()| Tree::new(Shape::Scored, Order::Rank));
+        Self { groups, consumers, names, roster, pending, owned, aged, numbers: 0 }
     }
 }
 
 impl Groups {
-    fn trees(&self) -> [&Tree; 6] {
-        let Self { groups, consumers, names, roster, pending, owned, .. } = self;
-        [groups, consumers, names, roster, pending, owned]
+    fn trees(&self) -> [&Tree; 7] {
+        let Self { groups, consumers, names, roster, pending, owned, aged, .. } = self;
+        [groups, consumers, names, roster, pending, owned, aged]
     }
 
     pub(super) fn own_bytes(&self) -> usize {
@@ -66,14 +97,16 @@ impl Groups {
     }
 
     pub(super) fn take_parted(&mut self) -> usize {
-        let Self { groups, consumers, names, roster, pending, owned, .. } = self;
-        [groups, consumers, names, roster, pending, owned].map(Tree::take_parted).iter().sum()
+        let Self { groups, consumers, names, roster, pending, owned, aged, .. } = self;
+        let trees = [groups, consumers, names, roster, pending, owned, aged];
+        trees.map(Tree::take_parted).iter().sum()
     }
 
     #[cfg(test)]
     pub(crate) fn check(&self, hasher: &Hasher) {
         self.trees().iter().for_each(|tree| tree.check(hasher));
         assert_eq!(self.pending.len(), self.owned.len());
+        assert_eq!(self.pending.len(), self.aged.len());
         assert_eq!(self.consumers.len(), self.names.len());
         assert_eq!(self.consumers.len(), self.roster.len());
     }
@@ -112,7 +145,7 @@ impl Groups {
         name: &[u8],
     ) -> Option<ConsumerFacts> {
         let number = self.consumer_number(hasher, group, name)?;
-        Some(ConsumerFacts { number, seen_ms: self.name_of(hasher, number).1 })
+        Some(ConsumerFacts { number, times: self.name_of(hasher, number).1 })
     }
 
     /// Adds a consumer, which is not there.
@@ -124,24 +157,24 @@ impl Groups {
         facts: ConsumerFacts,
     ) {
         let (key, number) = (consumer_key(group, name), facts.number.to_be_bytes());
-        let seen = [&facts.seen_ms.to_be_bytes()[..], name].concat();
-        self.names.put_named(hasher, Element::new(&number, &seen));
+        let value = [&facts.times.to_bytes()[..], name].concat();
+        self.names.put_named(hasher, Element::new(&number, &value));
         self.consumers.put_named(hasher, Element::new(&key, &number));
         let element = [name, &number].concat();
         let group = group.to_be_bytes();
         self.roster.insert_ranked(hasher, Element::new(&element, &group));
     }
 
-    /// Sets when a consumer, which is there, was last seen.
-    pub(super) fn set_seen(&mut self, hasher: &Hasher, number: u64, name: &[u8], seen_ms: i64) {
-        let (number, seen_ms) = (number.to_be_bytes(), seen_ms.to_be_bytes());
-        if let Some((seen, _)) =
+    /// Sets the times of a consumer, which is there.
+    pub(super) fn set_times(&mut self, hasher: &Hasher, number: u64, name: &[u8], times: Times) {
+        let (number, times) = (number.to_be_bytes(), times.to_bytes());
+        if let Some((old, _)) =
             self.names.named_mut(hasher, &number).and_then(|value| value.split_first_chunk_mut())
         {
-            *seen = seen_ms;
+            *old = times;
             return;
         }
-        let value = [&seen_ms[..], name].concat();
+        let value = [&times[..], name].concat();
         self.names.put_named(hasher, Element::new(&number, &value));
     }
 
@@ -154,12 +187,12 @@ impl Groups {
         self.roster.remove_ranked(hasher, Element::new(&element, &group.to_be_bytes()));
     }
 
-    /// The name of a consumer, and when it was seen.
-    pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> (&[u8], i64) {
+    /// The name of a consumer, and its times.
+    pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> (&[u8], Times) {
         let value = self.names.find_named(hasher, &consumer.to_be_bytes()).unwrap_or_default();
-        match value.split_first_chunk() {
-            Some((seen_ms, name)) => (name, i64::from_be_bytes(*seen_ms)),
-            None => (&[], 0),
+        match Times::of(value) {
+            Some((times, name)) => (name, times),
+            None => (&[], Times { seen_ms: 0, active_ms: None }),
         }
     }
 
@@ -206,6 +239,7 @@ impl Groups {
         let (group, owner) = (group.to_be_bytes(), delivery.owner.to_be_bytes());
         self.pending.append_ranked(hasher, Element::new(&key, &group));
         self.owned.append_ranked(hasher, Element::new(&key[..16], &owner));
+        self.aged.append_ranked(hasher, Element::new(&delivery.age_bytes(), &group));
     }
 
     /// Removes a delivery, which is there.
@@ -214,6 +248,7 @@ impl Groups {
         let (group, owner) = (group.to_be_bytes(), old.owner.to_be_bytes());
         self.pending.remove_ranked(hasher, Element::new(&key, &group));
         self.owned.remove_ranked(hasher, Element::new(&key[..16], &owner));
+        self.aged.remove_ranked(hasher, Element::new(&old.age_bytes(), &group));
     }
 }
 
@@ -232,6 +267,14 @@ impl Delivery {
     pub(super) fn of(element: Element<'_>) -> Self {
         let at = |at| number_at(element.key, at);
         Self { id: id_at(element.key, 0), owner: at(16), time_ms: at(24) as i64, count: at(32) }
+    }
+
+    /// The key by which what was delivered first comes first.
+    fn age_bytes(self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&(self.time_ms as u64 ^ 1 << 63).to_be_bytes());
+        bytes[8..].copy_from_slice(&self.id.to_bytes());
+        bytes
     }
 
     fn to_bytes(self) -> [u8; 40] {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::groups::{Delivery, Elements, GroupFacts, Groups};
+use super::groups::{Delivery, Elements, GroupFacts, Groups, Times};
 use super::{Fields, Parts, StreamId, number_at};
 use crate::collection::form::{Collection, Form};
 use crate::collection::packed::{Element, score_head};
@@ -37,7 +37,7 @@ pub struct Consumer<'a> {
     groups: &'a Groups,
     name: &'a [u8],
     number: u64,
-    seen_ms: i64,
+    times: Times,
 }
 
 /// An entry that was delivered and not acknowledged.
@@ -206,6 +206,12 @@ impl<'a> Group<'a> {
         self.groups.delivery(self.facts.number, id).map(|delivery| self.shown(delivery))
     }
 
+    /// What is pending, that which was delivered first before others, then by ids.
+    pub fn pending_by_age(self) -> impl Iterator<Item = Pending<'a>> + 'a {
+        let under = Groups::under(&self.groups.aged, self.facts.number, &[]);
+        under.filter_map(move |element| self.pending(super::id_at(element.key, 8)))
+    }
+
     fn shown(self, delivery: Delivery) -> Pending<'a> {
         let Delivery { id, owner, time_ms, count } = delivery;
         let (consumer, _) = self.groups.name_of(&self.trunk.hasher, owner);
@@ -222,8 +228,8 @@ impl<'a> Group<'a> {
     pub fn consumers(self) -> impl Iterator<Item = Consumer<'a>> + 'a {
         let Self { trunk, groups, facts, .. } = self;
         groups.consumers_of(facts.number).map(move |number| {
-            let (name, seen_ms) = groups.name_of(&trunk.hasher, number);
-            Consumer { groups, name, number, seen_ms }
+            let (name, times) = groups.name_of(&trunk.hasher, number);
+            Consumer { groups, name, number, times }
         })
     }
 
@@ -231,8 +237,8 @@ impl<'a> Group<'a> {
     #[must_use]
     pub fn consumer<'n: 'a>(self, name: &'n [u8]) -> Option<Consumer<'a>> {
         let facts = self.groups.consumer(&self.trunk.hasher, self.facts.number, name)?;
-        let (number, seen_ms) = (facts.number, facts.seen_ms);
-        Some(Consumer { groups: self.groups, name, number, seen_ms })
+        let (number, times) = (facts.number, facts.times);
+        Some(Consumer { groups: self.groups, name, number, times })
     }
 }
 
@@ -246,7 +252,13 @@ impl<'a> Consumer<'a> {
     /// When it was last seen, in unix milliseconds.
     #[must_use]
     pub fn seen_ms(self) -> i64 {
-        self.seen_ms
+        self.times.seen_ms
+    }
+
+    /// When it last got entries, in unix milliseconds, if it ever did.
+    #[must_use]
+    pub fn active_ms(self) -> Option<i64> {
+        self.times.active_ms
     }
 
     /// How many entries are pending for it.
@@ -292,7 +304,7 @@ impl fmt::Debug for Consumer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumer")
             .field("name", &self.name)
-            .field("seen_ms", &self.seen_ms)
+            .field("times", &self.times)
             .field("pending", &self.pending_from(StreamId::MIN).collect::<Vec<_>>())
             .finish()
     }
@@ -319,7 +331,7 @@ impl PartialEq for Group<'_> {
 
 impl PartialEq for Consumer<'_> {
     fn eq(&self, other: &Self) -> bool {
-        (self.name, self.seen_ms) == (other.name, other.seen_ms)
+        (self.name, self.times) == (other.name, other.times)
     }
 }
 

@@ -256,7 +256,7 @@ fn a_delivery_during_an_image_copies_a_path_of_each_tree_once() {
         keyspace
             .edit_stream(0, b"key", |it| {
                 let (id, name) = (id(number), consumer(to));
-                it.see_consumer(b"group", &name, number as i64);
+                it.see_consumer(b"group", &name, number as i64, None);
                 it.deliver(b"group", Pending { id, consumer: &name, time_ms: 1, count: 2 });
                 it.set_group(b"group", id, Some(number as u64));
             })
