@@ -202,9 +202,14 @@ impl<'a> Out<'a> {
     pub fn double(&mut self, value: f64) {
         let mut text = Vec::with_capacity(32);
         format_double(value, &mut text);
+        self.number_text(&text);
+    }
+
+    /// A floating-point number whose text is given.
+    pub fn number_text(&mut self, text: &[u8]) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
-            Protocol::Resp3 => self.line(b',', &text),
+            Protocol::Resp3 => self.line(b',', text),
         }
     }
 

@@ -35,6 +35,27 @@ impl Extended {
     pub(crate) const ZERO: Self =
         Self::Finite { negative: false, mantissa: 0, exponent: EXPONENT_MIN };
 
+    /// The greatest that is finite.
+    pub(crate) const MAX: Self =
+        Self::Finite { negative: false, mantissa: u64::MAX, exponent: EXPONENT_MAX };
+
+    /// The number with the other sign.
+    pub(crate) fn negated(self) -> Self {
+        match self {
+            Self::Finite { negative, mantissa, exponent } => {
+                Self::Finite { negative: !negative && mantissa != 0, mantissa, exponent }
+            }
+            Self::Infinite => self,
+        }
+    }
+
+    /// Whether it is the greater of two finite numbers.
+    pub(crate) fn exceeds(self, other: Self) -> bool {
+        let is_above_zero = |it: Self| matches!(it, Self::Finite { negative: false, mantissa, .. } if mantissa != 0);
+        // Numbers whose difference is not finite have different signs.
+        self.checked_add(other.negated()).map_or(is_above_zero(self), is_above_zero)
+    }
+
     /// Reads what C's `strtold` reads, as long as it is the whole text, has no blank before it, is
     /// not NaN and neither overflows nor vanishes.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {

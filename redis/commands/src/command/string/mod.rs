@@ -2,6 +2,7 @@
 
 mod compare;
 mod counters;
+mod increx;
 mod lcs;
 mod parts;
 mod set;
@@ -17,5 +18,6 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     set::register(table);
     compare::register(table);
     counters::register(table);
+    increx::register(table);
     lcs::register(table);
 }
