@@ -6,7 +6,7 @@ use std::time::Duration;
 use durability::{Reader, View};
 
 use crate::door::door;
-use crate::error::{sf_code, sf_error};
+use crate::error::{Failure, sf_code, sf_error};
 use crate::memory;
 use crate::store::{in_bounds, run_in_bounds, sf_store, take};
 use crate::table::{Shared, Table};
@@ -22,10 +22,12 @@ pub struct sf_view {
 
 static VIEWS: Table<Arc<View>, ()> = Table::new(2, "view");
 
-pub(crate) fn share(
-    view: sf_view,
-) -> Result<Shared<'static, Arc<View>, ()>, crate::error::Failure> {
+pub(crate) fn share(view: sf_view) -> Result<Shared<'static, Arc<View>, ()>, Failure> {
     VIEWS.share(view.id)
+}
+
+fn open(kept: View, view: *mut sf_view) -> Result<(), Failure> {
+    memory::put(view, "view", sf_view { id: VIEWS.insert(Arc::new(kept), ())? })
 }
 
 /// Keeps the state of now, in microseconds. The state must be valid, as at a point; not within an
@@ -38,8 +40,7 @@ pub extern "C" fn sf_view_open(
 ) -> sf_code {
     door(error, || {
         memory::put(view, "view", sf_view { id: 0 })?;
-        let kept = take(store)?.get().store_mut()?.view()?;
-        memory::put(view, "view", sf_view { id: VIEWS.insert(Arc::new(kept), ())? })
+        open(take(store)?.get().store_mut()?.view()?, view)
     })
 }
 
@@ -127,8 +128,7 @@ pub extern "C" fn sf_reader_view(
         memory::put(view, "view", sf_view { id: 0 })?;
         // Not within the share, so that it can be closed while a thread waits.
         let asks = READERS.share(reader.id)?.get().clone();
-        let kept = asks.view_timeout(Duration::from_millis(timeout_ms))?;
-        memory::put(view, "view", sf_view { id: VIEWS.insert(Arc::new(kept), ())? })
+        open(asks.view_timeout(Duration::from_millis(timeout_ms))?, view)
     })
 }
 
