@@ -18,7 +18,10 @@
 // Panics of the library end in the call, as SF_PANIC; the thing it was called for then answers
 // SF_POISONED to all but its discard or close. Others are sound.
 //
-// fork. A child that does more than exec opens things of its own, in other directories.
+// fork. A child has none of the threads of this library: handles that it inherits answer SF_FORKED, and
+// what they name is neither written nor closed there. It may exit, exec, or open things of its own, in
+// other directories; the last only if no other thread was inside the library at the fork, since a lock
+// that was held then is held for ever in the child. Callbacks do not fork.
 
 
 #ifndef STILLFRAME_H
@@ -218,6 +221,26 @@ typedef uint32_t sf_until;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Where a function leaves its code and a text that says what failed, where, and what to do. The
+// caller owns it, and no call keeps it; so any thread may read it at any time after the call.
+// Each call sets it anew. Null, where the code is enough.
+typedef struct sf_error {
+  // What the function returns.
+  sf_code code;
+  // UTF-8, ends with a zero; empty after `SF_OK`.
+  char message[SF_MESSAGE_BYTES];
+} sf_error;
+
+// What is told how a checkpoint ended: with your context, and with its number and null once it is
+// durable, or with 0 and the reason if it failed or could not begin. The reason is valid during the
+// call alone.
+//
+// The thread that wrote the checkpoint calls it: one of the store's, or the one that waits for it in
+// a call of yours (`sf_checkpoint_wait`, `sf_store_close`, ...). It wakes the threads that wait, and
+// returns: it calls nothing of this store (`SF_BUSY`, at best), and neither throws nor jumps out.
+// Nothing calls it once the store is closed or discarded, nor in a child that was forked.
+typedef void (*sf_on_checkpoint)(void *context, uint64_t checkpoint, const struct sf_error *failure);
+
 // How a store is opened. `sf_options_init` sets every field to its default, which is 0 unless the
 // field says otherwise; then set `words`, and what else you want.
 typedef struct sf_options {
@@ -278,17 +301,11 @@ typedef struct sf_options {
   uint32_t accept_log_loss;
   // Zero.
   uint32_t reserved;
+  // Called with `context` when a checkpoint has ended. Null: nothing is.
+  sf_on_checkpoint on_checkpoint;
+  // Of yours, for `on_checkpoint`; any thread may use it until the store is closed.
+  void *context;
 } sf_options;
-
-// Where a function leaves its code and a text that says what failed, where, and what to do. The
-// caller owns it, and no call keeps it; so any thread may read it at any time after the call.
-// Each call sets it anew. Null, where the code is enough.
-typedef struct sf_error {
-  // What the function returns.
-  sf_code code;
-  // UTF-8, ends with a zero; empty after `SF_OK`.
-  char message[SF_MESSAGE_BYTES];
-} sf_error;
 
 // An array of 64-bit words in memory that survives its process. One thread at a time may use it;
 // only `sf_store_durable` and `sf_store_wait_durable` may be called beside.

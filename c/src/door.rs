@@ -35,7 +35,8 @@ fn said(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no text")
 }
 
-fn tell(error: *mut sf_error, code: sf_code, message: &str) {
+/// Leaves a code and a text in an error of the caller's, unless it is null.
+pub(crate) fn tell(error: *mut sf_error, code: sf_code, message: &str) {
     if error.is_null() || !error.is_aligned() {
         return;
     }

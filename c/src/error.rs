@@ -113,7 +113,13 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let code = match &error {
+        Self::from(&error)
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        let code = match error {
             error if error.wants_room() => sf_code::SF_NO_ROOM,
             Error::Locked { .. } => sf_code::SF_LOCKED,
             Error::File { .. } | Error::NotEmpty { .. } => sf_code::SF_FILE,
@@ -142,7 +148,7 @@ impl From<Error> for Failure {
             _ => sf_code::SF_OTHER,
         };
         // In C there are no functions of these names.
-        let message = match &error {
+        let message = match error {
             Error::NeedsLog { directory } => format!(
                 "{} holds a log of acts since the last checkpoint; set `log` in the options",
                 directory.display()

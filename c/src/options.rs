@@ -1,14 +1,14 @@
 //! How a store is opened.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::time::Duration;
 
-use durability::{Increments, LogOptions, Options, Policy};
+use durability::{Error, Increments, LogOptions, Options, Policy};
 use engine::OnFull;
 
-use crate::door::door;
-use crate::error::{Failure, sf_code, sf_error};
+use crate::door::{door, tell};
+use crate::error::{Failure, SF_MESSAGE_BYTES, sf_code, sf_error};
 use crate::memory::{self, Sized};
 
 /// For `sf_options.log`: whether acts are logged, and when a record is durable.
@@ -35,6 +35,43 @@ pub enum sf_on_full {
     SF_GIVE_UP = 0,
     /// The writer waits until the oldest view is closed. Never where one thread does both.
     SF_WAIT = 1,
+}
+
+/// What is told how a checkpoint ended: with your context, and with its number and null once it is
+/// durable, or with 0 and the reason if it failed or could not begin. The reason is valid during the
+/// call alone.
+///
+/// The thread that wrote the checkpoint calls it: one of the store's, or the one that waits for it in
+/// a call of yours (`sf_checkpoint_wait`, `sf_store_close`, ...). It wakes the threads that wait, and
+/// returns: it calls nothing of this store (`SF_BUSY`, at best), and neither throws nor jumps out.
+/// Nothing calls it once the store is closed or discarded, nor in a child that was forked.
+pub type sf_on_checkpoint =
+    Option<unsafe extern "C" fn(context: *mut c_void, checkpoint: u64, failure: *const sf_error)>;
+
+/// A function of the caller's with its context.
+struct Listener {
+    on_checkpoint:
+        unsafe extern "C" fn(context: *mut c_void, checkpoint: u64, failure: *const sf_error),
+    context: *mut c_void,
+}
+
+// SAFETY: the header asks for a function and a context that the store's threads may use.
+unsafe impl Send for Listener {}
+// SAFETY: as above.
+unsafe impl Sync for Listener {}
+
+impl Listener {
+    fn tell(&self, ended: Result<u64, &Error>) {
+        let failure = ended.err().map(|error| {
+            let Failure { code, message } = Failure::from(error);
+            let mut failure = sf_error { code, message: [0; SF_MESSAGE_BYTES] };
+            tell(&raw mut failure, code, &message);
+            failure
+        });
+        let failure = failure.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the header asks for a function that can be called so.
+        unsafe { (self.on_checkpoint)(self.context, ended.unwrap_or(0), failure) };
+    }
 }
 
 /// How a store is opened. `sf_options_init` sets every field to its default, which is 0 unless the
@@ -99,13 +136,17 @@ pub struct sf_options {
     pub accept_log_loss: u32,
     /// Zero.
     pub reserved: u32,
+    /// Called with `context` when a checkpoint has ended. Null: nothing is.
+    pub on_checkpoint: sf_on_checkpoint,
+    /// Of yours, for `on_checkpoint`; any thread may use it until the store is closed.
+    pub context: *mut c_void,
 }
 
-// SAFETY: `size` is first; fields of 4 bytes come in pairs, so there is no padding; numbers and a
-// pointer have no invalid values.
+// SAFETY: `size` is first; fields of 4 bytes come in pairs, so there is no padding; numbers and
+// pointers have no invalid values.
 unsafe impl Sized for sf_options {}
 
-const _: () = assert!(size_of::<sf_options>() == 11 * 8 + 14 * 4);
+const _: () = assert!(size_of::<sf_options>() == 13 * 8 + 14 * 4);
 
 fn defaults() -> sf_options {
     sf_options {
@@ -134,6 +175,8 @@ fn defaults() -> sf_options {
         accept_chain_loss: 0,
         accept_log_loss: 0,
         reserved: 0,
+        on_checkpoint: None,
+        context: std::ptr::null_mut(),
     }
 }
 
@@ -193,6 +236,10 @@ pub(crate) fn chosen(options: *const sf_options) -> Result<Chosen, Failure> {
         .waiting_bytes_max(whole(set.log_waiting_bytes_max));
     if set.reserved != 0 {
         return Err(Failure::argument("`options->reserved` is not 0; call sf_options_init first"));
+    }
+    if let Some(on_checkpoint) = set.on_checkpoint {
+        let listener = Listener { on_checkpoint, context: set.context };
+        chosen = chosen.on_checkpoint(move |ended| listener.tell(ended));
     }
     Ok(Chosen { options: chosen, has_log: policy.is_some() })
 }

@@ -1,9 +1,12 @@
 // What the header promises of the store: `scripts/test-c.sh` compiles and runs this.
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -475,6 +478,127 @@ static void a_store_that_cannot_be_closed_stays_open(const char *folder) {
     OK(sf_store_close(store, &error));
 }
 
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    uint64_t durable, failures;
+    bool is_elsewhere;
+    pthread_t writer;
+    sf_error failure;
+} listener;
+
+static void note(void *context, uint64_t checkpoint, const sf_error *failure) {
+    listener *to = context;
+    CHECK((checkpoint == 0) == (failure != NULL));
+    CHECK(pthread_mutex_lock(&to->lock) == 0);
+    if (failure == NULL) {
+        to->durable = checkpoint;
+    } else {
+        to->failures++;
+        to->failure = *failure;
+    }
+    to->is_elsewhere |= !pthread_equal(pthread_self(), to->writer);
+    CHECK(pthread_cond_broadcast(&to->ended) == 0 && pthread_mutex_unlock(&to->lock) == 0);
+}
+
+static void the_end_of_each_checkpoint_is_told(const char *folder) {
+    listener to = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER,
+                   .writer = pthread_self()};
+    sf_options options = options_of(1 << 18, SF_LOG_NONE);
+    options.on_checkpoint = note;
+    options.context = &to;
+    options.checkpoint_bytes_per_s = 20 << 20; // so that one can be cancelled
+    const char *path = in_folder(folder, "told");
+    sf_store store = open_store(path, &options);
+    uint64_t begun;
+    OK(sf_store_write(store, 0, 1, &error));
+    OK(sf_checkpoint_begin(store, &begun, &error));
+    CHECK(pthread_mutex_lock(&to.lock) == 0);
+    while (to.durable == 0) CHECK(pthread_cond_wait(&to.ended, &to.lock) == 0); // nobody polls
+    CHECK(to.durable == begun && to.failures == 0 && to.is_elsewhere);
+    CHECK(pthread_mutex_unlock(&to.lock) == 0);
+    OK(sf_store_write(store, 0, 2, &error));
+    OK(sf_checkpoint_begin(store, &begun, &error));
+    OK(sf_checkpoint_cancel(store, &error));
+    REFUSED(SF_CHECKPOINT, "given up", sf_checkpoint_wait(store, &begun, &error));
+    CHECK(to.failures == 1 && to.failure.code == SF_CHECKPOINT);
+    CHECK(strcmp(to.failure.message, error.message) == 0);
+    OK(sf_store_close(store, &error));
+    // A program of an older header, which ends before these fields, is told nothing.
+    options.size = offsetof(sf_options, on_checkpoint);
+    to.durable = to.failures = 0;
+    store = open_store(path, &options);
+    OK(sf_store_write(store, 0, 3, &error));
+    OK(sf_checkpoint_begin(store, &begun, &error));
+    OK(sf_checkpoint_wait(store, &begun, &error));
+    OK(sf_store_close(store, &error));
+    CHECK(begun > 0 && to.durable == 0 && to.failures == 0);
+}
+
+static void fill(const char *name) {
+    static char zeros[4096];
+    int file = open(name, O_WRONLY | O_CREAT, 0600);
+    CHECK(file >= 0);
+    while (write(file, zeros, sizeof zeros) > 0) {}
+    CHECK(errno == ENOSPC && close(file) == 0);
+}
+
+// A disk of 4 MiB that fills up, and has room again.
+static void a_full_disk_loses_nothing_durable(const char *folder) {
+    const char *disk = in_folder(folder, "disk");
+    CHECK(mkdir(disk, 0700) == 0);
+    // Nobody else sees the mount, and it ends with the process.
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", disk, "tmpfs", 0, "size=4m") != 0) {
+        printf("!!! SKIPPED: a full disk: no small disk can be mounted: %s\n", strerror(errno));
+        return;
+    }
+    const char *path = in_folder(disk, "plain"), *filler = in_folder(disk, "filler");
+    sf_options options = options_of(1 << 17, SF_LOG_NONE); // 1 MiB
+    sf_store store = open_store(path, &options);
+    uint64_t ended, last = 0;
+    OK(sf_store_write(store, 0, 1, &error));
+    OK(sf_checkpoint_begin(store, NULL, &error));
+    OK(sf_checkpoint_wait(store, &ended, &error));
+    fill(filler);
+    OK(sf_store_write(store, 0, 2, &error));
+    sf_code code = sf_checkpoint_begin(store, NULL, &error);
+    if (code == SF_OK) code = sf_checkpoint_wait(store, &ended, &error);
+    CHECK(code == SF_CHECKPOINT || code == SF_NO_ROOM);
+    CHECK(strstr(error.message, "No space left") != NULL);
+    CHECK(word(store, 0) == 2);
+    CHECK(unlink(filler) == 0);
+    OK(sf_checkpoint_begin(store, NULL, &error));
+    OK(sf_checkpoint_wait(store, &ended, &error));
+    OK(sf_store_discard(store, &error));
+    store = open_store(path, &options);
+    CHECK(word(store, 0) == 2);
+    OK(sf_store_close(store, &error));
+
+    path = in_folder(disk, "logged");
+    options.log = SF_LOG_ALWAYS;
+    store = open_store(path, &options);
+    uint64_t value = 0, durable = 0, indices[64], values[64];
+    for (uint64_t i = 0; i < 64; i++) indices[i] = i;
+    do {
+        value++;
+        for (uint64_t i = 0; i < 64; i++) values[i] = value;
+        code = sf_act(store, indices, values, 64, &last, &error);
+        if (code == SF_OK) code = sf_store_wait_durable(store, last, &error);
+        if (code == SF_OK) durable = value;
+    } while (code == SF_OK);
+    CHECK(code == SF_LOG_FAILED || code == SF_NO_ROOM);
+    CHECK(strstr(error.message, "No space left") != NULL && durable > 0);
+    OK(sf_store_discard(store, &error));
+    CHECK(truncate(file_in(in_folder(disk, "plain"), "checkpoint"), 0) == 0); // room again
+    store = open_store(path, &options);
+    CHECK(word(store, 0) >= durable && word(store, 0) == word(store, 63));
+    OK(sf_act(store, indices, values, 64, &last, &error));
+    OK(sf_store_wait_durable(store, last, &error));
+    OK(sf_store_close(store, &error));
+    CHECK(umount2(disk, MNT_DETACH) == 0);
+}
+
 static void the_past_is_another_store(const char *folder) {
     const char *path = in_folder(folder, "present"), *past = in_folder(folder, "past");
     sf_options options = options_of(1, SF_LOG_ALWAYS);
@@ -513,7 +637,9 @@ int main(int argc, char **argv) {
         a_child_inherits_no_handle,
         damage_is_named,
         a_store_that_cannot_be_closed_stays_open,
+        the_end_of_each_checkpoint_is_told,
         the_past_is_another_store,
+        a_full_disk_loses_nothing_durable,
     };
     size_t count = sizeof tests / sizeof tests[0];
     for (size_t i = 0; i < count; i++) tests[i](argv[1]);
