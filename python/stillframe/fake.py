@@ -8,6 +8,7 @@ object that uses it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -26,12 +27,13 @@ class FakeServer:
     def __init__(self, **settings: Any) -> None:
         directory = tempfile.mkdtemp(prefix="stillframe-")
         self.server = Server(directory, **{"save": "", **settings})
-        weakref.finalize(self, _remove, self.server, directory)
+        weakref.finalize(self, _remove, self.server, directory, os.getpid())
 
 
-def _remove(server: Server, directory: str) -> None:
-    server._end()
-    shutil.rmtree(directory, ignore_errors=True)
+def _remove(server: Server, directory: str, process: int) -> None:
+    if os.getpid() == process:  # a child leaves its parent's files alone
+        server._end()
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 _OF_SOCKETS = ("host", "port", "unix_socket_path", "version", "server_type", "connected")
