@@ -29,7 +29,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// An exception with the error's text, and that of what lies below where it is not part of it.
 pub(crate) fn raise(error: &durability::Error) -> PyErr {
-    let text = error.to_string();
+    let text = in_python(error);
     match error {
         durability::Error::Locked { .. } => InUse::new_err(text),
         durability::Error::Foreign { .. } | durability::Error::OfAServer { .. } => {
@@ -40,6 +40,43 @@ pub(crate) fn raise(error: &durability::Error) -> PyErr {
         | durability::Error::View { source: BeginError::Memory(_) } => PyMemoryError::new_err(text),
         _ if is_full(error) => DiskFull::new_err(text),
         _ => Error::new_err(text),
+    }
+}
+
+/// The error's text, with Python's names for what is to be done.
+fn in_python(error: &durability::Error) -> String {
+    match error {
+        durability::Error::NeedsLog { directory } => format!(
+            "{} holds a log of changes since the last checkpoint; open it with `log`",
+            directory.display()
+        ),
+        durability::Error::NoLog => "this store keeps no log; open it with `log`".into(),
+        durability::Error::TooManyViews { most } => format!(
+            "{most} views and branches are kept, and that is the most; close one, or open the \
+             store with more `views`"
+        ),
+        durability::Error::NoPoint { waited } => {
+            format!("no point came in {waited:?}; call `Store.point` more often, or wait longer")
+        }
+        durability::Error::BrokenChain { .. } | durability::Error::Log { .. } => {
+            error.to_string().replace("accept the loss", "by `accept_loss=True` accept the loss")
+        }
+        durability::Error::Foreign { path, found, advice, .. } if advice.contains("adopt") => {
+            format!("{} is of {found}; name another directory", path.display())
+        }
+        durability::Error::Memory(error) => memory_in_python(*error),
+        error => error.to_string(),
+    }
+}
+
+fn memory_in_python(error: MemoryError) -> String {
+    match error {
+        MemoryError::Reserved { words, reserved } => format!(
+            "{} bytes exceed the {} bytes reserved; open the store with more `max_rows`",
+            words.saturating_mul(8),
+            reserved.saturating_mul(8)
+        ),
+        error => error.to_string(),
     }
 }
 
@@ -57,8 +94,8 @@ fn is_full(error: &durability::Error) -> bool {
 
 pub(crate) fn raise_memory(error: MemoryError) -> PyErr {
     match error {
-        MemoryError::Reserved { .. } => PyValueError::new_err(error.to_string()),
-        _ => PyMemoryError::new_err(error.to_string()),
+        MemoryError::Reserved { .. } => PyValueError::new_err(memory_in_python(error)),
+        _ => PyMemoryError::new_err(memory_in_python(error)),
     }
 }
 

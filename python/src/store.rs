@@ -175,6 +175,7 @@ struct Settings {
     checkpoint_on_close: bool,
     views: usize,
     budget: Option<usize>,
+    accept_loss: bool,
     debug: bool,
 }
 
@@ -193,6 +194,8 @@ impl Settings {
         options.bandwidth = self.bandwidth;
         options.pack = self.pack;
         options.checkpoint_on_close = self.checkpoint_on_close;
+        options.accept_chain_loss = self.accept_loss;
+        options.accept_log_loss = self.accept_loss;
         options.increments = self.increments.then(Increments::default);
         if let Some(policy) = &self.log {
             options = options.log(LogOptions::policy(match &policy[..] {
@@ -508,6 +511,11 @@ impl Store {
         dict.set_item("logged", stats.log.as_ref().map(|log| log.last))?;
         dict.set_item("durable", stats.log.as_ref().map(|log| log.durable))?;
         Ok(dict)
+    }
+
+    /// Raises in a child that inherited it.
+    fn check_process(&self) -> PyResult<()> {
+        self.0.get().map(|_| ())
     }
 
     /// Whether it is open.

@@ -26,8 +26,11 @@ impl View {
     }
 }
 
-fn lost(error: durability::ViewLost) -> PyErr {
-    ViewLost::new_err(error.to_string())
+fn lost(_: durability::ViewLost) -> PyErr {
+    ViewLost::new_err(
+        "the view was given up: what was written since it began needs more memory than `budget`; \
+         open the store with a larger one, or close views sooner",
+    )
 }
 
 #[pymethods]

@@ -18,6 +18,7 @@ checkpoint it takes as many zeros, unless it lies behind all that is used.
 from __future__ import annotations
 
 import json
+import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,13 +109,21 @@ def write_layout(places: list[Place]) -> bytes:
 
 
 def _place(name: str, spec: ArraySpec) -> Place:
+    if not isinstance(spec, ArraySpec):
+        raise TypeError(f"array {name!r} is given as {type(spec).__name__}; give an ArraySpec")
     dtype = np.dtype(spec.dtype)
     if dtype.hasobject or dtype.kind not in "biufcmMSU" or not dtype.isnative:
         raise TypeError(f"array {name!r}: {dtype} is no plain dtype of this machine's byte order")
-    shape = tuple(int(n) for n in spec.shape)
+    try:
+        shape = tuple(operator.index(n) for n in spec.shape)
+        max_rows = shape[0] if spec.max_rows is None and shape else operator.index(spec.max_rows or 0)
+    except TypeError:
+        asked = f"shape={spec.shape!r} and max_rows={spec.max_rows!r}"
+        raise TypeError(
+            f"array {name!r}: {asked}; give a tuple of whole numbers, and a whole number"
+        ) from None
     if not shape or min(shape) < 0:
         raise ValueError(f"array {name!r}: shape {shape} has no rows along a first axis")
-    max_rows = shape[0] if spec.max_rows is None else int(spec.max_rows)
     if max_rows < shape[0]:
         raise ValueError(f"array {name!r}: {shape[0]} rows, and at most {max_rows}")
     place = Place(name, 0, dtype, shape[1:], shape[0], max_rows, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import sys
 import threading
@@ -68,6 +69,24 @@ def _cast(value: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
     if not np.can_cast(value.dtype, dtype, "same_kind"):
         raise TypeError(f"array {name!r} is of {dtype}; convert the {value.dtype} values first")
     return np.asarray(value, dtype)
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    """The value of a setting that counts something."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}: give a whole number") from None
+    if not least <= number < 1 << 63:
+        raise ValueError(f"{name}={value!r}: give a whole number, {least} at least")
+    return number
+
+
+def _number_of(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}={value!r}: give a number") from None
 
 
 class Array:
@@ -172,36 +191,28 @@ class Array:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         value = _cast(value, self.dtype, self.name)
-        first = index[0] if isinstance(index, tuple) and index else index
-        shape, store = self.shape, self._store
-        if isinstance(first, (int, np.integer)) and not isinstance(first, (bool, np.bool_)):
-            run = _rows(int(first), shape[0])
-        elif isinstance(first, slice) and first.step in (None, 1):
-            run = _rows(first, shape[0])
-        elif first is Ellipsis or first is None or not isinstance(first, (np.ndarray, list)):
-            run = _rows(None, shape[0])
-        else:
-            return self._set_rows(index, np.asarray(first), value)
-        # The array of the run stands at the place of the whole, so that the index needs no change.
-        start, size = self._place.end(run.start), (run.stop - run.start) * self._place.row_bytes
-        runs = np.array([start, size], np.int64)
-        with store._one_act(), self._open(self._place.at, shape, runs) as array:
+        runs = self._runs(index[0] if isinstance(index, tuple) and index else index)
+        # The array stands at the place of the whole, so that the index needs no change.
+        with self._store._one_act(), self._open(self._place.at, self.shape, runs) as array:
             array[index] = value
 
-    def _set_rows(self, index: Any, first: npt.NDArray[Any], value: npt.NDArray[Any]) -> None:
-        """Item assignment where the first part of the index is an array."""
-        count = len(self)
+    def _runs(self, first: Any) -> npt.NDArray[np.int64]:
+        """What an index may write whose first part this is: the start and length of each run."""
+        count, size = len(self), self._place.row_bytes
+        if not isinstance(first, (np.ndarray, list)):
+            is_row = isinstance(first, (int, np.integer)) and not isinstance(first, bool)
+            is_run = isinstance(first, slice) and first.step in (None, 1)
+            run = _rows(int(first) if is_row else first if is_run else None, count)
+            return np.array([self._place.end(run.start), (run.stop - run.start) * size], np.int64)
+        first = np.asarray(first)
         if first.dtype == np.bool_:
             rows = np.unique(first.nonzero()[0])
         else:
             rows = np.unique(np.where(first < 0, first + count, first).ravel())
         if rows.size and not (0 <= rows[0] and rows[-1] < count):
             raise IndexError(f"array {self.name!r} has {count} rows; nothing was written")
-        size = self._place.row_bytes
         starts = self._place.at + rows.astype(np.int64) * size
-        runs = np.stack([starts, np.full_like(starts, size)], axis=1).ravel()
-        with self._store._one_act(), self._open(self._place.at, self.shape, runs) as array:
-            array[index] = value
+        return np.stack([starts, np.full_like(starts, size)], axis=1).ravel()
 
     def scatter(self, index: npt.ArrayLike, values: npt.ArrayLike) -> None:
         """Replaces the rows that ``index`` names by ``values``, in one call of Rust.
@@ -373,6 +384,21 @@ class Branch(View):
             self._raw.write(place.end(run.start), packed)
 
 
+class _Alone:
+    """A lock of one thread at a time. A child that was forked while a thread held it is told so,
+    and does not wait for a thread that it has not."""
+
+    def __init__(self, raw: _stillframe.Store) -> None:
+        self._raw, self._lock = raw, threading.RLock()
+
+    def __enter__(self) -> None:
+        self._raw.check_process()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Store:
     """Named numpy arrays and a few scalars that survive their process; see :meth:`open`.
 
@@ -385,7 +411,6 @@ class Store:
         self._scalars_bytes = settings.pop("scalars_bytes")
         self._debug: bool = settings["debug"]
         self._logged = settings["log"] is not None
-        self._alone = threading.RLock()
         self._open_runs = 0
         first = _layout.SCALARS + self._scalars_bytes
         there: list[Place] = []
@@ -405,6 +430,7 @@ class Store:
                 raise
             reserve = _end(places)
             self._raw.close(True)
+        self._alone = _Alone(self._raw)
         self._places = {place.name: place for place in places}
         self._arrays = {name: Array(self, place) for name, place in self._places.items()}
         self._line = ""
@@ -430,6 +456,7 @@ class Store:
         scalars_bytes: int = 65536,
         views: int = 64,
         budget: int | None = None,
+        accept_loss: bool = False,
         debug: bool = False,
     ) -> Store:
         """Opens the store in a directory, which is created if need be, with its newest state.
@@ -445,25 +472,31 @@ class Store:
         ``scalars_bytes``: room for the scalars, fixed when the store is created.
         ``views``: how many at a time. ``budget``: bytes that checkpoints and views may take beside
         the state; a quarter of it, 64 MiB at least, by default.
+        ``accept_loss``: goes on without what damaged files have lost; :meth:`recovery` names it.
         ``debug``: finds what was written beside the methods here, for a copy of the state.
         """
         name = os.fspath(path)
         if arrays is None and not os.path.isdir(name):
             raise FileNotFoundError(f"{name} is no directory; name the arrays to begin a store")
-        if scalars_bytes < 4096 or scalars_bytes % 4096:
-            raise ValueError(f"scalars_bytes={scalars_bytes} is no multiple of 4096")
+        if _whole("scalars_bytes", scalars_bytes, 4096) % 4096:
+            raise ValueError(f"scalars_bytes={scalars_bytes}: give a multiple of 4096")
+        if every is not None and not 0 <= _number_of("every", every) < 1e9:
+            raise ValueError(f"every={every!r}: give a number of seconds, 0 or more, or None")
+        if log not in (None, "always", "everysec", "no"):
+            raise ValueError(f'log={log!r}: give "always", "everysec", "no" or None')
         settings = {
             "every": every,
             "log": log,
-            "increments": increments,
-            "pack": pack,
-            "bandwidth": bandwidth,
-            "keep": keep,
-            "checkpoint_on_close": checkpoint_on_close,
+            "increments": bool(increments),
+            "pack": bool(pack),
+            "bandwidth": None if bandwidth is None else _whole("bandwidth", bandwidth, 1),
+            "keep": _whole("keep", keep, 2),
+            "checkpoint_on_close": bool(checkpoint_on_close),
             "scalars_bytes": scalars_bytes,
-            "views": views,
-            "budget": budget,
-            "debug": debug,
+            "views": _whole("views", views, 0),
+            "budget": None if budget is None else _whole("budget", budget, 1),
+            "accept_loss": bool(accept_loss),
+            "debug": bool(debug),
         }
         return cls(name, settings, dict(arrays or {}))
 
@@ -675,6 +708,8 @@ class Reader:
 
     def view(self, timeout: float | None = None) -> View:
         """The state at the next point, which this waits for; ``TimeoutError`` if none comes."""
+        if timeout is not None and not 0 <= _number_of("timeout", timeout) < 1e9:
+            raise ValueError(f"timeout={timeout!r}: give a number of seconds, 0 or more, or None")
         return View(self._raw.view(timeout), self._store)
 
 

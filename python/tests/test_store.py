@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +151,76 @@ def test_directories_that_are_no_stores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(stillframe.Error, match="holds no arrays"):
         (tmp_path / "empty").mkdir()
         Store.open(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ({"keep": -1}, "keep=-1: give a whole number, 2 at least"),
+        ({"keep": 1}, "keep=1: give a whole number, 2 at least"),
+        ({"keep": 2.5}, "keep=2.5: give a whole number"),
+        ({"keep": 1 << 64}, "give a whole number"),
+        ({"every": -1}, "every=-1: give a number of seconds, 0 or more, or None"),
+        ({"every": float("nan")}, "every=nan: give a number of seconds"),
+        ({"every": "soon"}, "every='soon': give a number"),
+        ({"log": "sometimes"}, "log='sometimes': give \"always\""),
+        ({"bandwidth": 0}, "bandwidth=0: give a whole number, 1 at least"),
+        ({"budget": "1gb"}, "budget='1gb': give a whole number"),
+        ({"views": -1}, "views=-1: give a whole number, 0 at least"),
+        ({"scalars_bytes": 5000}, "scalars_bytes=5000: give a multiple of 4096"),
+        ({"arrays": {"a": np.zeros(3)}}, "array 'a' is given as ndarray; give an ArraySpec"),
+        ({"arrays": {"a": ArraySpec("f8", 3)}}, "array 'a': shape=3"),
+        ({"arrays": {"a": ArraySpec("f8", (2.5,))}}, "give a tuple of whole numbers"),
+        ({"arrays": {"a": ArraySpec("f8", (3,), max_rows="x")}}, "max_rows='x'"),
+        ({"arrays": {"a": ArraySpec("f8", (3,), max_rows=0)}}, "3 rows, and at most 0"),
+        ({"arrays": {"a": ArraySpec("f8", ())}}, "shape () has no rows"),
+    ],
+)
+def test_odd_settings_are_refused_by_name(
+    tmp_path: Path, setting: dict[str, Any], text: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(text)):
+        Store.open(tmp_path / "new", **{"arrays": SPECS, **setting})
+    assert not (tmp_path / "new").exists()
+
+
+def test_errors_name_what_python_has(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "few", SPECS, views=1, budget=4096) as store:
+        view = store.view()
+        with pytest.raises(stillframe.Error, match="open the store with more `views`"):
+            store.view()
+        with pytest.raises(stillframe.Error, match="open it with `log`"):
+            store.wait_durable()
+        for wrong in (-1, float("nan")):
+            with pytest.raises(ValueError, match=f"timeout={wrong}: give a number of seconds"):
+                store.reader().view(timeout=wrong)
+        store["replay"].resize(1000)
+        for number in range(100):
+            store["replay"][...] = number
+            store["flat"][...] = number
+        with pytest.raises(stillframe.ViewLost, match="needs more memory than `budget`"):
+            view["flat"]
+    specs = {"a": ArraySpec("int64", (1000,))}
+    with Store.open(tmp_path / "logged", specs, log="always", checkpoint_on_close=False) as store:
+        store["a"][...] = 1
+    with pytest.raises(stillframe.Error, match="holds a log of changes.*open it with `log`"):
+        Store.open(tmp_path / "logged")
+
+
+def test_what_damage_has_lost_is_accepted_by_name(tmp_path: Path) -> None:
+    specs = {"a": ArraySpec("int64", (100_000,))}
+    with Store.open(tmp_path, specs, checkpoint_on_close=False) as store:
+        for number in range(1, 4):
+            store["a"][:10] = number
+            store.checkpoint()
+    newest = max(tmp_path.glob("checkpoint*"))
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    with pytest.raises(stillframe.Error, match="`accept_loss=True`"):
+        Store.open(tmp_path)
+    with Store.open(tmp_path, accept_loss=True) as store:
+        assert store["a"][0] < 3 and store.recovery()["skipped"]
 
 
 @pytest.mark.parametrize("log", [None, "always"])
