@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
-use durability::{Act, LogHandle, NotClosed, Store, Until};
+use durability::{Act, ActStore, LogHandle, Store, Until};
 
 use crate::door::door;
 use crate::error::{Failure, sf_code, sf_error};
@@ -25,12 +25,46 @@ pub struct sf_store {
 
 pub(crate) static STORES: Table<Option<LogHandle>, Cell> = Table::new(1, "store");
 
+/// A store, with a log or without.
+pub(crate) enum Opened {
+    Plain(Store),
+    Logged(ActStore),
+}
+
+impl Opened {
+    fn store(&self) -> &Store {
+        match self {
+            Self::Plain(store) => store,
+            Self::Logged(store) => store,
+        }
+    }
+
+    /// To write words outside of acts takes more: see `store_without_act`.
+    fn store_mut(&mut self) -> &mut Store {
+        match self {
+            Self::Plain(store) => store,
+            Self::Logged(store) => store.unlogged(),
+        }
+    }
+
+    fn close(self) -> Result<(), (Self, durability::Error)> {
+        match self {
+            Self::Plain(store) => {
+                store.close().map_err(|failed| (Self::Plain(*failed.store), failed.error))
+            }
+            Self::Logged(store) => {
+                store.close().map_err(|failed| (Self::Logged(*failed.store), failed.error))
+            }
+        }
+    }
+}
+
 /// A store, and the act under way in it.
 pub(crate) struct Cell {
     /// Borrows what `store` points to. While there is one, the store is reached through it.
     act: Option<Act<'static>>,
     /// From a box, which is made again when this is dropped.
-    store: NonNull<Store>,
+    store: NonNull<Opened>,
     has_log: bool,
     /// For scattered writes; kept from one to the next.
     writes: Vec<(usize, u64)>,
@@ -41,7 +75,8 @@ pub(crate) struct Cell {
 unsafe impl Send for Cell {}
 
 impl Cell {
-    fn new(store: Store, has_log: bool) -> Self {
+    fn new(store: Opened) -> Self {
+        let has_log = matches!(store, Opened::Logged(_));
         let store = NonNull::from(Box::leak(Box::new(store)));
         Self { act: None, store, has_log, writes: Vec::new() }
     }
@@ -52,7 +87,7 @@ impl Cell {
         match &self.act {
             Some(act) => act.store(),
             // SAFETY: it points to a store that lives until this is dropped, and no act borrows it.
-            None => unsafe { self.store.as_ref() },
+            None => unsafe { self.store.as_ref() }.store(),
         }
     }
 
@@ -64,7 +99,7 @@ impl Cell {
             return Err(Failure::new(sf_code::SF_IN_ACT, message));
         }
         // SAFETY: as for `store`; the borrow of `self` makes it the only one.
-        Ok(unsafe { self.store.as_mut() })
+        Ok(unsafe { self.store.as_mut() }.store_mut())
     }
 
     /// The store, to write words outside of acts.
@@ -81,8 +116,8 @@ impl Cell {
         self.store_mut()?;
         // SAFETY: the store lives until this is dropped, which drops the act before; while the act
         // is there, all others reach the store through it. So it may borrow for as long as it is.
-        let store: &'static mut Store = unsafe { self.store.as_mut() };
-        self.act = Some(store.begin_act());
+        let store: &'static mut Opened = unsafe { self.store.as_mut() };
+        self.act = Some(store.store_mut().begin_act());
         Ok(())
     }
 
@@ -111,10 +146,7 @@ impl Cell {
         cell.writes = Vec::new();
         // SAFETY: it came from a box, no act borrows it, and `cell` is not used any more.
         let store = unsafe { Box::from_raw(cell.store.as_ptr()) };
-        store.close().map_err(|NotClosed { store, error }| {
-            let store = NonNull::from(Box::leak(store));
-            (Self { act: None, store, has_log: cell.has_log, writes: Vec::new() }, error.into())
-        })
+        store.close().map_err(|(store, error)| (Self::new(store), error.into()))
     }
 }
 
@@ -168,9 +200,9 @@ fn path<'a>(directory: *const c_char, name: &str) -> Result<&'a Path, Failure> {
     }
 }
 
-fn open(store: Store, has_log: bool, into: *mut sf_store) -> Result<(), Failure> {
-    let log = store.log_handle();
-    let id = STORES.insert(log, Cell::new(store, has_log))?;
+fn open(store: Opened, into: *mut sf_store) -> Result<(), Failure> {
+    let log = store.store().log_handle();
+    let id = STORES.insert(log, Cell::new(store))?;
     memory::put(into, "store", sf_store { id })
 }
 
@@ -189,11 +221,11 @@ pub extern "C" fn sf_store_open(
         let directory = path(directory, "directory")?;
         let Chosen { options, has_log } = chosen(options)?;
         let opened = if has_log {
-            Store::open_logged(directory, options, Store::redo)
+            ActStore::open(directory, options).map(Opened::Logged)
         } else {
-            Store::open(directory, options)
+            Store::open(directory, options).map(Opened::Plain)
         };
-        open(opened?, has_log, store)
+        open(opened?, store)
     })
 }
 
@@ -233,7 +265,7 @@ pub extern "C" fn sf_store_rewind(
             let message = "a rewound store has a log; set `log` in the options";
             return Err(Failure::argument(message));
         }
-        open(Store::rewind(source, until, target, options, Store::redo)?, true, store)
+        open(Opened::Logged(ActStore::rewind(source, until, target, options)?), store)
     })
 }
 

@@ -1,6 +1,6 @@
 //! A store for Python, by bytes; `stillframe/_store.py` lays arrays upon it.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -28,8 +28,7 @@ const LAYOUT: u32 = 1;
 pub(crate) struct Store(Own<Mutex<Option<Inner>>>);
 
 struct Inner {
-    store: durability::Store,
-    is_logged: bool,
+    store: Kept,
     /// Mutations that are open.
     mutations: usize,
     /// Of the act that is open.
@@ -38,6 +37,50 @@ struct Inner {
     shadow: Option<Vec<u64>>,
     /// Memory of others.
     followed: Vec<Followed>,
+}
+
+/// A store, with a log or without. What is written is logged when the act ends.
+enum Kept {
+    Plain(durability::Store),
+    Logged(durability::ActStore),
+}
+
+impl Deref for Kept {
+    type Target = durability::Store;
+
+    fn deref(&self) -> &durability::Store {
+        match self {
+            Self::Plain(store) => store,
+            Self::Logged(store) => store,
+        }
+    }
+}
+
+impl DerefMut for Kept {
+    fn deref_mut(&mut self) -> &mut durability::Store {
+        match self {
+            Self::Plain(store) => store,
+            Self::Logged(store) => store.unlogged(),
+        }
+    }
+}
+
+impl Kept {
+    fn is_logged(&self) -> bool {
+        matches!(self, Self::Logged(_))
+    }
+
+    /// Ends it; after a failure it is open as before.
+    fn close(self) -> Result<(), (Self, durability::Error)> {
+        match self {
+            Self::Plain(store) => {
+                store.close().map_err(|failed| (Self::Plain(*failed.store), failed.error))
+            }
+            Self::Logged(store) => {
+                store.close().map_err(|failed| (Self::Logged(*failed.store), failed.error))
+            }
+        }
+    }
 }
 
 impl Inner {
@@ -69,7 +112,7 @@ impl Inner {
 
     /// A single change: with a log an act of its own, unless one is open.
     fn change(&mut self, work: impl FnOnce(&mut Self) -> PyResult<()>) -> PyResult<()> {
-        if !self.is_logged || self.undo.is_some() {
+        if !self.store.is_logged() || self.undo.is_some() {
             return work(self);
         }
         self.undo = Some(Undo::default());
@@ -95,10 +138,12 @@ impl Inner {
 
     fn log(&mut self, undo: &Undo) -> PyResult<()> {
         let runs = undo.written();
-        if runs.is_empty() || !self.is_logged {
-            return Ok(());
+        match &mut self.store {
+            Kept::Logged(store) if !runs.is_empty() => {
+                store.log_words(&runs).map_err(|error| raise(&error))
+            }
+            _ => Ok(()),
         }
-        self.store.log_words(&runs).map_err(|error| raise(&error))
     }
 
     fn check_point(&self) -> PyResult<()> {
@@ -222,9 +267,9 @@ impl Store {
         let is_logged = settings.log.is_some();
         let store = py.detach(|| {
             if is_logged {
-                durability::Store::open_with_log(path, options, durability::Store::redo)
+                durability::ActStore::open(path, options).map(Kept::Logged)
             } else {
-                durability::Store::open(path, options)
+                durability::Store::open(path, options).map(Kept::Plain)
             }
         });
         let store = store.map_err(|error| raise(&error))?;
@@ -234,7 +279,7 @@ impl Store {
             shadow
         });
         let inner =
-            Inner { store, is_logged, mutations: 0, undo: None, shadow, followed: Vec::new() };
+            Inner { store, mutations: 0, undo: None, shadow, followed: Vec::new() };
         Ok(Self(Own::new(Mutex::new(Some(inner)))))
     }
 
@@ -537,12 +582,10 @@ impl Store {
                 drop(inner);
                 return Ok(());
             }
-            let Inner { store, is_logged, mutations, shadow, followed, .. } = inner;
-            store.close().map_err(|failed| {
-                let error = raise(&failed.error);
-                let store = *failed.store;
-                *slot = Some(Inner { store, is_logged, mutations, undo: None, shadow, followed });
-                error
+            let Inner { store, mutations, shadow, followed, .. } = inner;
+            store.close().map_err(|(store, error)| {
+                *slot = Some(Inner { store, mutations, undo: None, shadow, followed });
+                raise(&error)
             })
         })
     }

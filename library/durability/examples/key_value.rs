@@ -12,7 +12,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use stillframe_durability::{Options, Store};
+use stillframe_durability::{Act, ActStore, Options, Store};
 
 const SLOTS: usize = 1 << 16;
 
@@ -50,12 +50,12 @@ impl Action {
     }
 
     /// Depends on nothing but the action and the table; run when it is made, and after a crash.
-    fn apply(&self, table: &mut Store) {
+    fn apply(&self, table: &mut Act<'_>) {
         match *self {
             Self::Set { key, value } => set(table, key, value),
             Self::Transfer { from, to, amount } => {
-                set(table, from, get(table, from).unwrap_or(0) - amount);
-                set(table, to, get(table, to).unwrap_or(0) + amount);
+                set(table, from, get(table.store(), from).unwrap_or(0) - amount);
+                set(table, to, get(table.store(), to).unwrap_or(0) + amount);
             }
         }
         table.write(ACTIONS, table.read(ACTIONS) + 1);
@@ -75,17 +75,17 @@ fn get(table: &Store, key: u64) -> Option<u64> {
     (table.read(word) == key).then(|| table.read(word + 1))
 }
 
-fn set(table: &mut Store, key: u64, value: u64) {
-    let Some(word) = find(table, key) else { return }; // `act` does not let it come to that
+fn set(table: &mut Act<'_>, key: u64, value: u64) {
+    let Some(word) = find(table.store(), key) else { return }; // `act` does not let it come to that
     if table.read(word) == 0 {
         table.write(KEYS, table.read(KEYS) + 1);
     }
     table.write_run(word, &[key, value]);
 }
 
-fn open(directory: &str) -> Result<Store, Box<dyn Error>> {
+fn open(directory: &str) -> Result<ActStore, Box<dyn Error>> {
     let options = Options::words(WORDS).every(Duration::from_millis(20)).checkpoint_on_close();
-    let table = Store::open_with_log(directory, options, |table, action| {
+    let table = ActStore::open_records(directory, options, |table, action| {
         Action::decode(action.bytes).ok_or("this is no action of a table")?.apply(table);
         Ok(())
     })?;
@@ -98,17 +98,17 @@ fn open(directory: &str) -> Result<Store, Box<dyn Error>> {
 
 /// Logs an action, applies it, and returns its number. It may be acknowledged when that number is
 /// durable.
-fn act(table: &mut Store, action: &Action) -> Result<u64, Box<dyn Error>> {
+fn act(table: &mut ActStore, action: &Action) -> Result<u64, Box<dyn Error>> {
     if let Action::Set { key, .. } = action {
         if *key == 0 {
             return Err("0 cannot be a key".into());
         }
         find(table, *key).ok_or("the table is full")?;
     }
-    let sequence = table.log(&action.encode())?;
-    action.apply(table);
-    table.point(); // the action is whole: a checkpoint may begin here
-    Ok(sequence)
+    let mut act = table.log(&action.encode())?;
+    action.apply(&mut act);
+    act.commit()?; // the action is whole: a checkpoint may begin here
+    Ok(table.logged())
 }
 
 fn main() -> ExitCode {
@@ -151,7 +151,7 @@ const MONEY: u64 = 100;
 
 /// Transactions of two writes: the money of all accounts together stays the same. Says which ones
 /// are durable, as a server would send its replies.
-fn transfer(table: &mut Store) -> Result<(), Box<dyn Error>> {
+fn transfer(table: &mut ActStore) -> Result<(), Box<dyn Error>> {
     for key in table.read(KEYS) + 1..=ACCOUNTS {
         act(table, &Action::Set { key, value: MONEY })?;
     }

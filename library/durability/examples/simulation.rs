@@ -16,7 +16,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use stillframe_durability::{LogOptions, Options, Policy, Store};
+use stillframe_durability::{Act, ActStore, LogOptions, Options, Policy, Store};
 
 const PARTICLES: usize = 20_000;
 const MOMENTUM: u64 = (PARTICLES * (PARTICLES + 1) / 2) as u64;
@@ -60,7 +60,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         .every(Duration::from_millis(20))
         .checkpoint_on_close()
         .log(LogOptions::policy(Policy::EverySecond));
-    let mut state = Store::open_with_log(directory, options, |state, action| {
+    let mut state = ActStore::open_records(directory, options, |state, action| {
         tick(state, u64::from_le_bytes(action.bytes.try_into()?));
         Ok(())
     })?;
@@ -70,9 +70,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     for done in 0..ticks {
         let clock = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let wind = u64::from(clock.subsec_nanos());
-        state.log(&wind.to_le_bytes())?;
-        tick(&mut state, wind);
-        state.point(); // the tick is over: a checkpoint may begin here
+        let mut act = state.log(&wind.to_le_bytes())?;
+        tick(&mut act, wind);
+        act.commit()?; // the tick is over: a checkpoint may begin here
         if done == crash_after {
             std::process::abort();
         }
@@ -86,7 +86,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(state.close()?)
 }
 
-fn tick(state: &mut Store, wind: u64) {
+fn tick(state: &mut Act<'_>, wind: u64) {
     let tick = state.read(TICK);
     if tick == 0 {
         for particle in 0..PARTICLES {

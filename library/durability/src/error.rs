@@ -150,8 +150,8 @@ pub enum Error {
     },
     /// The directory has a log, and the store was opened without.
     #[error(
-        "{} holds a log of actions since the last checkpoint; open it with `open_with_log`, which \
-         applies them, or as an `ActStore`",
+        "{} holds a log of actions since the last checkpoint; open it as an `ActStore`, which \
+         applies them",
         directory.display()
     )]
     NeedsLog {
@@ -159,8 +159,11 @@ pub enum Error {
         directory: PathBuf,
     },
     /// The store was opened without a log.
-    #[error("this store keeps no log; open it with `open_with_log`")]
+    #[error("this store keeps no log; open it as an `ActStore`")]
     NoLog,
+    /// The application wants to add a record, and gave no function to apply it again.
+    #[error("this store was opened for words alone; open it with `open_records`")]
+    NoRecords,
     /// A checkpoint or a record was asked for while the log is being replayed.
     #[error("the log is being replayed; apply the action, and nothing else")]
     Replaying,

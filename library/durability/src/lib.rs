@@ -31,8 +31,8 @@
 //! ```
 //!
 //! An application that must lose nothing between two checkpoints changes an [`ActStore`] by
-//! actions, whose words are logged; or it logs each action of its own before it applies the action:
-//! [`Store::open_with_log`] has the example.
+//! actions: the log holds the words that each wrote, or a record of the application's own, which
+//! it applies again after a crash.
 //!
 //! Reading order: [`Store`], [`ActStore`], [`Options`], [`LogOptions`], [`Stats`], [`Recovery`].
 //! Inside: `checkpoint` is the format, reader and writer; `recovery` finds the newest sound

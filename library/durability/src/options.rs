@@ -213,8 +213,7 @@ impl Options {
     pub fn accept_chain_loss(self) -> Self {
         Self { accept_chain_loss: true, ..self }
     }
-    /// Says how the log is kept. It takes [`Store::open_with_log`](crate::Store::open_with_log) to
-    /// have one.
+    /// Says how the log of an [`ActStore`](crate::ActStore) is kept.
     #[must_use]
     pub fn log(self, log: LogOptions) -> Self {
         Self { log, ..self }

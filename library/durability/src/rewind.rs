@@ -167,12 +167,12 @@ fn copy(source: &Directory, target: &Directory, name: &str) -> Result<(), Error>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Store;
+    use crate::ActStore;
 
     /// A counter, whose actions are what is added to it.
-    fn open(path: &Path) -> Store {
+    fn open(path: &Path) -> ActStore {
         let options = Options::words(1).keep_generations(10);
-        let opened = Store::open_with_log(path, options, |counter, action| {
+        let opened = ActStore::open_records(path, options, |counter, action| {
             counter.write(0, counter.read(0) + u64::from(action.bytes[0]));
             Ok(())
         });
@@ -185,9 +185,9 @@ mod tests {
         let source = folder.path().join("source");
         let mut counter = open(&source);
         for number in 1..=30u8 {
-            counter.log(&[number]).expect("it can be logged");
-            counter.write(0, counter.read(0) + u64::from(number));
-            counter.point();
+            let mut act = counter.log(&[number]).expect("it can be logged");
+            act.update(0, |sum| sum + u64::from(number));
+            act.commit().expect("it is logged");
             if number % 10 == 0 {
                 counter.checkpoint_and_wait().expect("it can be checkpointed");
             }

@@ -1,10 +1,12 @@
 //! A directory is opened by the application whose state it holds, and by no other.
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use stillframe_durability::{
-    Accepted, Application, Error, Increments, Log, LogOptions, Options, Store, Until, rewind,
+    Accepted, Act, ActStore, Action, Application, ApplyError, Error, Increments, Log, LogOptions,
+    Options, Store, Until, rewind,
 };
 use tempfile::tempdir;
 
@@ -33,13 +35,60 @@ fn options((tag, layout): Name, manner: Manner) -> Options {
     }
 }
 
-fn open(path: &Path, manner: Manner, options: Options) -> Result<Store, Error> {
+#[derive(Debug)]
+enum Opened {
+    Plain(Store),
+    Logged(ActStore),
+}
+
+impl Deref for Opened {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        match self {
+            Self::Plain(store) => store,
+            Self::Logged(store) => store,
+        }
+    }
+}
+
+impl Opened {
+    fn write(&mut self, index: usize, value: u64) {
+        match self {
+            Self::Plain(store) => store.write(index, value),
+            Self::Logged(store) => {
+                let mut act = store.begin_act();
+                act.write(index, value);
+                act.commit().expect("a sound disk");
+            }
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        let number = match self {
+            Self::Plain(store) => store.checkpoint_and_wait(),
+            Self::Logged(store) => store.checkpoint_and_wait(),
+        };
+        number.expect("a sound disk");
+    }
+
+    fn close(self) {
+        match self {
+            Self::Plain(store) => store.close().expect("a sound disk"),
+            Self::Logged(store) => store.close().expect("a sound disk"),
+        }
+    }
+}
+
+fn apply(act: &mut Act<'_>, action: &Action<'_>) -> Result<(), ApplyError> {
+    act.write(0, u64::from(action.bytes[0]));
+    Ok(())
+}
+
+fn open(path: &Path, manner: Manner, options: Options) -> Result<Opened, Error> {
     match manner {
-        Manner::Logged => Store::open_with_log(path, options, |store, action| {
-            store.write(0, u64::from(action.bytes[0]));
-            Ok(())
-        }),
-        _ => Store::open(path, options),
+        Manner::Logged => ActStore::open_records(path, options, apply).map(Opened::Logged),
+        _ => Store::open(path, options).map(Opened::Plain),
     }
 }
 
@@ -48,13 +97,12 @@ fn fill(path: &Path, manner: Manner, name: Name) {
     let mut store = open(path, manner, options(name, manner)).expect("a sound disk");
     for value in 1..=3 {
         store.write(0, value);
-        store.checkpoint_and_wait().expect("a sound disk");
+        store.checkpoint();
     }
-    if manner == Manner::Logged {
-        store.log(&[4]).expect("a sound disk");
-        store.write(0, 4);
+    if let Opened::Logged(store) = &mut store {
+        store.log(&[4]).expect("a sound disk").write(0, 4);
     }
-    store.close().expect("a sound disk");
+    store.close();
 }
 
 fn last(manner: Manner) -> u64 {
@@ -122,7 +170,7 @@ fn what_was_adopted_bears_the_tag() {
         let own = || options(("order-book", 1), manner);
         let mut store = open(folder.path(), manner, own().adopt_untagged()).expect("it is adopted");
         store.write(1, 7);
-        store.checkpoint_and_wait().expect("a sound disk");
+        store.checkpoint();
         drop(store);
         let store = open(folder.path(), manner, own()).expect("it is its own");
         assert_eq!((store.read(0), store.read(1)), (last(manner), 7), "{manner:?}");
@@ -142,7 +190,7 @@ fn merges_rewinds_and_recoveries_keep_the_tag() {
     let mut store = open(&chain, Manner::Plain, limits()).expect("a sound disk");
     for value in 1..=5 {
         store.write(0, value);
-        store.checkpoint_and_wait().expect("a sound disk");
+        store.checkpoint();
         store.wait_merged();
     }
     assert!(store.stats().merges > 0);
@@ -160,12 +208,9 @@ fn merges_rewinds_and_recoveries_keep_the_tag() {
     let store = open(&copy, Manner::Logged, options(own, Manner::Logged)).expect("its own");
     assert_eq!(store.read(0), 4);
     let past = |name: Name, target: &str| {
-        let (until, target) = (Until::Sequence(1), folder.path().join(target));
+        let (until, target) = (Until::Sequence(3), folder.path().join(target));
         let asked = options(name, Manner::Logged);
-        Store::rewind(&source, until, &target, asked, |store: &mut Store, action| {
-            store.write(0, u64::from(action.bytes[0]));
-            Ok(())
-        })
+        ActStore::rewind_records(&source, until, &target, asked, apply)
     };
     assert!(matches!(past(NAMES[3], "theirs"), Err(Error::Foreign { .. })));
     assert!(!folder.path().join("theirs").join("lock").exists(), "nothing was made");
@@ -187,7 +232,8 @@ fn a_log_without_a_checkpoint_is_refused_before_an_action_is_applied() {
         let refused = Log::read(folder.path(), 1, false, None, &asked, |_| panic!("not its own"));
         assert!(matches!(refused, Err(Error::Foreign { .. })), "{asked:?}");
         let asked = Options::words(1).application(&asked.tag, asked.layout);
-        let refused = Store::open_with_log(folder.path(), asked.clone(), |_, _| panic!("not its"));
+        let refused =
+            ActStore::open_records(folder.path(), asked.clone(), |_, _| panic!("not its"));
         assert!(matches!(refused, Err(Error::Foreign { .. })));
         assert!(matches!(Store::open(folder.path(), asked), Err(Error::Foreign { .. })));
     }
@@ -207,7 +253,7 @@ fn a_file_of_before_tags_is_adopted_or_refused() {
     let folder = tempdir().expect("a folder");
     fs::write(folder.path().join("checkpoint-00000000000000000007"), file).expect("writable");
     let own = Options::words(3).application("order-book", 1);
-    let log = |options| Store::open_with_log(folder.path(), options, |_, _| Ok(()));
+    let log = |options| ActStore::open_records(folder.path(), options, |_, _| Ok(()));
     let refused = log(own.clone()).expect_err("nobody said that it is its own").to_string();
     assert!(refused.contains("is of a program that gives no name"), "{refused}");
     assert!(refused.contains("`Options::adopt_untagged`"), "{refused}");
@@ -232,7 +278,7 @@ fn a_tag_that_does_not_fit_and_the_directory_of_a_server_are_refused() {
         fs::write(folder.path().join(name), b"").expect("writable");
         let refused = Store::open(folder.path(), Options::words(1)).expect_err("a server's");
         assert!(refused.to_string().contains("is the data directory of a server"), "{refused}");
-        let logged = Store::open_with_log(folder.path(), Options::words(1), |_, _| Ok(()));
+        let logged = ActStore::open_records(folder.path(), Options::words(1), |_, _| Ok(()));
         assert!(matches!(logged, Err(Error::OfAServer { .. })));
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use stillframe_durability::{Increments, Options, Store};
+use stillframe_durability::{ActStore, Increments, Options, Store};
 
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stillframe"));
@@ -172,8 +172,8 @@ fn leftovers_are_named_and_do_not_count() {
 fn a_store_is_recovered_up_to_a_record_for_its_program_to_open() {
     let folder = tempfile::tempdir().expect("a directory");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
-    let open = |path: &Path| -> Store {
-        let opened = Store::open_with_log(path, Options::words(1), |counter, action| {
+    let open = |path: &Path| -> ActStore {
+        let opened = ActStore::open_records(path, Options::words(1), |counter, action| {
             counter.write(0, counter.read(0) + u64::from(action.bytes[0]));
             Ok(())
         });
@@ -181,8 +181,8 @@ fn a_store_is_recovered_up_to_a_record_for_its_program_to_open() {
     };
     let mut counter = open(&from);
     for number in 1..=9u8 {
-        counter.log(&[number]).expect("it is logged");
-        counter.write(0, counter.read(0) + u64::from(number));
+        let mut act = counter.log(&[number]).expect("it is logged");
+        act.update(0, |sum| sum + u64::from(number));
     }
     counter.close().expect("it is durable");
     let line = ["recover", path(&from), "--until", "4", "--out", path(&to), "--json"];
@@ -244,13 +244,13 @@ fn a_store_and_a_server_refuse_each_others_directories() {
     let (store, data) = (folder.path().join("store"), folder.path().join("data"));
     let options = || Options::words(8).application("order-book", 3);
     let log = |path: &Path| {
-        Store::open_with_log(path, options(), |store: &mut Store, action| {
-            store.write(0, u64::from(action.bytes[0]));
+        ActStore::open_records(path, options(), |act, action| {
+            act.write(0, u64::from(action.bytes[0]));
             Ok(())
         })
     };
     let mut book = log(&store).expect("a store");
-    book.log(&[1]).expect("it can be logged");
+    drop(book.log(&[1]).expect("it can be logged"));
     book.checkpoint_and_wait().expect("a checkpoint");
     book.close().expect("it ends");
     let serve =

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use stillframe_durability::{LogOptions, Options, Policy, Store};
+use stillframe_durability::{Act, ActStore, LogOptions, Options, Policy, Store};
 
 use crate::{Printed, Random, words};
 
@@ -27,8 +27,8 @@ pub(crate) fn policy(name: &str) -> Result<Policy, Box<dyn Error>> {
 }
 
 /// An action adds to a word.
-fn open(directory: &str, options: Options) -> Result<Store, Box<dyn Error>> {
-    Ok(Store::open_with_log(directory, options, |store, action| {
+fn open(directory: &str, options: Options) -> Result<ActStore, Box<dyn Error>> {
+    Ok(ActStore::open_records(directory, options, |store, action| {
         let Some((index, _)) = action.bytes.split_first_chunk() else {
             return Err("the action is too short".into());
         };
@@ -37,16 +37,15 @@ fn open(directory: &str, options: Options) -> Result<Store, Box<dyn Error>> {
     })?)
 }
 
-fn add(store: &mut Store, index: usize) {
+fn add(store: &mut Act<'_>, index: usize) {
     store.write(index, store.read(index) + 1);
 }
 
-fn act(store: &mut Store, index: usize) -> Result<u64, Box<dyn Error>> {
+fn act(store: &mut ActStore, index: usize) -> Result<u64, Box<dyn Error>> {
     let mut action = [7; ACTION_BYTES];
     action[..8].copy_from_slice(&(index as u64).to_le_bytes());
-    let sequence = store.log(black_box(&action))?;
-    add(store, index);
-    Ok(sequence)
+    add(&mut store.log(black_box(&action))?, index);
+    Ok(store.logged())
 }
 
 pub(crate) fn throughput(directory: &str, policy: Policy, actions: u64) -> Printed {
@@ -111,10 +110,13 @@ pub(crate) fn replay(directory: &str, megabytes: usize, actions: usize) -> Print
 pub(crate) fn latency(directory: &str, megabytes: usize, seconds: u32, cap: u64) -> Printed {
     let options = Options::words(words(megabytes)).log(LogOptions::policy(Policy::Always));
     let options = if cap > 1 { options.bandwidth(cap) } else { options };
-    let mut store = open(directory, options)?;
+    let mut store = Store::open(directory, options.clone())?;
     for index in 0..store.words() {
         store.write(index, index as u64);
     }
+    store.checkpoint_and_wait()?;
+    store.close()?;
+    let mut store = open(directory, options)?;
     let mut random = Random(1);
     let mut latencies = Vec::new();
     let started = Instant::now();
@@ -149,23 +151,33 @@ pub(crate) fn latency(directory: &str, megabytes: usize, seconds: u32, cap: u64)
 /// Ticks of random updates, each logged before it is done; no tick waits for the disk.
 pub(crate) fn tick(directory: &str, megabytes: usize, policy: Option<Policy>) -> Printed {
     let options = Options::words(words(megabytes));
-    let mut store: Store = match policy {
-        Some(policy) => open(directory, options.log(LogOptions::policy(policy)))?,
-        None => Store::open(directory, options)?,
-    };
     let mut random = Random(1);
-    let started = Instant::now();
-    for _ in 0..TICKS {
-        for _ in 0..UPDATES {
-            let index = random.below(store.words());
-            match policy {
-                Some(_) => drop(act(&mut store, index)?),
-                None => add(&mut store, index),
+    let mut index = || random.below(words(megabytes));
+    let started;
+    let took;
+    if let Some(policy) = policy {
+        let mut store = open(directory, options.log(LogOptions::policy(policy)))?;
+        started = Instant::now();
+        for _ in 0..TICKS {
+            for _ in 0..UPDATES {
+                act(&mut store, index())?;
             }
+            store.point();
         }
-        store.point();
+        took = started.elapsed();
+        store.close()?;
+    } else {
+        let mut store = Store::open(directory, options)?;
+        started = Instant::now();
+        for _ in 0..TICKS {
+            for _ in 0..UPDATES {
+                store.update(index(), |word| word + 1);
+            }
+            store.point();
+        }
+        took = started.elapsed();
+        store.close()?;
     }
-    let mean = started.elapsed().as_secs_f64() * 1e6 / TICKS as f64;
-    store.close()?;
+    let mean = took.as_secs_f64() * 1e6 / TICKS as f64;
     Ok(format!("{{\"ticks\":{TICKS},\"updates\":{UPDATES},\"mean_us\":{mean:.3}}}"))
 }

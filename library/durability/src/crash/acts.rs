@@ -17,6 +17,7 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::store::Store;
 use crate::store::act::Act;
+use crate::store::acts::ActStore;
 
 const WORDS: usize = 12;
 const WORDS_MAX: usize = 40;
@@ -95,7 +96,7 @@ fn act<A: Algorithm>(
         resume_unwind(Box::new("the action panics")) // past the hook, which would print it
     };
     let mut done = || match manner {
-        Manner::Seeds => store.act_as(&seed.to_le_bytes(), action),
+        Manner::Seeds => store.act_and_log(Some(&seed.to_le_bytes()), action),
         _ if seed.is_multiple_of(2) => {
             let mut begun = store.begin_act();
             action(&mut begun)?;
@@ -119,10 +120,9 @@ fn open<A: Algorithm>(disk: &SimulatedDisk, manner: Manner) -> Result<Store<A>, 
     let path = Path::new("simulated");
     match manner {
         Manner::Plain => Store::open_with(path, options),
-        Manner::Words => Store::open_logged(path, options, Store::redo),
-        Manner::Seeds => Store::open_logged(path, options, |store, action| {
-            let seed = u64::from_le_bytes(action.bytes.try_into()?);
-            Ok(act(store, Manner::Seeds, seed, End::Succeeds)?)
+        Manner::Words => Store::open_logged(path, options, ActStore::refuse),
+        Manner::Seeds => Store::open_logged(path, options, |act, action| {
+            Ok(run(act, u64::from_le_bytes(action.bytes.try_into()?))?)
         }),
     }
 }

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::store::Store;
+use crate::store::acts::ActStore;
 
 const PATH: &str = "simulated";
 
@@ -24,7 +25,7 @@ fn old_disk(has_log: bool) -> SimulatedDisk {
     let disk = SimulatedDisk::default();
     let options = options(1, &disk);
     let mut store = match has_log {
-        true => Store::<Naive>::open_logged(Path::new(PATH), options, Store::redo),
+        true => Store::<Naive>::open_logged(Path::new(PATH), options, ActStore::refuse),
         false => Store::open_with(Path::new(PATH), options),
     }
     .expect("a sound disk");
@@ -46,7 +47,7 @@ fn old_disk(has_log: bool) -> SimulatedDisk {
 /// The words in the other order, and their sum.
 fn convert(from: &SimulatedDisk, to: &SimulatedDisk) -> Result<(), Error> {
     let (old, new) = (options(1, from), options(2, to));
-    Store::<Naive>::convert_with(PATH, old, Store::redo, PATH, new, |old, new| {
+    Store::<Naive>::convert_with(PATH, old, ActStore::refuse, PATH, new, |old, new| {
         new.write(1, old.read(0));
         new.checkpoint();
         new.point(); // half of it: no checkpoint may begin here
@@ -146,7 +147,7 @@ fn a_conversion_that_the_application_refuses_leaves_nothing() {
     let refused = Store::<Naive>::convert_with(
         PATH,
         options(1, &from),
-        Store::redo,
+        ActStore::refuse,
         PATH,
         options(2, &to),
         |_, _| Err("no".into()),
@@ -157,7 +158,7 @@ fn a_conversion_that_the_application_refuses_leaves_nothing() {
     let wrong = Store::<Naive>::convert_with(
         PATH,
         options(7, &from),
-        Store::redo,
+        ActStore::refuse,
         PATH,
         options(2, &to),
         |_, _| Ok(()),

@@ -18,11 +18,12 @@ use crate::log::options::{LogOptions, Policy};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::store::Store;
+use crate::store::act::Act;
 
 const WORDS: usize = 5;
 
 /// Word 0 counts the actions; each changes another word in a way that depends on all before.
-fn apply<A: Algorithm>(store: &mut Store<A>, action: &[u8]) {
+fn apply<A: Algorithm>(store: &mut Act<'_, A>, action: &[u8]) {
     let value = action.iter().fold(7, |sum: u64, &byte| sum.wrapping_mul(31) + u64::from(byte));
     let index = 1 + value as usize % (WORDS - 1);
     store.write(index, store.read(index).wrapping_mul(31).wrapping_add(value));
@@ -82,7 +83,7 @@ impl Oracle {
 
     fn log<A: Algorithm>(&mut self, store: &mut Store<A>, action: &[u8]) -> Result<u64, Error> {
         let sequence = store.log(action)?;
-        apply(store, action);
+        apply(&mut store.logged_act(), action);
         self.states.truncate(sequence as usize); // what was lost is replaced
         self.states.push(state(store));
         Ok(sequence)

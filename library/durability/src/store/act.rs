@@ -5,6 +5,8 @@
 //!   point at its end lets one begin.
 //! - With a log, an action is one record, which is added once the action has succeeded and before
 //!   the point: what failed never reaches the log, and a checkpoint counts what is in it.
+//! - A record is the words that changed, or what the application says. One of the application that
+//!   begins as if it were words, or escaped, is escaped.
 //! - An action that only grows the state is logged, too: what comes later may rely on its length.
 //! - A record of words is
 //!
@@ -17,7 +19,8 @@
 //!    8 n  their values
 //! ```
 //!
-//! All numbers are little-endian. The log has length and checksum of a record.
+//! All numbers are little-endian. The log has length and checksum of a record. A record of the
+//! application is what it says, behind "rec1" if that begins with "act1" or "rec1".
 
 use std::ops::Range;
 
@@ -30,6 +33,7 @@ use crate::error::Error;
 use crate::mutant::Mutant;
 
 const MAGIC: &[u8; 4] = b"act1";
+const ESCAPE: &[u8; 4] = b"rec1";
 
 /// What an action needs; kept from one to the next, so that none allocates.
 #[derive(Debug, Default)]
@@ -45,7 +49,18 @@ pub(crate) struct Notes {
 #[derive(Debug)]
 pub struct Act<'a, A: Algorithm = Imprint> {
     store: &'a mut Store<A>,
-    is_done: bool,
+    end: End,
+}
+
+/// What becomes of an action that is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// What it wrote was noted, and is undone.
+    Undo,
+    /// It is over.
+    Keep,
+    /// Its record is in the log, before what it writes.
+    Logged,
 }
 
 impl<A: Algorithm> Act<'_, A> {
@@ -142,7 +157,7 @@ impl<A: Algorithm> Act<'_, A> {
         self.store.grow(words)
     }
 
-    /// Ends an action that [`Store::begin_act`] began, and declares a point after it.
+    /// Ends the action, and declares a point after it.
     ///
     /// # Errors
     /// [`Error`] if the log does not take the record. The action is undone.
@@ -154,8 +169,10 @@ impl<A: Algorithm> Act<'_, A> {
         if Mutant::ActPointsEarly.is_made() {
             self.store.point();
         }
-        self.log(record)?;
-        self.is_done = true;
+        if self.end == End::Undo {
+            self.log(record)?;
+        }
+        self.end = End::Keep;
         self.store.notes.undo.clear();
         self.store.point();
         Ok(())
@@ -163,8 +180,10 @@ impl<A: Algorithm> Act<'_, A> {
 
     #[inline]
     fn note(&mut self, index: usize) {
-        let old = self.store.read(index);
-        self.store.notes.undo.push((index, old));
+        if self.end == End::Undo {
+            let old = self.store.read(index);
+            self.store.notes.undo.push((index, old));
+        }
     }
 
     /// Adds the action to the log, if there is one: as `record`, or as the words that it changed.
@@ -178,7 +197,7 @@ impl<A: Algorithm> Act<'_, A> {
         let mut record = std::mem::take(&mut self.store.notes.record);
         record.clear();
         self.encode(&mut record);
-        let logged = if record.is_empty() { Ok(0) } else { self.store.log(&record) };
+        let logged = if record.is_empty() { Ok(0) } else { self.store.append(&record) };
         self.store.notes.record = record;
         logged?;
         self.store.notes.words = self.store.words();
@@ -219,7 +238,7 @@ impl<A: Algorithm> Drop for Act<'_, A> {
             undo.reverse();
         }
         let keeps = Mutant::PanicKeepsWrites.is_made() && std::thread::panicking();
-        if !self.is_done && !keeps {
+        if self.end == End::Undo && !keeps {
             for &(index, old) in undo.iter().rev() {
                 self.store.write(index, old);
             }
@@ -229,14 +248,33 @@ impl<A: Algorithm> Drop for Act<'_, A> {
     }
 }
 
+impl<A: Algorithm> Act<'_, A> {
+    /// Does again what a record says: words, or what `apply` knows.
+    pub(super) fn redo(
+        &mut self,
+        action: &Action<'_>,
+        apply: &mut impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+    ) -> Result<(), ApplyError> {
+        if !action.bytes.starts_with(MAGIC) {
+            let bytes = action.bytes.strip_prefix(ESCAPE).unwrap_or(action.bytes);
+            return apply(self, &Action { bytes, ..*action });
+        }
+        let (words, runs) = decode(action.bytes).ok_or(NotWords)?;
+        if words > self.words() {
+            self.grow(words)?;
+        }
+        for (start, values) in runs {
+            for (index, value) in (start..).zip(values) {
+                self.write(index, u64::from_le_bytes(*value));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<A: Algorithm> Store<A> {
     /// Does an action whole or not at all, and declares a [point](Self::point) after it. If
     /// `action` returns an error or panics, all words that it wrote are what they were.
-    ///
-    /// With a log, the words that changed become one record, for [`redo`](Self::redo);
-    /// [`logged`](Self::logged) then is its number. An action that changed nothing leaves none.
-    /// What is written beside actions is in no record, which an [`ActStore`](crate::ActStore) rules
-    /// out. While the log is being replayed, an action neither adds to it nor declares a point.
     ///
     /// Each write notes what the word held: a load, and 16 bytes until the action ends.
     ///
@@ -260,7 +298,7 @@ impl<A: Algorithm> Store<A> {
     /// ```
     ///
     /// # Errors
-    /// What `action` returns; [`Error`] if the log does not take the record. Nothing has changed.
+    /// What `action` returns. Nothing has changed.
     pub fn act<R, E: From<Error>>(
         &mut self,
         action: impl FnOnce(&mut Act<'_, A>) -> Result<R, E>,
@@ -268,22 +306,8 @@ impl<A: Algorithm> Store<A> {
         self.act_and_log(None, action)
     }
 
-    /// [`act`](Self::act), with `record` in the log instead of the words that changed. What
-    /// `action` does must depend on nothing but these bytes and the values of words (not on how
-    /// many there are, since what fails may have grown the state), and the closure with which the
-    /// store is [opened](Store::open_with_log) does it again.
-    ///
-    /// # Errors
-    /// What `action` returns; [`Error`] if the log does not take the record. Nothing has changed.
-    pub fn act_as<R, E: From<Error>>(
-        &mut self,
-        record: &[u8],
-        action: impl FnOnce(&mut Act<'_, A>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        self.act_and_log(Some(record), action)
-    }
-
-    fn act_and_log<R, E: From<Error>>(
+    /// [`act`](Self::act), with `record` in the log instead of the words that changed.
+    pub(crate) fn act_and_log<R, E: From<Error>>(
         &mut self,
         record: Option<&[u8]>,
         action: impl FnOnce(&mut Act<'_, A>) -> Result<R, E>,
@@ -315,19 +339,28 @@ impl<A: Algorithm> Store<A> {
     #[must_use = "dropping it undoes it"]
     pub fn begin_act(&mut self) -> Act<'_, A> {
         if !self.notes.undo.is_empty() {
-            drop(Act { store: self, is_done: false }); // undoes one that was leaked
+            drop(Act { store: self, end: End::Undo }); // undoes one that was leaked
         }
-        Act { store: self, is_done: false }
+        Act { store: self, end: End::Undo }
     }
 
-    /// Adds what these runs of words hold to the log, as the record of an [action](Self::act) that
-    /// wrote them in place (see [`announce`](Self::announce)), in rising order. The caller still
-    /// has what they held, should the log refuse the record; then it declares a
-    /// [point](Self::point). Panics if a run is out of bounds.
-    ///
-    /// # Errors
-    /// [`Error`]: nothing is in the log.
-    pub fn log_words(&mut self, runs: &[Range<usize>]) -> Result<(), Error> {
+    /// An action whose record is in the log, or was there.
+    pub(crate) fn logged_act(&mut self) -> Act<'_, A> {
+        let mut act = self.begin_act();
+        act.end = End::Logged;
+        act
+    }
+
+    /// Adds a record of the application to the log, and returns its number.
+    pub(crate) fn log(&mut self, record: &[u8]) -> Result<u64, Error> {
+        if !record.starts_with(MAGIC) && !record.starts_with(ESCAPE) {
+            return self.append(record);
+        }
+        self.append(&[ESCAPE, record].concat())
+    }
+
+    /// Adds what these runs of words hold to the log.
+    pub(super) fn log_words(&mut self, runs: &[Range<usize>]) -> Result<(), Error> {
         let mut record = std::mem::take(&mut self.notes.record);
         record.clear();
         record.extend(MAGIC);
@@ -338,28 +371,10 @@ impl<A: Algorithm> Store<A> {
             record.extend((run.len() as u64).to_le_bytes());
             record.extend(run.clone().flat_map(|index| self.read(index).to_le_bytes()));
         }
-        let logged = self.log(&record);
+        let logged = self.append(&record);
         self.notes.record = record;
         logged?;
         self.notes.words = self.words();
-        Ok(())
-    }
-
-    /// Does again what an [action](Self::act) did, by its record in the log: for the closure with
-    /// which the store is [opened](Store::open_with_log).
-    ///
-    /// # Errors
-    /// [`NotWords`] if it is no record of words, and [`MemoryError`]; nothing has changed.
-    pub fn redo(&mut self, action: &Action<'_>) -> Result<(), ApplyError> {
-        let (words, runs) = decode(action.bytes).ok_or(NotWords)?;
-        if words > self.words() {
-            self.grow(words)?;
-        }
-        for (start, values) in runs {
-            for (index, value) in (start..).zip(values) {
-                self.write(index, u64::from_le_bytes(*value));
-            }
-        }
         Ok(())
     }
 
@@ -410,9 +425,12 @@ fn decode(record: &[u8]) -> Option<(usize, Runs<'_>)> {
     rest.is_empty().then_some((words, runs))
 }
 
-/// A record of the log that an [action](Store::act) did not add.
+/// A record of the application in the log of a store that was opened for words alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no record of words that an action changed; apply it by what it means")]
+#[error(
+    "it is no record of words that an action changed; open the store with `open_records`, to \
+     apply it by what it means"
+)]
 pub struct NotWords;
 
 #[cfg(test)]
@@ -422,17 +440,18 @@ mod tests {
     use super::*;
     use crate::disk::SimulatedDisk;
     use crate::options::Options;
+    use crate::store::acts::ActStore;
 
     #[test]
     fn words_that_were_written_in_place_survive_by_their_record() {
         let data = tempfile::tempdir().expect("a temporary directory");
         let options = || Options::memory(stillframe::Options::words(6).max_words(9));
-        let open = || Store::open_with_log(data.path(), options(), Store::redo);
+        let open = || ActStore::open(data.path(), options());
         let mut store = open().expect("an empty directory");
-        store.announce(1, 3);
-        store.write_run(1, &[7, 8, 9]);
-        store.grow(8).expect("there is room");
-        store.write(7, 10);
+        store.unlogged().announce(1, 3);
+        store.unlogged().write_run(1, &[7, 8, 9]);
+        store.unlogged().grow(8).expect("there is room");
+        store.unlogged().write(7, 10);
         store.log_words(&[1..3, 7..8]).expect("a log");
         store.wait_durable(store.logged()).expect("a disk");
         drop(store);

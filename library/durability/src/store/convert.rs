@@ -12,6 +12,7 @@ use std::sync::Arc;
 use stillframe::Algorithm;
 use stillframe::algorithms::imprint::Imprint;
 
+use super::act::Act;
 use super::replay::{Action, ApplyError, before, replay};
 use super::{Journal, Store};
 use crate::application::refuse_server;
@@ -25,14 +26,14 @@ impl Store<Imprint> {
     /// Makes a state of another layout from the one in `source`, durably, in `target`: an empty
     /// directory, or what a conversion that was interrupted has left there.
     ///
-    /// The state in `source` is opened by the options `old`, with `apply` for the actions of its
-    /// log as in [`open_with_log`](Store::open_with_log) ([`redo`](Store::redo) if they are
-    /// [actions on words](Store::act); never called if there is no log). `convert` receives it, and
-    /// a state of zeros by the options `new` to fill. The directory `source` must not be open, and
-    /// stays as it is: remove it when the new one has proved good.
+    /// The state in `source` is opened by the options `old`, with `apply` for the application's
+    /// records in its log, as in [`open_records`](crate::ActStore::open_records); if there are
+    /// none, [`ActStore::refuse`](crate::ActStore::refuse) is enough. `convert` receives it, and a state of zeros by the options
+    /// `new` to fill. The directory `source` must not be open, and stays as it is: remove it when
+    /// the new one has proved good.
     ///
     /// ```
-    /// # use stillframe_durability::{Error, Options, Store};
+    /// # use stillframe_durability::{ActStore, Error, Options, Store};
     /// # fn main() -> Result<(), Error> {
     /// # let data = tempfile::tempdir().expect("a temporary directory");
     /// # let (first, second) = (data.path().join("1"), data.path().join("2"));
@@ -43,7 +44,7 @@ impl Store<Imprint> {
     /// # till.write(0, 7);
     /// # till.checkpoint_and_wait()?;
     /// # drop(till);
-    /// Store::convert(&first, old, Store::redo, &second, new.clone(), |euros, cents| {
+    /// Store::convert(&first, old, ActStore::refuse, &second, new.clone(), |euros, cents| {
     ///     cents.write(0, 100 * euros.read(0));
     ///     Ok(())
     /// })?;
@@ -60,7 +61,7 @@ impl Store<Imprint> {
     pub fn convert(
         source: impl AsRef<Path>,
         old: Options,
-        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+        apply: impl FnMut(&mut Act<'_>, &Action<'_>) -> Result<(), ApplyError>,
         target: impl AsRef<Path>,
         new: Options,
         convert: impl FnOnce(&mut Self, &mut Self) -> Result<(), ApplyError>,
@@ -77,7 +78,7 @@ impl<A: Algorithm> Store<A> {
     pub fn convert_with(
         source: impl AsRef<Path>,
         old: Options,
-        mut apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+        mut apply: impl FnMut(&mut Act<'_, A>, &Action<'_>) -> Result<(), ApplyError>,
         target: impl AsRef<Path>,
         new: Options,
         convert: impl FnOnce(&mut Self, &mut Self) -> Result<(), ApplyError>,
@@ -94,7 +95,7 @@ impl<A: Algorithm> Store<A> {
         let (algorithm, recovery) = before(&source, None, &old)?;
         let from = recovery.loaded.as_ref().map_or(0, |loaded| loaded.log_from);
         let mut from_state = Self::in_memory(&source, algorithm, &old)?;
-        let to_apply = |action: &Action<'_>| apply(&mut from_state, action);
+        let to_apply = |action: &Action<'_>| from_state.logged_act().redo(action, &mut apply);
         replay(&source, from, old.accept_log_loss, None, to_apply)?;
         let mut state = Self::in_memory(&target, A::create(&new.memory)?, &new)?;
         if Mutant::ConvertedInPart.is_made() {

@@ -41,10 +41,7 @@ use reader::Requests;
 /// which takes microseconds, and is written by a second thread while the application goes on. What
 /// [`open`](Self::open) finds after a crash is the state as it was at such a point, whole.
 ///
-/// With a log ([`open_with_log`](Self::open_with_log)) nothing is lost in between: the application
-/// [logs](Self::log) each action before it applies it, and applies the actions since the last
-/// checkpoint again after a crash. Where the log is to hold what was written, take an
-/// [`ActStore`](crate::ActStore).
+/// An [`ActStore`](crate::ActStore) has a log as well, and loses nothing in between.
 ///
 /// With the algorithm [`Fork`](stillframe::algorithms::fork::Fork) a checkpoint is given up if the
 /// thread that began it ends first.
@@ -242,10 +239,7 @@ impl<A: Algorithm> Store<A> {
     }
 
     /// Says that the run of words may be written in place, through [`live`](Self::live), until the
-    /// next [`point`](Self::point); see [`Algorithm::announce`]. With a log, [`log_words`] makes a
-    /// record of what was written. Panics if the run is out of bounds.
-    ///
-    /// [`log_words`]: Self::log_words
+    /// next [`point`](Self::point); see [`Algorithm::announce`]. Panics if the run is out of bounds.
     pub fn announce(&mut self, start: usize, len: usize) {
         self.engine.announce(start, len);
         self.touched.mark_run(start, len);
@@ -276,20 +270,11 @@ impl<A: Algorithm> Store<A> {
 
     // ---- the log
 
-    /// Adds an action to the log and returns its number, from 1. Call it between points, before the
-    /// action is applied: a checkpoint at the next [`point`](Self::point) counts it as applied.
-    /// What the action does to the state must depend on nothing but its bytes and the state.
-    ///
-    /// This copies the bytes and returns; it waits only if too many actions wait for the disk. The
-    /// action is certain to survive once [`durable`](Self::durable) has reached its number.
-    ///
-    /// # Errors
-    /// [`Error`]: the action is not in the log, and must not be applied. After
-    /// [`Error::LogFailed`] there is nothing to do but to open the store again.
+    /// Adds a record to the log and returns its number, from 1.
     #[inline]
-    pub fn log(&mut self, action: &[u8]) -> Result<u64, Error> {
+    fn append(&mut self, record: &[u8]) -> Result<u64, Error> {
         match &self.log {
-            Journal::Open(log) => log.shared().append(action),
+            Journal::Open(log) => log.shared().append(record),
             Journal::None => Err(Error::NoLog),
             Journal::Replaying => Err(Error::Replaying),
         }

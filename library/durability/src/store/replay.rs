@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stillframe::Algorithm;
-use stillframe::algorithms::imprint::Imprint;
 
+use super::act::Act;
 use super::{Journal, Store};
 use crate::checkpoint::Header as CheckpointHeader;
 use crate::clock::now_ms;
@@ -55,57 +55,12 @@ pub enum Until {
 /// Why an application cannot apply an action.
 pub type ApplyError = Box<dyn std::error::Error + Send + Sync>;
 
-impl Store<Imprint> {
-    /// [`open`](Store::open) with a log: the newest sound checkpoint, then `apply` for every action
-    /// since, in the order in which they were logged. From then on [`log`](Store::log) adds to it.
-    ///
-    /// ```
-    /// # use stillframe_durability::{Error, Options, Store};
-    /// # fn main() -> Result<(), Error> {
-    /// # let data = tempfile::tempdir().expect("a temporary directory");
-    /// // A counter; an action is what is added to it.
-    /// fn add(counter: &mut Store, action: &[u8]) {
-    ///     let sum: u64 = action.iter().map(|&byte| u64::from(byte)).sum();
-    ///     counter.write(0, counter.read(0) + sum);
-    /// }
-    /// let open = || {
-    ///     Store::open_with_log(data.path(), Options::words(1), |counter, action| {
-    ///         add(counter, action.bytes);
-    ///         Ok(())
-    ///     })
-    /// };
-    /// let mut counter = open()?;
-    /// let sequence = counter.log(&[3, 4])?;
-    /// add(&mut counter, &[3, 4]);
-    /// counter.point();
-    /// counter.wait_durable(sequence)?; // now it may be acknowledged
-    /// drop(counter); // or a crash
-    /// assert_eq!(open()?.read(0), 7);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error`]; nothing is lost by trying again. [`Error::Log`] if the log is damaged before its
-    /// torn tail, unless the options [accept that](Options::accept_log_loss).
-    pub fn open_with_log(
-        directory: impl AsRef<Path>,
-        options: Options,
-        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
-    ) -> Result<Self, Error> {
-        Self::open_logged(directory, options, apply)
-    }
-}
-
 impl<A: Algorithm> Store<A> {
-    /// [`open_with_log`](Store::open_with_log) with an algorithm of one's choice.
-    ///
-    /// # Errors
-    /// [`Error`]; nothing is lost by trying again.
-    pub fn open_logged(
+    /// A store with a log: `apply` does again what the application's records say.
+    pub(crate) fn open_logged(
         directory: impl AsRef<Path>,
         options: Options,
-        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+        apply: impl FnMut(&mut Act<'_, A>, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Self, Error> {
         let directory = Directory::open(directory.as_ref(), options.disk.clone())?;
         let directory = Arc::new(directory.claimed(&options.application)?);
@@ -122,18 +77,13 @@ impl<A: Algorithm> Store<A> {
         Ok(store)
     }
 
-    /// The state as it was in the past, in a new store in `target`, durably. The one in `source`
-    /// must not be open, and stays as it is. How far it goes back is a matter of its
-    /// [`Retention`](crate::Retention).
-    ///
-    /// # Errors
-    /// [`Error`]; [`Error::TooEarly`] if no files lead there any more.
-    pub fn rewind(
+    /// The state as it was in the past, in a new store in `target`, durably.
+    pub(crate) fn rewind(
         source: impl AsRef<Path>,
         until: Until,
         target: impl AsRef<Path>,
         options: Options,
-        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+        apply: impl FnMut(&mut Act<'_, A>, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Self, Error> {
         let source = Directory::existing(source)?.claimed(&options.application)?.locked(LOCK)?;
         let (algorithm, recovery) = before(&source, Some(until), &options)?;
@@ -160,15 +110,16 @@ impl<A: Algorithm> Store<A> {
         directory: &Directory,
         accept_loss: bool,
         until: Option<Until>,
-        mut apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+        mut apply: impl FnMut(&mut Act<'_, A>, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Report, Error> {
         let mut from = self.recovery.loaded.as_ref().map_or(0, |loaded| loaded.log_from);
         if directory.is(Mutant::PositionSkipped) {
             from = 0;
         }
         self.log = Journal::Replaying;
-        let (report, replayed) =
-            replay(directory, from, accept_loss, until, |action| apply(self, action))?;
+        let (report, replayed) = replay(directory, from, accept_loss, until, |action| {
+            self.logged_act().redo(action, &mut apply)
+        })?;
         self.recovery.log = Some(replayed);
         Ok(report)
     }

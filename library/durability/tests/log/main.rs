@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stillframe_durability::disk::{Fault, SimulatedDisk};
 use stillframe_durability::{
-    Action, Application, ApplyError, Error, Log, LogDamage, LogOptions, Options, Policy, Store,
-    Until,
+    Act, ActStore, Action, Application, ApplyError, Error, Log, LogDamage, LogOptions, Options,
+    Policy, Store, Until,
 };
 use tempfile::{TempDir, tempdir};
 
@@ -23,32 +23,32 @@ fn directory() -> TempDir {
 }
 
 /// Word 0 counts the actions, word 1 depends on all of them in their order.
-fn apply(store: &mut Store, action: &[u8]) {
+fn apply(store: &mut Act<'_>, action: &[u8]) {
     let value: u64 = action.iter().map(|&byte| u64::from(byte)).sum();
     store.write(0, store.read(0) + 1);
     store.write(1, store.read(1).wrapping_mul(31).wrapping_add(value));
 }
 
-fn replay(store: &mut Store, action: &Action<'_>) -> Result<(), ApplyError> {
+fn replay(store: &mut Act<'_>, action: &Action<'_>) -> Result<(), ApplyError> {
     assert_eq!(action.sequence, store.read(0) + 1, "in order, each once");
     apply(store, action.bytes);
     Ok(())
 }
 
-fn open_with(path: &Path, options: Options) -> Result<Store, Error> {
-    Store::open_with_log(path, options, replay)
+fn open_with(path: &Path, options: Options) -> Result<ActStore, Error> {
+    ActStore::open_records(path, options, replay)
 }
 
-fn open(path: &Path) -> Store {
+fn open(path: &Path) -> ActStore {
     open_with(path, Options::words(2)).expect("the directory is sound")
 }
 
 /// Logs and applies actions until there are `last`; each is its own number.
-fn act(store: &mut Store, last: u64) {
+fn act(store: &mut ActStore, last: u64) {
     for number in store.read(0) + 1..=last {
         let action = number.to_le_bytes();
-        assert_eq!(store.log(&action).expect("the disk is sound"), number);
-        apply(store, &action);
+        apply(&mut store.log(&action).expect("the disk is sound"), &action);
+        assert_eq!(store.logged(), number);
     }
 }
 
@@ -228,7 +228,6 @@ fn a_store_without_a_log_can_be_given_one() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let mut store = Store::open(directory.path(), Options::words(2)).expect("sound");
-    assert!(matches!(store.log(b"x"), Err(Error::NoLog)));
     assert!(matches!(store.wait_durable(1), Err(Error::NoLog)));
     store.checkpoint_and_wait().expect("the disk is sound");
     drop(store);
@@ -245,14 +244,87 @@ fn an_action_that_cannot_be_applied_stops_the_recovery() {
     let mut store = open(directory.path());
     act(&mut store, 3);
     drop(store);
-    let refused = Store::open_with_log(directory.path(), Options::words(2), |store, action| {
-        assert!(matches!(store.log(b"x"), Err(Error::Replaying)));
-        store.checkpoint();
-        assert_eq!(store.point(), None);
-        assert!(matches!(store.checkpoint_and_wait(), Err(Error::Replaying)));
-        if action.sequence == 2 { Err("what is this?".into()) } else { replay(store, action) }
+    let refused = ActStore::open_records(directory.path(), Options::words(2), |act, action| {
+        act.store().checkpoint();
+        if action.sequence == 2 { Err("what is this?".into()) } else { replay(act, action) }
     });
     let error = refused.expect_err("the second one").to_string();
     assert!(error.contains("record 2 of the log could not be applied: what is this?"), "{error}");
     assert_state(&open(directory.path()), 3);
+}
+
+#[test]
+fn a_store_for_words_alone_takes_no_records_and_refuses_those_of_others() {
+    let directory = directory();
+    let words = || ActStore::open(directory.path(), Options::words(2));
+    let mut store = words().expect("an empty directory");
+    assert!(matches!(store.log(b"x").map(drop), Err(Error::NoRecords)));
+    let act = store.act_as(b"x", |act| -> Result<(), Error> {
+        act.write(0, 7);
+        Ok(())
+    });
+    assert!(matches!(act, Err(Error::NoRecords)));
+    assert_eq!((store.read(0), store.logged()), (0, 0), "nothing was done");
+    drop(store);
+    drop(words().expect("nothing was logged"));
+    act_and_drop(directory.path());
+    let refused = words().expect_err("nobody applies that record").to_string();
+    assert!(refused.contains("open the store with `open_records`"), "{refused}");
+    assert_state(&open(directory.path()), 1);
+}
+
+fn act_and_drop(path: &Path) {
+    act(&mut open(path), 1);
+}
+
+/// Words that actions wrote, and records, among them such as look like the words of an action.
+#[test]
+fn words_and_records_come_back_in_their_order() {
+    let directory = directory();
+    let records = [&b"act1 is not what it seems"[..], b"rec1", b"rec1act1", b"act1", b"", b"x"];
+    let open = || {
+        let mut found = Vec::new();
+        let store = ActStore::open_records(directory.path(), Options::words(2), |act, action| {
+            assert_eq!(act.read(1), found.len() as u64, "what was before it is there");
+            found.push(action.bytes.to_vec());
+            act.write(1, found.len() as u64);
+            Ok(())
+        });
+        (store.expect("it is sound"), found)
+    };
+    let (mut store, _) = open();
+    for (number, record) in (1..).zip(records) {
+        let done = if number % 2 == 0 {
+            store.act_as(record, |act| -> Result<(), Error> {
+                act.write(1, number);
+                Ok(())
+            })
+        } else {
+            let mut act = store.log(record).expect("the disk is sound");
+            act.write(1, number);
+            act.commit()
+        };
+        done.expect("the disk is sound");
+        let by_words = store.act(|act| -> Result<(), Error> {
+            act.update(0, |word| word + number);
+            Ok(())
+        });
+        by_words.expect("the disk is sound");
+    }
+    drop(store);
+    let (store, found) = open();
+    assert_eq!((store.read(0), store.read(1)), (1 + 2 + 3 + 4 + 5 + 6, 6));
+    assert_eq!(found, records);
+}
+
+#[test]
+fn an_action_that_was_logged_first_keeps_what_it_wrote_when_it_is_dropped() {
+    let directory = directory();
+    let mut store = open(directory.path());
+    let mut act = store.log(&1_u64.to_le_bytes()).expect("the disk is sound");
+    apply(&mut act, &1_u64.to_le_bytes());
+    drop(act);
+    assert_state(&store, 1);
+    drop(store);
+    assert_state(&open(directory.path()), 1);
 }

@@ -23,11 +23,11 @@ fn the_past_is_recovered_by_number_and_by_time() {
     let before = segments(path);
     let at = |until| {
         let target = tempdir().unwrap();
-        let made = Store::rewind(path, until, target.path(), Options::words(2), replay)?;
+        let made = ActStore::rewind_records(path, until, target.path(), Options::words(2), replay)?;
         let found = (made.read(0), made.read(1));
         assert_eq!(found.1, expected(found.0));
         drop(made);
-        let again = Store::open_with_log(target.path(), Options::words(2), |_, _| {
+        let again = ActStore::open_records(target.path(), Options::words(2), |_, _| {
             Err("it has no log yet".into())
         });
         assert_eq!(again.expect("sound").read(0), found.0, "durable");
@@ -43,7 +43,8 @@ fn the_past_is_recovered_by_number_and_by_time() {
     assert!(matches!(at(Until::Sequence(29)), Err(Error::TooEarly { oldest: 3, .. })));
     assert!(matches!(at(Until::TimeMs(1)), Err(Error::TooEarly { .. })));
     assert_eq!(segments(path), before, "the source stays as it is");
-    let taken = Store::rewind(path, Until::Sequence(65), path, Options::words(2), replay);
+    let taken =
+        ActStore::rewind_records(path, Until::Sequence(65), path, Options::words(2), replay);
     assert!(matches!(taken, Err(Error::Locked { .. })));
     assert_state(&open(path), 65);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stillframe_durability::{Accepted, Increments, LogOptions, Options, Store, Until, rewind};
+use stillframe_durability::{Accepted, ActStore, Increments, LogOptions, Options, Until, rewind};
 use stillframe_peers::{Random, rounds};
 
 use super::faults::Faulty;
@@ -13,13 +13,13 @@ use crate::settings::Source;
 const WORDS: usize = 2000;
 
 /// Word `i` counts how often action `i` ran.
-fn open(path: &std::path::Path) -> Store {
+fn open(path: &std::path::Path) -> ActStore {
     let log = LogOptions::default().segment_bytes(400);
     let options = Options::words(WORDS)
         .increments(Increments::at_most(4).percent(u64::MAX))
         .keep_generations(2)
         .log(log);
-    let opened = Store::open_with_log(path, options, |store, action| {
+    let opened = ActStore::open_records(path, options, |store, action| {
         let word = usize::from(u16::from_le_bytes([action.bytes[0], action.bytes[1]]));
         store.write(word, store.read(word) + 1);
         Ok(())
@@ -27,7 +27,7 @@ fn open(path: &std::path::Path) -> Store {
     opened.expect("it is sound")
 }
 
-fn words(store: &Store) -> Vec<u64> {
+fn words(store: &ActStore) -> Vec<u64> {
     (0..WORDS).map(|word| store.read(word)).collect()
 }
 
@@ -45,10 +45,10 @@ fn a_store_comes_back_at_every_record() {
         store.checkpoint_and_wait().expect("there is room");
         for number in 0..150 {
             let word = random.below(WORDS) as u16;
-            let sequence = store.log(&word.to_le_bytes()).expect("it can be logged");
-            store.write(word.into(), store.read(word.into()) + 1);
-            store.point();
-            store.wait_durable(sequence).expect("it is durable");
+            let mut act = store.log(&word.to_le_bytes()).expect("it can be logged");
+            act.update(word.into(), |count| count + 1);
+            act.commit().expect("it can be logged");
+            store.wait_durable(store.logged()).expect("it is durable");
             states.push(words(&store));
             if random.below(12) == 0 {
                 store.checkpoint_and_wait().expect("there is room");

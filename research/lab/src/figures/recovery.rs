@@ -14,7 +14,7 @@ use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 use stillframe::Algorithm;
 use stillframe::algorithms::{ALL, Visitor, dispatch};
-use stillframe_durability::{LogOptions, Options, Policy, Store};
+use stillframe_durability::{Act, ActStore, LogOptions, Options, Policy, Store};
 
 use super::cao::game_case;
 use super::child;
@@ -163,16 +163,16 @@ impl Visitor for &Game {
     }
 }
 
-fn open<A: Algorithm>(case: &Case, place: &Path) -> Result<Store<A>, String> {
+fn open<A: Algorithm>(case: &Case, place: &Path) -> Result<ActStore<A>, String> {
     let log = LogOptions::policy(Policy::Always).batch(1, Duration::from_millis(5));
     let options = Options::words(case.words()).log(log);
-    let store = Store::open_logged(place, options, |store, action| apply(store, action.bytes));
+    let store = ActStore::open_records_with(place, options, |act, action| apply(act, action.bytes));
     store.map_err(|error| error.to_string())
 }
 
 /// Applies a step as the log has it: items and their values, four bytes each.
 fn apply<A: Algorithm>(
-    store: &mut Store<A>,
+    act: &mut Act<'_, A>,
     step: &[u8],
 ) -> Result<(), stillframe_durability::ApplyError> {
     let (pairs, rest) = step.as_chunks::<8>();
@@ -181,10 +181,10 @@ fn apply<A: Algorithm>(
     }
     for &[a, b, c, d, e, f, g, h] in pairs {
         let item = u32::from_le_bytes([a, b, c, d]) as usize;
-        if item / 2 >= store.words() {
+        if item / 2 >= act.words() {
             return Err(format!("item {item} is not in the state").into());
         }
-        store.write_u32(item, u32::from_le_bytes([e, f, g, h]));
+        act.write_u32(item, u32::from_le_bytes([e, f, g, h]));
     }
     Ok(())
 }
@@ -192,15 +192,17 @@ fn apply<A: Algorithm>(
 /// Plays, and ends without a last checkpoint. Returns the digests of the state.
 fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>, String> {
     let mut ticks = Ticks::new(case);
-    let mut store = open::<A>(case, place)?;
+    let failed = |error: stillframe_durability::Error| error.to_string();
+    let mut store = Store::<A>::open_with(place, Options::words(case.words())).map_err(failed)?;
     let mut words = [0; RUN];
     for first in (0..case.words()).step_by(RUN) {
         let words = &mut words[..RUN.min(case.words() - first)];
         (first..).zip(words.iter_mut()).for_each(|(at, word)| *word = ticks.initial(at as u64));
         store.write_run(first, words);
     }
-    let failed = |error: stillframe_durability::Error| error.to_string();
     store.checkpoint_and_wait().map_err(failed)?;
+    store.close().map_err(|error| failed(error.into()))?;
+    let mut store = open::<A>(case, place)?;
     let mut step = Vec::new();
     for period in 0..2 {
         if period == 1 {
@@ -215,9 +217,9 @@ fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>, String> {
                 step.extend_from_slice(&item.to_le_bytes());
                 step.extend_from_slice(&value.to_le_bytes());
             }
-            store.log(&step).map_err(failed)?;
-            apply(&mut store, &step).map_err(|error| error.to_string())?;
-            store.point();
+            let mut act = store.log(&step).map_err(failed)?;
+            apply(&mut act, &step).map_err(|error| error.to_string())?;
+            act.commit().map_err(failed)?;
             ticks.advance(|| ());
         }
     }

@@ -17,7 +17,7 @@ use crate::tpcc::{Layout, Names, Outcome, Plan, Read, Request, Scale, Words, che
 use serde::{Deserialize, Serialize};
 use stillframe::Algorithm;
 use stillframe::algorithms::{ALL, Visitor, dispatch};
-use stillframe_durability::{LogOptions, Options, Policy, Store};
+use stillframe_durability::{Act, ActStore, LogOptions, Options, Policy, Store};
 use stillframe_measure::draw::Rng;
 
 use super::child;
@@ -348,7 +348,9 @@ impl Visitor for Selling<'_> {
 }
 
 /// A durable state that runs transactions.
-trait Till: Words + Sized {
+trait Till: Read + Sized {
+    /// A new one, full of wares, of which there is a checkpoint.
+    fn create(place: &Path, layout: &Layout) -> Result<Self, String>;
     fn open(place: &Path, layout: &Layout) -> Result<Self, String>;
     /// Runs a transaction, which will be durable, and gives its number in the log.
     fn serve(
@@ -357,8 +359,6 @@ trait Till: Words + Sized {
         names: &Names,
         request: &Request,
     ) -> Result<(Outcome, u64), String>;
-    /// Makes what was filled durable, and takes a checkpoint of it.
-    fn begin(&mut self) -> Result<(), String>;
     fn wait_durable(&self, number: u64) -> Result<(), String>;
     /// Begins a checkpoint, unless one is under way.
     fn checkpoint(&mut self) -> Result<(), String>;
@@ -373,22 +373,37 @@ trait Till: Words + Sized {
 
 /// A state with images, and a log of requests.
 struct Logged<A: Algorithm> {
-    store: Store<A>,
+    store: ActStore<A>,
     bytes: Vec<u8>,
     logged: u64,
     looked: Duration,
 }
 
-/// A store while it is opened, as words.
-struct Opening<'s, A: Algorithm>(&'s mut Store<A>);
+/// A store that has no log yet, as words.
+struct Filling<A: Algorithm>(Store<A>);
 
-impl<A: Algorithm> Read for Opening<'_, A> {
+impl<A: Algorithm> Read for Filling<A> {
     fn read(&self, word: usize) -> u64 {
         self.0.read(word)
     }
 }
 
-impl<A: Algorithm> Words for Opening<'_, A> {
+impl<A: Algorithm> Words for Filling<A> {
+    fn write(&mut self, word: usize, value: u64) {
+        self.0.write(word, value);
+    }
+}
+
+/// A request that is served, or served again, as words.
+struct Serving<'a, 's, A: Algorithm>(&'a mut Act<'s, A>);
+
+impl<A: Algorithm> Read for Serving<'_, '_, A> {
+    fn read(&self, word: usize) -> u64 {
+        self.0.read(word)
+    }
+}
+
+impl<A: Algorithm> Words for Serving<'_, '_, A> {
     fn write(&mut self, word: usize, value: u64) {
         self.0.write(word, value);
     }
@@ -400,31 +415,35 @@ impl<A: Algorithm> Read for Logged<A> {
     }
 }
 
-impl<A: Algorithm> Words for Logged<A> {
-    fn write(&mut self, word: usize, value: u64) {
-        self.store.write(word, value);
-    }
-}
-
 fn log_options() -> LogOptions {
     LogOptions::policy(Policy::Always).batch(BATCH, Duration::from_millis(5))
 }
 
 impl<A: Algorithm> Till for Logged<A> {
+    fn create(place: &Path, layout: &Layout) -> Result<Self, String> {
+        let failed = |error: stillframe_durability::Error| error.to_string();
+        let store = Store::<A>::open_with(place, Options::words(layout.words())).map_err(failed)?;
+        let mut filling = Filling(store);
+        fill(layout, &mut filling, 1);
+        filling.0.checkpoint_and_wait().map_err(failed)?;
+        filling.0.close().map_err(|error| failed(error.into()))?;
+        Self::open(place, layout)
+    }
+
     fn open(place: &Path, layout: &Layout) -> Result<Self, String> {
         let options = Options::words(layout.words()).log(log_options());
         let mut names = None;
         let mut looked = Duration::ZERO;
-        let store = Store::open_logged(place, options, |store, action| {
+        let store = ActStore::open_records_with(place, options, |act, action| {
             if names.is_none() {
                 // Before the first action the state is the newest image.
                 let looking = Instant::now();
-                check(layout, &Opening(store)).map_err(|broken| format!("an image: {broken}"))?;
+                check(layout, &Serving(act)).map_err(|broken| format!("an image: {broken}"))?;
                 looked = looking.elapsed();
             }
-            let names = names.get_or_insert_with(|| Names::read(layout, &Opening(store)));
+            let names = names.get_or_insert_with(|| Names::read(layout, &Serving(act)));
             let request = Request::decode(layout, action.bytes)?;
-            crate::tpcc::run(layout, names, &mut Opening(store), &request);
+            crate::tpcc::run(layout, names, &mut Serving(act), &request);
             Ok(())
         });
         let store = store.map_err(|error| error.to_string())?;
@@ -440,14 +459,10 @@ impl<A: Algorithm> Till for Logged<A> {
         self.bytes.clear();
         request.encode(&mut self.bytes);
         self.logged += self.bytes.len() as u64;
-        let number = self.store.log(&self.bytes).map_err(|error| error.to_string())?;
-        let outcome = crate::tpcc::run(layout, names, &mut Opening(&mut self.store), request);
-        self.store.point();
-        Ok((outcome, number))
-    }
-
-    fn begin(&mut self) -> Result<(), String> {
-        self.store.checkpoint_and_wait().map(drop).map_err(|error| error.to_string())
+        let mut act = self.store.log(&self.bytes).map_err(|error| error.to_string())?;
+        let outcome = crate::tpcc::run(layout, names, &mut Serving(&mut act), request);
+        act.commit().map_err(|error| error.to_string())?;
+        Ok((outcome, self.store.logged()))
     }
 
     fn wait_durable(&self, number: u64) -> Result<(), String> {
@@ -491,6 +506,15 @@ impl Words for Redo {
 }
 
 impl Till for Redo {
+    fn create(place: &Path, layout: &Layout) -> Result<Self, String> {
+        let mut till = Self::open(place, layout)?;
+        fill(layout, &mut till, 1);
+        let begun = till.state.commit().and_then(|_| till.state.checkpoint());
+        let done = begun.and_then(|_| till.state.wait_checkpoint());
+        done.map_err(|error| error.to_string())?;
+        Ok(till)
+    }
+
     fn open(place: &Path, layout: &Layout) -> Result<Self, String> {
         let options = crate::aries::Options::words(layout.words()).log(log_options());
         let (state, _) = Aries::open(place, options).map_err(|error| error.to_string())?;
@@ -507,11 +531,6 @@ impl Till for Redo {
         self.logged += self.state.written_bytes() as u64;
         let number = self.state.commit().map_err(|error| error.to_string())?;
         Ok((outcome, number))
-    }
-
-    fn begin(&mut self) -> Result<(), String> {
-        let begun = self.state.commit().and_then(|_| self.state.checkpoint());
-        begun.and_then(|_| self.state.wait_checkpoint()).map_err(|error| error.to_string())
     }
 
     fn wait_durable(&self, number: u64) -> Result<(), String> {
@@ -544,10 +563,8 @@ fn layout(shop: &Shop) -> Result<Layout, String> {
 
 fn sell<T: Till>(shop: &Shop, place: &Path) -> Result<Sold, String> {
     let layout = layout(shop)?;
-    let mut till = T::open(place, &layout)?;
-    fill(&layout, &mut till, 1);
+    let mut till = T::create(place, &layout)?;
     let names = Names::read(&layout, &till);
-    till.begin()?;
     let (plan, mut random, mut now) = (Plan::new(7), Rng(7), 1);
     let (before, logged) = (till.checkpoints(), till.logged());
     let (mut orders, mut transactions, mut last) = (0_u64, 0_u64, 0);
