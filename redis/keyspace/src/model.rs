@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stillframe::SinkError;
 use stillframe::algorithms::naive::Naive;
 
-use crate::collection::packed::score_bytes;
+use crate::collection::packed::score_head;
 use crate::memory::value::Value;
 use crate::{EditError, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions};
 
@@ -185,24 +185,24 @@ fn a_set_is_a_set() {
     });
 }
 
-/// Members by the bytes of their scores, and scores by member.
+/// Members by the heads of their scores, and scores by member.
 #[derive(Default)]
 struct Ranked {
-    order: BTreeSet<([u8; 8], Vec<u8>)>,
+    order: BTreeSet<(u64, Vec<u8>)>,
     scores: BTreeMap<Vec<u8>, f64>,
 }
 
 impl Ranked {
     fn set(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let old = self.remove(member);
-        self.order.insert((score_bytes(score), member.to_vec()));
+        self.order.insert((score_head(score), member.to_vec()));
         self.scores.insert(member.to_vec(), score);
         old
     }
 
     fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let old = self.scores.remove(member)?;
-        assert!(self.order.remove(&(score_bytes(old), member.to_vec())));
+        assert!(self.order.remove(&(score_head(old), member.to_vec())));
         Some(old)
     }
 

@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use crate::collection::mistakes::Mutant;
-use crate::collection::packed::{Element, Run, Shape, Span, score_head};
+use crate::collection::packed::{Element, Key, Run, Shape, Span, head_bytes, write_head};
 
 /// Elements that an index has room for.
 pub(crate) const ROOM: usize = 32;
@@ -194,28 +194,37 @@ impl Chunk {
         Some(&mut self.bytes[start..end])
     }
 
-    /// How many elements of a run by rank are less than a score and member.
-    pub(crate) fn below(&self, key: (&[u8], &[u8])) -> usize {
-        let shape = Shape::Scored;
+    /// Sets the head under a key in place, if it exists and the new one takes the same room;
+    /// returns the old one.
+    pub(crate) fn set_head(&mut self, element: Element<'_>) -> Option<u64> {
+        let (span, found) = self.find_key(Shape::Ranked, element.key);
+        let old = found?.head;
+        let len = head_bytes(element.head);
+        if head_bytes(old) != len {
+            return None;
+        }
+        let end = span.bytes.end;
+        write_head(&mut self.bytes[end - len..end], element.head); // it comes last
+        Some(old)
+    }
+
+    /// How many elements of a run by rank are less than a key.
+    pub(crate) fn below(&self, key: Key<'_>) -> usize {
+        let shape = Shape::Ranked;
         if !self.index.used {
             return self.run(shape).find(|element| element.rank_key() >= key).0.index;
         }
-        // Scores mostly decide, and are one number each.
-        let score = score_head(key.0);
         let is_less = |&start: &u16| {
-            self.element(start, shape).is_some_and(|(element, _)| {
-                let other = score_head(element.value);
-                other < score || other == score && element.key < key.1
-            })
+            self.element(start, shape).is_some_and(|(element, _)| element.rank_key() < key)
         };
         self.index.starts[..self.count].partition_point(is_less)
     }
 
     /// As [`below`](Self::below), where most keys belong before all elements or behind them.
-    pub(crate) fn below_at_ends(&self, key: (&[u8], &[u8])) -> usize {
+    pub(crate) fn below_at_ends(&self, key: Key<'_>) -> usize {
         let is_less = |at: usize| {
             let start = self.index.starts.get(at).filter(|_| self.index.used)?;
-            let (element, _) = self.element(*start, Shape::Scored)?;
+            let (element, _) = self.element(*start, Shape::Ranked)?;
             Some(element.rank_key() < key)
         };
         match self.count.checked_sub(1).and_then(is_less) {
@@ -248,7 +257,7 @@ impl Chunk {
     }
 
     fn insert_scored(&mut self, index: usize, element: Element<'_>) -> usize {
-        self.insert(self.span(Shape::Scored, index), Shape::Scored, element);
+        self.insert(self.span(Shape::Ranked, index), Shape::Ranked, element);
         index
     }
 
@@ -372,21 +381,23 @@ mod tests {
     fn an_index_follows_every_change_and_finds_what_a_scan_finds() {
         let mut random = Random::seeded("an index");
         let mut next = |below: usize| random.below(below);
-        for shape in [Shape::Single, Shape::Pair, Shape::Scored] {
+        for shape in [Shape::Single, Shape::Pair, Shape::Ranked] {
             let mut chunk = Chunk::indexed();
             for _ in 0..sized(4000, 40) {
                 let key = next(40).to_string().repeat(1 + next(3));
                 let value = match shape {
-                    Shape::Single => vec![],
+                    Shape::Single | Shape::Ranked => vec![],
                     Shape::Pair => vec![b'v'; next(300)],
-                    Shape::Scored => vec![next(9) as u8; 8],
                 };
+                let head = if shape == Shape::Ranked { (next(9) as u64) << next(60) } else { 0 };
+                let element = Element { head, ..Element::new(key.as_bytes(), &value) };
                 match next(5) {
                     0 if chunk.count > 0 => {
                         chunk.remove_range(shape, next(chunk.count), 1 + next(3));
                     }
                     1 => drop(chunk.remove_key(shape, key.as_bytes())),
-                    _ => drop(chunk.put(shape, Element::new(key.as_bytes(), &value))),
+                    2 if shape == Shape::Ranked => drop(chunk.set_head(element)),
+                    _ => drop(chunk.put(shape, element)),
                 }
                 chunk.check(shape);
                 let (span, found) = chunk.find_key(shape, key.as_bytes());
@@ -403,14 +414,14 @@ mod tests {
             let mut chunk = Chunk::indexed();
             let keys: Vec<[u8; 2]> = (0..len).map(|number| [1 + number * 2, 7]).collect();
             for [head, tail] in &keys {
-                let (key, score) = ([*tail], [*head; 8]);
-                let element = Element::new(&key, &score);
+                let key = [*tail];
+                let element = Element::ranked(&key, u64::from(*head) << 40);
                 assert_eq!(chunk.append_ranked(element), usize::from(*head / 2));
-                chunk.check(Shape::Scored);
+                chunk.check(Shape::Ranked);
             }
             for head in 0..len * 2 + 2 {
                 for tail in [6, 7, 8] {
-                    let key = (&[head; 8][..], &[tail][..]);
+                    let key = Key { head: u64::from(head) << 40, tail: &[tail] };
                     assert_eq!(chunk.below_at_ends(key), chunk.below(key));
                 }
             }

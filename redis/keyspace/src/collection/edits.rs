@@ -1,7 +1,7 @@
 //! Collections as their writers see them.
 
 use super::draft::Draft;
-use super::packed::{Element, NEVER, Shape, score_bytes};
+use super::packed::{Element, NEVER, Shape, score_head};
 use super::views::{Hash, List, Set, Sorted};
 
 /// A list under edit.
@@ -95,7 +95,7 @@ impl HashEdit<'_> {
 
     /// Sets a field that expires at an instant, or stays; true if it is new.
     pub fn set_until(&mut self, field: &[u8], value: &[u8], deadline: Option<i64>) -> bool {
-        self.0.put(Element { key: field, value, deadline: deadline.unwrap_or(NEVER) })
+        self.0.put(Element { deadline: deadline.unwrap_or(NEVER), ..Element::new(field, value) })
     }
 
     /// Sets or clears a field's deadline; false if there is no such field.
@@ -152,11 +152,10 @@ impl SortedEdit<'_> {
     /// Sets a member's score, which is not NaN (and -0 is kept as 0); returns the old one.
     pub fn set(&mut self, member: &[u8], score: f64) -> Option<f64> {
         debug_assert!(!score.is_nan(), "the caller refuses NaN");
-        let score = score_bytes(score);
-        let element = Element::new(member, &score);
+        let element = Element::ranked(member, score_head(score));
         let old = match self.0.body() {
             Ok(chunk) => {
-                let (span, found) = chunk.find_key(Shape::Scored, member);
+                let (span, found) = chunk.find_key(Shape::Ranked, member);
                 let old = found.map(Element::score);
                 if found == Some(element) {
                     return old;
@@ -178,7 +177,7 @@ impl SortedEdit<'_> {
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let old = match self.0.body() {
             Ok(chunk) => {
-                let (span, found) = chunk.find_key(Shape::Scored, member);
+                let (span, found) = chunk.find_key(Shape::Ranked, member);
                 let old = found.map(Element::score);
                 if old.is_some() {
                     chunk.remove(span, 1);

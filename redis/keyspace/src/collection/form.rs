@@ -2,8 +2,7 @@
 //! value.
 
 use crate::collection::list::Spot;
-use crate::collection::packed::{Element, NEVER, Run, Shape};
-use crate::collection::tree::Key;
+use crate::collection::packed::{Element, Key, NEVER, Run, Shape};
 use crate::collection::trunk::Trunk;
 
 /// A collection as it lies in an entry.
@@ -74,10 +73,7 @@ impl<'a> Collection<'a> {
     /// How many elements of a sorted set are less than `key`.
     pub(crate) fn below(self, key: Key<'_>) -> usize {
         match self.form {
-            Form::Packed { run, .. } => {
-                let key = (&key.head.to_be_bytes()[..], key.tail);
-                run.find(|element| element.rank_key() >= key).0.index
-            }
+            Form::Packed { run, .. } => run.find(|element| element.rank_key() >= key).0.index,
             Form::Tree(trunk) => trunk.main.below(key),
         }
     }

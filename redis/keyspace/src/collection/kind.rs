@@ -24,7 +24,7 @@ impl Type {
         match self {
             Self::String | Self::List | Self::Set => Shape::Single,
             Self::Hash => Shape::Pair,
-            Self::Sorted | Self::Stream => Shape::Scored,
+            Self::Sorted | Self::Stream => Shape::Ranked,
         }
     }
 }

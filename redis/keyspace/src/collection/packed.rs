@@ -5,11 +5,14 @@
 //! single   len | key                       lists, sets
 //! pair     len | key | len | value         hashes
 //!          len | key | mark | deadline | len | value    (a field that expires)
-//! scored   len | key | score (8 bytes)     sorted sets
+//! ranked   len | key | head                sorted sets, streams
 //! ```
-//! A length is an LEB128 number: one byte up to 127. Scores as bytes sort as they do as numbers
-//! ([`score_bytes`]). The mark is a zero of two bytes, which no length is written as; a deadline
-//! takes 8 bytes.
+//! A length is an LEB128 number: one byte up to 127. The mark is a zero of two bytes, which no
+//! length is written as; a deadline takes 8 bytes.
+//!
+//! A head is a number of 64 bits, for a score one of the same order ([`score_head`]). One byte
+//! counts its zero bytes at the end (high half) and those before them (low half) up to the first
+//! that is not zero, and the latter follow: scores of few digits and ids of streams have few.
 //!
 //! Invariant: a run is always a whole number of well-formed elements; only this module and
 //! [`crate::collection::chunk`] write them.
@@ -27,23 +30,37 @@ pub(crate) const RUN_BYTES_MAX: usize = 4096;
 pub(crate) enum Shape {
     Single,
     Pair,
-    Scored,
+    Ranked,
+}
+
+/// The order of elements, except in lists: hash and nothing, or head and key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key<'a> {
+    pub(crate) head: u64,
+    pub(crate) tail: &'a [u8],
 }
 
 /// One element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Element<'a> {
     pub(crate) key: &'a [u8],
-    /// The score's bytes in sorted sets, empty in lists and sets.
+    /// Of a field of a hash.
     pub(crate) value: &'a [u8],
     /// When a field of a hash expires, in unix milliseconds; otherwise [`NEVER`].
     pub(crate) deadline: i64,
+    /// What ranked elements are ordered by; otherwise 0.
+    pub(crate) head: u64,
 }
 
 impl<'a> Element<'a> {
     /// An element that stays.
     pub(crate) fn new(key: &'a [u8], value: &'a [u8]) -> Self {
-        Self { key, value, deadline: NEVER }
+        Self { key, value, deadline: NEVER, head: 0 }
+    }
+
+    /// An element of a tree by rank.
+    pub(crate) fn ranked(key: &'a [u8], head: u64) -> Self {
+        Self { head, ..Self::single(key) }
     }
 
     /// An element that is only a key.
@@ -57,12 +74,12 @@ impl<'a> Element<'a> {
     }
 
     pub(crate) fn score(self) -> f64 {
-        score_of(self.value)
+        score_of(self.head)
     }
 
     /// The order of sorted sets.
-    pub(crate) fn rank_key(self) -> (&'a [u8], &'a [u8]) {
-        (self.value, self.key)
+    pub(crate) fn rank_key(self) -> Key<'a> {
+        Key { head: self.head, tail: self.key }
     }
 
     /// Bytes it takes in a run.
@@ -74,7 +91,7 @@ impl<'a> Element<'a> {
                 let deadline = if self.is_timed() { MARK.len() + DEADLINE_BYTES } else { 0 };
                 key + deadline + len_bytes(self.value.len()) + self.value.len()
             }
-            Shape::Scored => key + SCORE_BYTES,
+            Shape::Ranked => key + head_bytes(self.head),
         }
     }
 
@@ -84,33 +101,63 @@ impl<'a> Element<'a> {
         match shape {
             Shape::Single => {}
             Shape::Pair => drop(write_text(write_deadline(room, self.deadline), self.value)),
-            Shape::Scored => room.copy_from_slice(self.value),
+            Shape::Ranked => write_head(room, self.head),
         }
     }
 }
 
-const SCORE_BYTES: usize = 8;
 const DEADLINE_BYTES: usize = 8;
 /// Precedes a deadline.
 const MARK: [u8; 2] = [0x80, 0];
 
-/// The bytes of a score, ordered as numbers are; -0 is 0. A score is not NaN.
-pub(crate) fn score_bytes(score: f64) -> [u8; SCORE_BYTES] {
-    let bits = (score + 0.0).to_bits(); // -0 + 0 is 0
-    let ordered = if bits >> 63 == 0 { bits | 1 << 63 } else { !bits };
-    ordered.to_be_bytes()
-}
-
-/// [`score_bytes`] as a number, of the same order.
+/// A number that is ordered as scores are; -0 is 0. A score is not NaN.
 #[inline]
-pub(crate) fn score_head(bytes: &[u8]) -> u64 {
-    u64::from_be_bytes(bytes.try_into().expect("scores take 8 bytes"))
+pub(crate) fn score_head(score: f64) -> u64 {
+    let bits = (score + 0.0).to_bits(); // -0 + 0 is 0
+    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// The score of [`score_bytes`].
-pub(crate) fn score_of(bytes: &[u8]) -> f64 {
-    let ordered = score_head(bytes);
-    f64::from_bits(if ordered >> 63 == 0 { !ordered } else { ordered & !(1 << 63) })
+/// The score of [`score_head`].
+#[inline]
+pub(crate) fn score_of(head: u64) -> f64 {
+    f64::from_bits(if head >> 63 == 0 { !head } else { head & !(1 << 63) })
+}
+
+/// Bytes at the end of a head that are zero, and those before them from the first that is not.
+#[inline]
+fn head_parts(head: u64) -> (usize, usize) {
+    let zeros = head.trailing_zeros() as usize / 8 % 8;
+    (zeros, 8 - zeros - head.leading_zeros() as usize / 8 % 8 - usize::from(head == 0) * 8)
+}
+
+/// Bytes that a head takes in a run.
+#[inline]
+pub(crate) fn head_bytes(head: u64) -> usize {
+    1 + head_parts(head).1
+}
+
+/// Writes a head over `room`, which has its length.
+pub(crate) fn write_head(room: &mut [u8], head: u64) {
+    let (zeros, count) = head_parts(head);
+    let (mark, room) = room.split_at_mut(1);
+    mark[0] = (zeros << 4 | count) as u8;
+    let bytes = (head >> (8 * zeros)).to_be_bytes();
+    room.copy_from_slice(&bytes[8 - count..]);
+}
+
+/// The head at the start of a run, and what follows it.
+#[inline]
+fn read_head(run: &[u8]) -> (u64, &[u8]) {
+    let (zeros, count) = (run[0] >> 4, run[0] & 0xf);
+    let (bytes, rest) = run[1..].split_at(usize::from(count));
+    // Mostly there are 8 bytes to read at once.
+    let number = match run[1..].first_chunk() {
+        Some(chunk) => {
+            u64::from_be_bytes(*chunk).checked_shr(64 - 8 * u32::from(count)).unwrap_or(0)
+        }
+        None => bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)),
+    };
+    (number << (8 * zeros), rest)
 }
 
 fn len_bytes(len: usize) -> usize {
@@ -183,7 +230,7 @@ impl<'a> Iterator for Run<'a> {
             return None;
         }
         let (key, rest) = read_text(self.rest);
-        let mut deadline = NEVER;
+        let (mut deadline, mut head) = (NEVER, 0);
         let (value, rest) = match self.shape {
             Shape::Single => (&[][..], rest),
             Shape::Pair if rest[0] < MARK[0] => rest[1..].split_at(rest[0] as usize),
@@ -192,10 +239,14 @@ impl<'a> Iterator for Run<'a> {
                 deadline = read;
                 read_text(rest)
             }
-            Shape::Scored => rest.split_at(SCORE_BYTES),
+            Shape::Ranked => {
+                let (read, rest) = read_head(rest);
+                head = read;
+                (&[][..], rest)
+            }
         };
         self.rest = rest;
-        Some(Element { key, value, deadline })
+        Some(Element { key, value, deadline, head })
     }
 }
 
@@ -274,23 +325,24 @@ mod tests {
 
     #[test]
     fn elements_of_all_lengths_come_back() {
-        for shape in [Shape::Single, Shape::Pair, Shape::Scored] {
+        for shape in [Shape::Single, Shape::Pair, Shape::Ranked] {
             let mut chunk = Chunk::default();
             let lens = [0, 1, 127, 128, 300, 16_383, 16_384, 40_000];
             let texts: Vec<Vec<u8>> = lens.iter().map(|&len| vec![len as u8; len]).collect();
             let value = |at: usize| match shape {
-                Shape::Single => Vec::new(),
+                Shape::Single | Shape::Ranked => Vec::new(),
                 Shape::Pair => texts[texts.len() - 1 - at].clone(),
-                Shape::Scored => score_bytes(at as f64).to_vec(),
             };
+            let head = |at: usize| if shape == Shape::Ranked { score_head(at as f64) } else { 0 };
             for (at, text) in texts.iter().enumerate() {
                 let span = chunk.span(shape, at);
                 let value = value(at);
-                chunk.insert(span, shape, Element::new(text, &value));
+                chunk.insert(span, shape, Element { head: head(at), ..Element::new(text, &value) });
             }
             assert_eq!((chunk.count, chunk.run(shape).count()), (texts.len(), texts.len()));
             for (at, element) in chunk.run(shape).enumerate() {
                 assert_eq!((element.key, element.value), (&texts[at][..], &value(at)[..]));
+                assert_eq!(element.head, head(at));
             }
             let (span, found) = chunk.run(shape).span(4);
             assert_eq!((span.index, found.map(|found| found.key.len())), (4, Some(300)));
@@ -301,11 +353,30 @@ mod tests {
     }
 
     #[test]
-    fn score_bytes_are_ordered_as_numbers() {
+    fn heads_of_all_lengths_come_back() {
+        let mut heads = vec![0, 1, 255, 256, u64::MAX, 1 << 63, 0x0100_0000_0000_0001];
+        heads.extend((0..64).flat_map(|bit| [1 << bit, !0 << bit, !0 >> bit, 0xabcd << bit]));
+        heads.extend([1.0, -1.0, 0.1, 1e300, 12345.0, 1.7e12].map(score_head));
+        for &head in &heads {
+            let mut run = vec![0; head_bytes(head)];
+            write_head(&mut run, head);
+            assert!(run.len() <= 9, "{head:x}");
+            for behind in [0, 1, 7, 8, 30] {
+                run.resize(head_bytes(head) + behind, 0xff);
+                let (read, rest) = read_head(&run);
+                assert_eq!((read, rest.len()), (head, behind), "{head:x}");
+            }
+        }
+        let sizes = [0.0, 1.0, 100.0, 4095.0, 1.7e9].map(|score| head_bytes(score_head(score)));
+        assert_eq!(sizes, [2, 3, 3, 4, 6]);
+    }
+
+    #[test]
+    fn heads_of_scores_are_ordered_as_numbers() {
         let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
         let scores = [least, f64::MIN, -1.5, -1e-300, -5e-324, 0.0, 5e-324, 1.0, f64::MAX, most];
-        assert!(scores.windows(2).all(|pair| score_bytes(pair[0]) < score_bytes(pair[1])));
-        assert!(scores.iter().all(|&score| score_of(&score_bytes(score)) == score));
-        assert_eq!(score_bytes(-0.0), score_bytes(0.0));
+        assert!(scores.windows(2).all(|pair| score_head(pair[0]) < score_head(pair[1])));
+        assert!(scores.iter().all(|&score| score_of(score_head(score)) == score));
+        assert_eq!(score_head(-0.0), score_head(0.0));
     }
 }

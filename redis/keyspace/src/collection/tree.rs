@@ -47,7 +47,7 @@ mod step;
 use std::sync::Arc;
 
 use crate::collection::chunk::{self, Chunk};
-use crate::collection::packed::Shape;
+use crate::collection::packed::{Element, Key, Shape};
 use crate::hash::Hasher;
 pub(crate) use ends::{Ends, Side};
 use node::{Node, alone};
@@ -77,13 +77,6 @@ impl Order {
             Self::Hash | Self::Rank => chunk::ROOM - 1,
         }
     }
-}
-
-/// The order of elements, except in lists: hash and nothing, or score and member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key<'a> {
-    pub(crate) head: u64,
-    pub(crate) tail: &'a [u8],
 }
 
 impl Key<'static> {
@@ -189,10 +182,7 @@ impl Tree {
         let (mut node, mut before) = (&self.root, 0);
         loop {
             match node {
-                Node::Leaf(leaf) => {
-                    let key = (&key.head.to_be_bytes()[..], key.tail);
-                    return before + leaf.below(key);
-                }
+                Node::Leaf(leaf) => return before + leaf.below(key),
                 Node::Inner(inner) => {
                     let at = inner.child_of_key(key);
                     before += inner.lens()[..at].iter().sum::<usize>();
@@ -206,10 +196,23 @@ impl Tree {
     /// holds a node on the path to it (T4). Unlike an [`edit`](Self::edit) this needs no way back.
     #[inline]
     pub(crate) fn value_mut(&mut self, key: Key<'_>, name: &[u8]) -> Option<&mut [u8]> {
+        let shape = self.shape;
+        self.leaf_mut(key)?.value_mut(shape, name)
+    }
+
+    /// As [`value_mut`](Self::value_mut), sets the head of a name that belongs at `key`, if the new
+    /// one takes the same room; returns the old one.
+    #[inline]
+    pub(crate) fn set_head(&mut self, key: Key<'_>, element: Element<'_>) -> Option<u64> {
+        self.leaf_mut(key)?.set_head(element)
+    }
+
+    #[inline]
+    fn leaf_mut(&mut self, key: Key<'_>) -> Option<&mut Chunk> {
         let mut node = &mut self.root;
         loop {
             match node {
-                Node::Leaf(leaf) => return alone(leaf)?.value_mut(self.shape, name),
+                Node::Leaf(leaf) => return alone(leaf),
                 Node::Inner(inner) => {
                     let inner = alone(inner)?;
                     node = inner.node_mut(inner.child_of_key(key));

@@ -2,9 +2,9 @@
 
 use crate::collection::chunk::Chunk;
 use crate::collection::kind::Type;
-use crate::collection::packed::{Element, Shape, score_bytes, score_head, score_of};
+use crate::collection::packed::{Element, Key, Shape, score_of};
 use crate::collection::stream::Parts;
-use crate::collection::tree::{Ends, Key, Order, Seek, Side, Tree};
+use crate::collection::tree::{Ends, Order, Seek, Side, Tree};
 use crate::hash::Hasher;
 
 /// A collection as trees. Cloning it is O(1): the nodes are shared.
@@ -31,9 +31,9 @@ impl Trunk {
             Type::List | Type::String => (Shape::Single, Order::Position),
             Type::Hash => (Shape::Pair, Order::Hash),
             Type::Set => (Shape::Single, Order::Hash),
-            Type::Sorted | Type::Stream => (Shape::Scored, Order::Rank),
+            Type::Sorted | Type::Stream => (Shape::Ranked, Order::Rank),
         };
-        let members = (kind == Type::Sorted).then(|| Tree::new(Shape::Scored, Order::Hash));
+        let members = (kind == Type::Sorted).then(|| Tree::new(Shape::Ranked, Order::Hash));
         let ends = (order == Order::Position).then(Ends::default);
         let main = Tree::new(shape, order);
         let stream = (kind == Type::Stream).then(Box::default);
@@ -125,34 +125,32 @@ impl Trunk {
     pub(crate) fn set_score(&mut self, element: Element<'_>) -> Option<f64> {
         let old = self.put_score(element);
         if let Some(old) = old {
-            if old == element.value {
+            if old == element.head {
                 return Some(element.score());
             }
-            self.remove_from_order(Element { value: &old, ..element });
+            self.remove_from_order(Element { head: old, ..element });
         }
         self.main.insert_ranked(&self.hasher, element);
-        old.map(|old| score_of(&old))
+        old.map(score_of)
     }
 
-    /// Sets a member's score in the tree by hash alone; returns the bytes of the old one.
-    fn put_score(&mut self, element: Element<'_>) -> Option<[u8; 8]> {
+    /// Sets a member's score in the tree by hash alone; returns the head of the old one.
+    fn put_score(&mut self, element: Element<'_>) -> Option<u64> {
         let key = Key::of_name(&self.hasher, element.key);
         let members = self.members.as_mut().expect("a sorted set has its members by hash");
         if self.overwrites
-            && let Some(value) = members.value_mut(key, element.key)
+            && let Some(old) = members.set_head(key, element)
         {
-            let old = score_head(value).to_be_bytes();
-            value.copy_from_slice(element.value);
             return Some(old);
         }
         let mut old = None;
         members.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
-            let (span, found) = leaf.find_key(Shape::Scored, element.key);
-            old = found.map(|found| score_head(found.value).to_be_bytes());
+            let (span, found) = leaf.find_key(Shape::Ranked, element.key);
+            old = found.map(|found| found.head);
             match old {
-                None => leaf.insert(span, Shape::Scored, element),
-                Some(old) if old == element.value => {}
-                Some(_) => leaf.replace(span, Shape::Scored, element),
+                None => leaf.insert(span, Shape::Ranked, element),
+                Some(old) if old == element.head => {}
+                Some(_) => leaf.replace(span, Shape::Ranked, element),
             }
             0
         });
@@ -162,8 +160,9 @@ impl Trunk {
 
     /// Removes a member of a sorted set; returns its score.
     pub(crate) fn remove_member(&mut self, member: &[u8]) -> Option<f64> {
-        let score = self.find(member)?.score();
-        self.remove_from_order(Element::new(member, &score_bytes(score)));
+        let found = self.find(member)?;
+        let (score, element) = (found.score(), Element::ranked(member, found.head));
+        self.remove_from_order(element);
         let members = self.members.as_mut().expect("a sorted set has its members by hash");
         members.remove_named(&self.hasher, member);
         Some(score)
@@ -171,12 +170,12 @@ impl Trunk {
 
     /// Removes an element of a sorted set from the order.
     fn remove_from_order(&mut self, element: Element<'_>) {
-        let key = rank_key(element);
+        let key = element.rank_key();
         if self.main.step_out(key, element.key) {
             return;
         }
         self.main.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
-            leaf.remove_key(Shape::Scored, element.key);
+            leaf.remove_key(Shape::Ranked, element.key);
             0
         });
     }
@@ -198,8 +197,4 @@ impl Trunk {
             });
         }
     }
-}
-
-fn rank_key(element: Element<'_>) -> Key<'_> {
-    Key { head: score_head(element.value), tail: element.key }
 }

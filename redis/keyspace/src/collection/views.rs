@@ -7,8 +7,8 @@
 use std::fmt;
 
 use crate::collection::form::{Collection, Form};
-use crate::collection::packed::{Element, NEVER, score_bytes};
-use crate::collection::tree::Key;
+use crate::collection::packed::Key;
+use crate::collection::packed::{Element, NEVER, score_head};
 
 macro_rules! views {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -239,7 +239,7 @@ impl<'a> Sorted<'a> {
     #[must_use]
     pub fn rank(self, member: &[u8]) -> Option<usize> {
         let score = self.score(member)?;
-        Some(self.0.below(Key { head: head(score), tail: member }))
+        Some(self.0.below(Key { head: score_head(score), tail: member }))
     }
 
     /// The member at a rank, with its score.
@@ -252,7 +252,7 @@ impl<'a> Sorted<'a> {
     /// NaN.
     #[must_use]
     pub fn below_score(self, score: f64, inclusive: bool) -> usize {
-        let head = head(score) + u64::from(inclusive); // the next number's
+        let head = score_head(score) + u64::from(inclusive); // the next number's
         self.0.below(Key { head, tail: &[] })
     }
 
@@ -261,7 +261,7 @@ impl<'a> Sorted<'a> {
     #[must_use]
     pub fn below_member(self, member: &[u8], inclusive: bool) -> usize {
         let Some((_, score)) = self.at(0) else { return 0 };
-        let below = self.0.below(Key { head: head(score), tail: member });
+        let below = self.0.below(Key { head: score_head(score), tail: member });
         below + usize::from(inclusive && self.at(below).is_some_and(|(other, _)| other == member))
     }
 
@@ -279,10 +279,6 @@ impl<'a> Sorted<'a> {
     pub fn scan(self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], f64)) -> u64 {
         self.0.scan(cursor, count, |element| f(element.key, element.score()))
     }
-}
-
-fn head(score: f64) -> u64 {
-    u64::from_be_bytes(score_bytes(score))
 }
 
 impl PartialEq for List<'_> {

@@ -3,8 +3,8 @@
 
 use std::hint::black_box;
 
-use super::packed::{score_bytes, score_head};
-use super::tree::{BATCH, Key, Tree};
+use super::packed::{Key, score_head};
+use super::tree::{BATCH, Tree};
 use super::trunk::Trunk;
 
 /// An element that a request names.
@@ -40,9 +40,9 @@ impl Trunk {
         let (mut old, mut new) = ([0; BATCH], [0; BATCH]);
         for (at, (leaf, name)) in leaves().enumerate() {
             let found = leaf.find_key(tree.shape, name).1;
-            old[at] = found.map_or(0, |found| score_head(found.value));
+            old[at] = found.map_or(0, |found| found.head);
             let score = named[at].score;
-            new[at] = score.map_or(old[at], |score| score_head(&score_bytes(score)));
+            new[at] = score.map_or(old[at], score_head);
         }
         for heads in [old, new] {
             for ((key, head), it) in keys.iter_mut().zip(heads).zip(named) {

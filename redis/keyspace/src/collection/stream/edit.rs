@@ -88,7 +88,7 @@ impl StreamEdit<'_> {
         let mut key = Vec::with_capacity(BODY_BYTES);
         key.extend_from_slice(&id.seq.to_be_bytes());
         body::write(&mut key, names, fields);
-        tree.append_ranked(hasher, Element::new(&key, &id.ms.to_be_bytes()));
+        tree.append_ranked(hasher, Element::ranked(&key, id.ms));
         parts.last = parts.last.max(id);
         parts.added = parts.added.saturating_add(1);
     }

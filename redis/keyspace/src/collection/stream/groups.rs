@@ -2,8 +2,8 @@
 
 use super::StreamId;
 use super::{id_at, number_at};
-use crate::collection::packed::{Element, Run, Shape};
-use crate::collection::tree::{Key, Order, Tree};
+use crate::collection::packed::{Element, Key, Run, Shape};
+use crate::collection::tree::{Order, Tree};
 use crate::hash::Hasher;
 
 /// See the table in [`super`].
@@ -77,7 +77,7 @@ impl Default for Groups {
     fn default() -> Self {
         let [groups, consumers, names] = [(); 3].map(|()| Tree::new(Shape::Pair, Order::Hash));
         let [roster, pending, owned, aged] =
-            [(); 4].map(|()| Tree::new(Shape::Scored, Order::Rank));
+            [(); 4].map(|()| Tree::new(Shape::Ranked, Order::Rank));
         Self { groups, consumers, names, roster, pending, owned, aged, numbers: 0 }
     }
 }
@@ -161,8 +161,7 @@ impl Groups {
         self.names.put_named(hasher, Element::new(&number, &value));
         self.consumers.put_named(hasher, Element::new(&key, &number));
         let element = [name, &number].concat();
-        let group = group.to_be_bytes();
-        self.roster.insert_ranked(hasher, Element::new(&element, &group));
+        self.roster.insert_ranked(hasher, Element::ranked(&element, group));
     }
 
     /// Sets the times of a consumer, which is there.
@@ -184,7 +183,7 @@ impl Groups {
         self.consumers.remove_named(hasher, &consumer_key(group, name));
         self.names.remove_named(hasher, &number);
         let element = [name, &number].concat();
-        self.roster.remove_ranked(hasher, Element::new(&element, &group.to_be_bytes()));
+        self.roster.remove_ranked(hasher, Element::ranked(&element, group));
     }
 
     /// The name of a consumer, and its times.
@@ -209,14 +208,14 @@ impl Groups {
         tail: &[u8],
     ) -> impl Iterator<Item = Element<'a>> + use<'a> {
         let walk = Elements::from(tree, tree.below(Key { head: number, tail }));
-        walk.take_while(move |element| number_at(element.value, 0) == number)
+        walk.take_while(move |element| element.head == number)
     }
 
     /// The last element under a number in a tree by rank.
     pub(super) fn last_under(tree: &Tree, number: u64) -> Option<Element<'_>> {
         let behind = tree.below(Key { head: number + 1, tail: &[] });
         let last = Elements::from(tree, behind.checked_sub(1)?).next()?;
-        (number_at(last.value, 0) == number).then_some(last)
+        (last.head == number).then_some(last)
     }
 
     /// How many elements are under a number in a tree by rank.
@@ -228,7 +227,7 @@ impl Groups {
     pub(super) fn delivery(&self, group: u64, id: StreamId) -> Option<Delivery> {
         let found = self.pending.at_key(Key { head: group, tail: &id.to_bytes() })?;
         let delivery = Delivery::of(found);
-        (number_at(found.value, 0) == group && delivery.id == id).then_some(delivery)
+        (found.head == group && delivery.id == id).then_some(delivery)
     }
 
     pub(super) fn put_delivery(&mut self, hasher: &Hasher, group: u64, delivery: Delivery) {
@@ -236,19 +235,17 @@ impl Groups {
             self.remove_delivery(hasher, group, old);
         }
         let key = delivery.to_bytes();
-        let (group, owner) = (group.to_be_bytes(), delivery.owner.to_be_bytes());
-        self.pending.append_ranked(hasher, Element::new(&key, &group));
-        self.owned.append_ranked(hasher, Element::new(&key[..16], &owner));
-        self.aged.append_ranked(hasher, Element::new(&delivery.age_bytes(), &group));
+        self.pending.append_ranked(hasher, Element::ranked(&key, group));
+        self.owned.append_ranked(hasher, Element::ranked(&key[..16], delivery.owner));
+        self.aged.append_ranked(hasher, Element::ranked(&delivery.age_bytes(), group));
     }
 
     /// Removes a delivery, which is there.
     pub(super) fn remove_delivery(&mut self, hasher: &Hasher, group: u64, old: Delivery) {
         let key = old.to_bytes();
-        let (group, owner) = (group.to_be_bytes(), old.owner.to_be_bytes());
-        self.pending.remove_ranked(hasher, Element::new(&key, &group));
-        self.owned.remove_ranked(hasher, Element::new(&key[..16], &owner));
-        self.aged.remove_ranked(hasher, Element::new(&old.age_bytes(), &group));
+        self.pending.remove_ranked(hasher, Element::ranked(&key, group));
+        self.owned.remove_ranked(hasher, Element::ranked(&key[..16], old.owner));
+        self.aged.remove_ranked(hasher, Element::ranked(&old.age_bytes(), group));
     }
 }
 

@@ -5,8 +5,7 @@ use std::fmt;
 use super::groups::{Delivery, Elements, GroupFacts, Groups, Times};
 use super::{Fields, Parts, StreamId, number_at};
 use crate::collection::form::{Collection, Form};
-use crate::collection::packed::{Element, score_head};
-use crate::collection::tree::Key;
+use crate::collection::packed::{Element, Key};
 use crate::collection::trunk::Trunk;
 
 /// A stream.
@@ -54,7 +53,7 @@ pub struct Pending<'a> {
 }
 
 pub(super) fn id_of(element: Element<'_>) -> StreamId {
-    StreamId { ms: score_head(element.value), seq: number_at(element.key, 0) }
+    StreamId { ms: element.head, seq: number_at(element.key, 0) }
 }
 
 impl<'a> Stream<'a> {

@@ -1,8 +1,8 @@
 //! The invariants of a tree, asserted.
 
 use super::node::{Bound, Node};
-use super::{FANOUT, Key, Order, Tree};
-use crate::collection::packed::NEVER;
+use super::{FANOUT, Order, Tree};
+use crate::collection::packed::{Key, NEVER};
 use crate::hash::Hasher;
 
 impl Bound {
@@ -39,10 +39,7 @@ impl Tree {
                     let key = match self.order {
                         Order::Position => continue,
                         Order::Hash => Key { head: hasher.hash(element.key), tail: &[] },
-                        Order::Rank => Key {
-                            head: u64::from_be_bytes(element.value.try_into().unwrap()),
-                            tail: element.key,
-                        },
+                        Order::Rank => element.rank_key(),
                     };
                     assert!(low.key() <= key, "T2");
                     assert!(beyond.is_none_or(|beyond| key < beyond.key()), "T2");

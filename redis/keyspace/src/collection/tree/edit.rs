@@ -6,7 +6,7 @@ use super::node::{Bound, Child, Inner, Node, own};
 use super::{FANOUT, LEAF_BYTES_MAX, Order, Seek, Side, Tree};
 use crate::collection::chunk::Chunk;
 use crate::collection::mistakes::Mutant;
-use crate::collection::packed::{NEVER, Run, Shape, score_head};
+use crate::collection::packed::{NEVER, Run, Shape};
 use crate::hash::Hasher;
 
 impl Tree {
@@ -247,8 +247,8 @@ fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (
     if order == Order::Rank
         && let Some((left, right)) = ends
     {
-        low.head = score_head(right.value);
-        if left.value == right.value {
+        low.head = right.head;
+        if left.head == right.head {
             let same = left.key.iter().zip(right.key).take_while(|(a, b)| a == b).count();
             low.tail = Some(right.key[..same + 1].into());
         }

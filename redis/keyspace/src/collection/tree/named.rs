@@ -1,8 +1,8 @@
 //! Elements of a tree by hash under their names, and of a tree by rank.
 
-use super::{Key, Seek, Tree};
+use super::{Seek, Tree};
 use crate::collection::chunk::Chunk;
-use crate::collection::packed::{Element, Run, score_head};
+use crate::collection::packed::{Element, Key, Run};
 use crate::hash::Hasher;
 
 impl Tree {
@@ -55,7 +55,7 @@ impl Tree {
         element: Element<'_>,
         insert: impl Fn(&mut Chunk, Element<'_>) -> usize,
     ) {
-        let key = rank_key(element);
+        let key = element.rank_key();
         if !self.step_in(key, element, &insert) {
             self.edit(Seek::Key(key), hasher, &mut |leaf, _| insert(leaf, element));
         }
@@ -65,14 +65,14 @@ impl Tree {
     /// the key, if there is one and no other.
     pub(crate) fn at_key(&self, key: Key<'_>) -> Option<Element<'_>> {
         let (leaf, _) = self.leaf_of(key);
-        let index = leaf.below_at_ends((&key.head.to_be_bytes(), key.tail));
+        let index = leaf.below_at_ends(key);
         let start = leaf.span(self.shape, index).bytes.start;
         Run::new(leaf.bytes.get(start..)?, self.shape).next()
     }
 
     /// Removes an element, which is there, from a tree by rank.
     pub(crate) fn remove_ranked(&mut self, hasher: &Hasher, element: Element<'_>) {
-        let (key, shape) = (rank_key(element), self.shape);
+        let (key, shape) = (element.rank_key(), self.shape);
         if self.step_out_exactly(key, element) {
             return;
         }
@@ -82,8 +82,4 @@ impl Tree {
             0
         });
     }
-}
-
-fn rank_key(element: Element<'_>) -> Key<'_> {
-    Key { head: score_head(element.value), tail: element.key }
 }

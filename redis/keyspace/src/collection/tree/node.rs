@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{FANOUT, Key};
+use super::FANOUT;
 use crate::collection::chunk::Chunk;
-use crate::collection::packed::{NEVER, Shape};
+use crate::collection::packed::{Key, NEVER, Shape};
 
 /// What a reference-counted leaf takes besides its bytes, and an inner node besides its children.
 const LEAF_BYTES: usize = 16 + size_of::<Chunk>();

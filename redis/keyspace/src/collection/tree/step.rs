@@ -5,9 +5,9 @@
 //! walks the path twice: first to check this, then to change.
 
 use super::node::{Node, own};
-use super::{Key, LEAF_BYTES_MAX, Tree};
+use super::{LEAF_BYTES_MAX, Tree};
 use crate::collection::chunk::Chunk;
-use crate::collection::packed::Element;
+use crate::collection::packed::{Element, Key};
 
 /// Deeper trees take an edit.
 const DEPTH_MAX: usize = 16;
