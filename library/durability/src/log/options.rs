@@ -33,8 +33,9 @@ pub struct LogOptions {
     /// waits for the sync by [`policy`](Self::policy): to wake the logger for every record costs
     /// the application more than the record does.)
     pub linger: Duration,
-    /// Bytes of records that wait for the disk at most; then [`Store::log`](crate::Store::log)
-    /// waits as well. 64 MiB by default. Up to three times as much memory is used.
+    /// Bytes of records that wait for the disk at most; then a store's
+    /// [action](crate::ActStore::act) waits as well. 64 MiB by default. Up to three times as much
+    /// memory is used.
     pub waiting_bytes_max: usize,
     /// Length from which on a segment is ended; 16 MiB by default.
     pub segment_bytes: u64,

@@ -21,7 +21,8 @@ use crate::error::Error;
 use crate::recovery::Replayed;
 use crate::retention;
 use crate::stats::LogStats;
-use crate::store::replay::{Action, ApplyError, Until, replay};
+use crate::store::action::{Action, ApplyError};
+use crate::store::replay::{Until, replay};
 
 /// A log in a directory of its own, written by a thread of its own. When dropped, it first writes
 /// and syncs what it has.

@@ -27,7 +27,7 @@ use std::ops::Range;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, MemoryError};
 
-use super::replay::{Action, ApplyError};
+use super::action::{Action, ApplyError};
 use super::{Journal, Store, check_run};
 use crate::error::Error;
 use crate::mutant::Mutant;

@@ -8,8 +8,9 @@ use stillframe::algorithms::imprint::Imprint;
 
 use super::Store;
 use super::act::{Act, NotWords};
+use super::action::{Action, ApplyError};
 use super::close::NotClosed;
-use super::replay::{Action, ApplyError, Until};
+use super::replay::Until;
 use super::view::{Branch, View};
 use crate::error::Error;
 use crate::options::Options;

@@ -13,7 +13,8 @@ use stillframe::Algorithm;
 use stillframe::algorithms::imprint::Imprint;
 
 use super::act::Act;
-use super::replay::{Action, ApplyError, before, replay};
+use super::action::{Action, ApplyError};
+use super::replay::{before, replay};
 use super::{Journal, Store};
 use crate::application::refuse_server;
 use crate::disk::{Directory, LOCK, Location};
@@ -28,9 +29,9 @@ impl Store<Imprint> {
     ///
     /// The state in `source` is opened by the options `old`, with `apply` for the application's
     /// records in its log, as in [`open_records`](crate::ActStore::open_records); if there are
-    /// none, [`ActStore::refuse`](crate::ActStore::refuse) is enough. `convert` receives it, and a state of zeros by the options
-    /// `new` to fill. The directory `source` must not be open, and stays as it is: remove it when
-    /// the new one has proved good.
+    /// none, [`ActStore::refuse`](crate::ActStore::refuse) is enough. `convert` receives it, and a
+    /// state of zeros by the options `new` to fill. The directory `source` must not be open, and
+    /// stays as it is: remove it when the new one has proved good.
     ///
     /// ```
     /// # use stillframe_durability::{ActStore, Error, Options, Store};

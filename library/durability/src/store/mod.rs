@@ -1,6 +1,7 @@
 //! The store: state memory with checkpoints and a log behind it.
 
 pub(crate) mod act;
+pub(crate) mod action;
 pub(crate) mod acts;
 mod close;
 mod convert;
@@ -239,7 +240,8 @@ impl<A: Algorithm> Store<A> {
     }
 
     /// Says that the run of words may be written in place, through [`live`](Self::live), until the
-    /// next [`point`](Self::point); see [`Algorithm::announce`]. Panics if the run is out of bounds.
+    /// next [`point`](Self::point); see [`Algorithm::announce`]. Panics if the run is out of
+    /// bounds.
     pub fn announce(&mut self, start: usize, len: usize) {
         self.engine.announce(start, len);
         self.touched.mark_run(start, len);

@@ -12,13 +12,14 @@ use std::time::Instant;
 use stillframe::Algorithm;
 
 use super::act::Act;
+use super::action::{Action, ApplyError};
 use super::{Journal, Store};
 use crate::checkpoint::Header as CheckpointHeader;
 use crate::clock::now_ms;
 use crate::disk::{Directory, LOCK};
 use crate::error::Error;
 use crate::log::logger::Logger;
-use crate::log::reader::{Progress, Report};
+use crate::log::reader::Report;
 use crate::log::writer::Writer;
 use crate::log::{self, Header, ahead};
 use crate::mutant::Mutant;
@@ -29,20 +30,6 @@ use crate::recovery::{
     recover,
 };
 
-/// An action of the log, to be applied again.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct Action<'a> {
-    /// Its number.
-    pub sequence: u64,
-    /// When it was logged, in milliseconds since 1970; never less than the one before.
-    pub time_ms: u64,
-    /// What was logged.
-    pub bytes: &'a [u8],
-    /// How much of the log has been read.
-    pub progress: Progress,
-}
-
 /// A point in the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
@@ -51,9 +38,6 @@ pub enum Until {
     /// After the last action that was logged no later than this many milliseconds since 1970.
     TimeMs(u64),
 }
-
-/// Why an application cannot apply an action.
-pub type ApplyError = Box<dyn std::error::Error + Send + Sync>;
 
 impl<A: Algorithm> Store<A> {
     /// A store with a log: `apply` does again what the application's records say.
