@@ -158,6 +158,11 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         let (_, stream) = ctx.stream(key)?;
         from.push(match *text {
             b"$" => stream.map_or(StreamId::MIN, Stream::last_id),
+            // From the last entry on.
+            b"+" => stream.map_or(StreamId::MIN, |stream| {
+                let top = top_of(stream).and_then(StreamId::previous);
+                top.unwrap_or(stream.last_id())
+            }),
             b">" => {
                 return Err(
                     "ERR The > ID can be specified only when calling XREADGROUP using the \
@@ -241,14 +246,14 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         from.push(match *text {
             b">" => From::New,
-            b"$" => {
-                return Err(
-                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to \
-                            read the history of this consumer by specifying a proper ID, or use \
-                            the > ID to get new messages. The $ ID would just return an empty \
-                            result set."
-                        .into(),
-                );
+            b"$" | b"+" => {
+                let sign = char::from(text[0]);
+                return Err(format!(
+                    "ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to \
+                     read the history of this consumer by specifying a proper ID, or use the > ID \
+                     to get new messages. The {sign} ID would just return an empty result set."
+                )
+                .into());
             }
             text => match id::strict(text, 0)? {
                 StreamId::MAX => From::New,
@@ -276,7 +281,8 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let mut head = vec![args[0], b"GROUP", group, consumer];
     head.extend(query.no_ack.then_some(&b"NOACK"[..]));
     let idle_ms = query.claim_ms.map(|idle_ms| idle_ms.to_string());
-    if let (Some(min_ms), Some(text)) = (query.claim_ms, &idle_ms) {
+    let waits = ctx.caller.resumed || query.block.is_some() && ctx.may_block();
+    if let (Some(min_ms), Some(text), true) = (query.claim_ms, &idle_ms, waits) {
         head.extend([&b"CLAIM"[..], text.as_bytes()]);
         let again_ms = next_claim(ctx, query.keys, group, min_ms)?;
         ctx.caller.again = Instant::now().checked_add(Duration::from_millis(again_ms));

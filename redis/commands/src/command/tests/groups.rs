@@ -107,6 +107,12 @@ fn a_client_that_waits_for_old_entries_says_when_to_look_again() {
     let mut harness = parked();
     harness.all(&["XADD s 1-1 f v", "XREADGROUP GROUP g a STREAMS s >"]);
     while harness.ledger.waiters.next_ready().is_some() {}
+    for request in ["CLAIM 60000", "BLOCK 1 CLAIM 60000"] {
+        harness.ledger.in_exec = true;
+        let reply = harness.run(&format!("XREADGROUP GROUP g c {request} STREAMS s >"));
+        harness.ledger.in_exec = false;
+        assert_eq!((reply.as_str(), harness.caller('a').again), ("*-1", None));
+    }
     let before = std::time::Instant::now();
     assert_eq!(harness.run_as('c', "XREADGROUP GROUP g c BLOCK 0 CLAIM 60000 STREAMS s >"), "");
     let look = harness.ledger.waiters.next_look().expect("a time to look again") - before;
