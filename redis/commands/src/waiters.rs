@@ -133,6 +133,8 @@ pub struct Waiters {
     ready: VecDeque<(usize, Box<[u8]>)>,
     /// Clients that [need](Waiter::needs_keys) their keys.
     needing: usize,
+    /// Keys that a client needs.
+    needed_keys: usize,
     /// Tickets given so far.
     tickets: u64,
 }
@@ -153,6 +155,7 @@ impl Waiters {
         for Wanted { key, .. } in &waiter.keys {
             let queue = self.queues[waiter.db].entry(key.clone()).or_default();
             queue.waiters.insert(waiter.ticket, id);
+            self.needed_keys += usize::from(waiter.needs_keys && queue.needing == 0);
             queue.needing += usize::from(waiter.needs_keys);
         }
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, id)));
@@ -170,6 +173,7 @@ impl Waiters {
             if let Some(queue) = queues.get_mut(key) {
                 queue.waiters.remove(&waiter.ticket);
                 queue.needing -= usize::from(waiter.needs_keys);
+                self.needed_keys -= usize::from(waiter.needs_keys && queue.needing == 0);
                 if queue.waiters.is_empty() {
                     queues.remove(key);
                 }
@@ -266,7 +270,17 @@ impl Waiters {
         self.clients.len()
     }
 
-    /// How many of them have a deadline.
+    /// How many keys clients wait for.
+    pub fn keys(&self) -> usize {
+        self.queues.iter().map(HashMap::len).sum()
+    }
+
+    /// How many of these a client [needs](Waiter::needs_keys).
+    pub fn needed_keys(&self) -> usize {
+        self.needed_keys
+    }
+
+    /// How many clients have a deadline.
     pub fn with_deadline(&self) -> usize {
         self.deadlines.len()
     }
@@ -348,6 +362,7 @@ mod tests {
         blocked.park(2, waiter(0, &[b"k", b"l"], Type::Stream, None));
         blocked.park(3, waiter(0, &[b"k"], Type::Stream, None));
         assert_eq!(blocked.first((0, b"k"), 0, None), Some((2, 2)));
+        assert_eq!((blocked.keys(), blocked.needed_keys()), (2, 2));
         assert_eq!(blocked.first((0, b"k"), 0, Some(Type::Set)), Some((2, 2)));
         let left = blocked.leave(2).expect("it waits");
         assert!(blocked.need_keys());
@@ -358,6 +373,7 @@ mod tests {
         blocked.leave(3);
         assert_eq!(blocked.first((0, b"k"), 0, None), None);
         assert!(!blocked.need_keys());
+        assert_eq!((blocked.keys(), blocked.needed_keys()), (1, 0));
         assert!(!blocked.queues[0].contains_key(&b"l"[..]));
     }
 

@@ -55,6 +55,16 @@ impl Watches {
         bytes
     }
 
+    /// How many clients watch keys.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many keys are watched.
+    pub fn keys(&self) -> usize {
+        self.watchers.iter().map(HashMap::len).sum()
+    }
+
     /// Marks the clients that watch a key: it has changed.
     #[inline]
     pub fn touch(&mut self, db: usize, key: &[u8]) {

@@ -139,7 +139,14 @@ static CLIENTS: &[Figure] = &[
     ),
     always!("tracking_clients", |s| s.server.hub.tracking().clients)
         .gauge("redis_tracking_clients", "Clients with CLIENT TRACKING."),
+    always!("pubsub_clients", |s| {
+        s.server.clients.others().filter(|(_, it)| it.session.subscriptions.is_some()).count()
+    }),
+    always!("watching_clients", |s| s.server.ledger.watches.clients()),
     always!("clients_in_timeout_table", |s| s.server.ledger.waiters.with_deadline()),
+    always!("total_watched_keys", |s| s.server.ledger.watches.keys()),
+    always!("total_blocking_keys", |s| s.server.ledger.waiters.keys()),
+    always!("total_blocking_keys_on_nokey", |s| s.server.ledger.waiters.needed_keys()),
 ];
 
 static MEMORY: &[Figure] = &[
