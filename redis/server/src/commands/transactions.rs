@@ -24,6 +24,7 @@ pub(super) fn close(ctx: &mut Context<'_>) {
 pub(super) fn exec(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     let begun = on_branch::on_watched(ctx, |ctx| transactions::begin(&mut ctx.data()))??;
     let Some(requests) = begun else { return Ok(()) };
+    let own = ctx.session.caller.last_command;
     requests.for_each(|command, args| {
         // The user may have changed since the request was queued, also by a queued AUTH.
         let user = ctx.server.users.get(ctx.session.user);
@@ -41,6 +42,7 @@ pub(super) fn exec(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     if !ctx.session.caller.internal {
         ctx.refused = None; // EXEC has not failed if one of its requests has
     }
+    ctx.session.caller.last_command = own;
     transactions::end(&mut ctx.data());
     Ok(())
 }
