@@ -14,6 +14,57 @@ pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     facts::find(&name).filter(is_absent).map(|_| NO_CLUSTER)
 }
 
+/// Why a name that this server does not know is not there, if newer versions of Redis or its modules
+/// have it.
+pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
+    const ARRAYS: &[&str] = &[
+        "arcount",
+        "ardel",
+        "ardelrange",
+        "arget",
+        "argetrange",
+        "argrep",
+        "arinfo",
+        "arinsert",
+        "arlastitems",
+        "arlen",
+        "armget",
+        "armset",
+        "arnext",
+        "arop",
+        "arring",
+        "arscan",
+        "arseek",
+        "arset",
+    ];
+    const VECTORS: &[&str] = &[
+        "vadd",
+        "vcard",
+        "vdim",
+        "vemb",
+        "vgetattr",
+        "vinfo",
+        "vismember",
+        "vlinks",
+        "vrandmember",
+        "vrem",
+        "vsetattr",
+        "vsim",
+    ];
+    const MODULES: &[&str] =
+        &["bf", "cf", "cms", "ft", "graph", "json", "search", "tdigest", "topk", "ts"];
+    let name = String::from_utf8_lossy(name).to_lowercase();
+    let module = name.split_once('.').map_or("", |(module, _)| module);
+    Some(match name.as_str() {
+        _ if MODULES.contains(&module) => "modules are not supported",
+        name if ARRAYS.contains(&name) => "arrays are not supported",
+        name if VECTORS.contains(&name) => "vector sets are not supported",
+        "xnack" => "entries of streams without a consumer are not supported",
+        "xcfgset" | "xidmprecord" => "idempotent ids of streams are not supported",
+        _ => return None,
+    })
+}
+
 /// Adds the missing commands, and MODULE.
 pub(crate) fn register(table: &mut Table) {
     let absent = facts::all().iter().filter(|facts| facts.flags & flags::ABSENT != 0);
@@ -66,4 +117,23 @@ fn module_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "    Print this help.",
     ]);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::refusals::unknown_command;
+
+    #[test]
+    fn what_newer_versions_and_modules_have_is_refused_by_name() {
+        let text = |name: &str| {
+            String::from_utf8_lossy(unknown_command(&[name.as_bytes()]).text()).into_owned()
+        };
+        assert_eq!(text("ArSet"), "ERR unknown command 'ArSet': arrays are not supported");
+        assert_eq!(text("FT.SEARCH"), "ERR unknown command 'FT.SEARCH': modules are not supported");
+        assert_eq!(text("vadd"), "ERR unknown command 'vadd': vector sets are not supported");
+        for name in ["ARx", "AR", "x.y", ".", "XNACKS"] {
+            let error = format!("ERR unknown command '{name}', with args beginning with: ");
+            assert_eq!(text(name), error);
+        }
+    }
 }

@@ -199,6 +199,9 @@ pub(super) fn is_http(args: &[&[u8]]) -> bool {
 
 pub(super) fn unknown_command(args: &[&[u8]]) -> Refusal {
     let name = c_string(args.first().copied().unwrap_or_default());
+    if let Some(why) = absent::newer(name) {
+        return format!("ERR unknown command '{}': {why}", name.escape_ascii()).into();
+    }
     let mut shown = Vec::new();
     for argument in args.iter().skip(1) {
         if shown.len() >= 128 {

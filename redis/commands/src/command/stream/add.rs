@@ -81,6 +81,9 @@ impl Options {
                     continue;
                 }
                 b"nomkstream" if is_xadd => options.no_mkstream = true,
+                b"idmp" | b"idmpauto" if is_xadd => {
+                    return Err("ERR XADD with IDMP or IDMPAUTO is not supported".into());
+                }
                 b"keepref" | b"delref" | b"acked" => {
                     if options.references.is_some() {
                         return Err(SYNTAX);
