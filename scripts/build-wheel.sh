@@ -19,7 +19,8 @@ cargo zigbuild --locked --profile "$profile" --target "$triple.2.17" --package s
 
 rm -rf python/dist
 cd python
-maturin build --locked --release --zig --target "$triple" --compatibility manylinux_2_17 --out dist
+maturin build --locked --profile "$profile" --zig --target "$triple" \
+    --compatibility manylinux_2_17 --out dist
 
 # The binary becomes a script of the wheel: pip installs it beside python.
 unpacked="$(mktemp -d)"
