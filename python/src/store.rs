@@ -278,8 +278,7 @@ impl Store {
             store.read_run(0, &mut shadow);
             shadow
         });
-        let inner =
-            Inner { store, mutations: 0, undo: None, shadow, followed: Vec::new() };
+        let inner = Inner { store, mutations: 0, undo: None, shadow, followed: Vec::new() };
         Ok(Self(Own::new(Mutex::new(Some(inner)))))
     }
 
