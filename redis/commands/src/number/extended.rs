@@ -51,9 +51,9 @@ impl Extended {
 
     /// Whether it is the greater of two finite numbers.
     pub(crate) fn exceeds(self, other: Self) -> bool {
-        let is_above_zero = |it: Self| matches!(it, Self::Finite { negative: false, mantissa, .. } if mantissa != 0);
         // Numbers whose difference is not finite have different signs.
-        self.checked_add(other.negated()).map_or(is_above_zero(self), is_above_zero)
+        let sign = self.checked_add(other.negated()).unwrap_or(self);
+        matches!(sign, Self::Finite { negative: false, mantissa: 1.., .. })
     }
 
     /// Reads what C's `strtold` reads, as long as it is the whole text, has no blank before it, is

@@ -14,8 +14,8 @@ pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     facts::find(&name).filter(is_absent).map(|_| NO_CLUSTER)
 }
 
-/// Why a name that this server does not know is not there, if newer versions of Redis or its modules
-/// have it.
+/// Why a name that this server does not know is not there, if newer versions of Redis or its
+/// modules have it.
 pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
     const ARRAYS: &[&str] = &[
         "arcount",

@@ -15,7 +15,6 @@ use stillframe_script::Engine;
 use stillframe_storage::Storage;
 use stillframe_storage::replay::Loading;
 
-use crate::commands::refuses_writes;
 use crate::connections::client::Needs;
 use crate::connections::clients::Clients;
 use crate::connections::hub::{Delivery, Hub};
@@ -296,12 +295,6 @@ impl ServerState {
             || self.postpones_writes()
             || self.awaits_log()
             || self.group.holds_data()
-    }
-
-    /// Whether a write may run that no request of this turn asks for.
-    pub(crate) fn takes_writes(&self) -> bool {
-        let in_doubt = self.scripts.is_running() || self.process.stops() || self.is_loading();
-        !in_doubt && !self.postpones() && !self.follows() && !refuses_writes(self)
     }
 
     /// Whether the server itself postpones writes.

@@ -32,6 +32,7 @@ use stillframe_storage::replay::{ReplayError, Replays};
 use stillframe_storage::{Host, Parts};
 
 use self::clients::{Sockets, Turn, Withheld};
+use self::serve_waiters::takes_writes;
 use crate::commands::{Alone, Replay, Table};
 use crate::connections::client::Client;
 use crate::connections::io_threads::IoThreads;
@@ -298,7 +299,7 @@ impl Server {
             .waiters
             .next_deadline()
             .map_or(self.next_cron, |deadline| deadline.min(self.next_cron));
-        let look = self.state.ledger.waiters.next_look().filter(|_| self.state.takes_writes());
+        let look = self.state.ledger.waiters.next_look().filter(|_| takes_writes(&self.state));
         let next = next.min(look.unwrap_or(next));
         let rest = next.saturating_duration_since(Instant::now());
         let rest = self.state.hub.pause_left().map_or(rest, |left| rest.min(left));

@@ -3,9 +3,16 @@
 use std::time::Instant;
 
 use super::clients::Turn;
-use crate::commands::{self};
+use crate::commands::{self, refuses_writes};
 use crate::connections::client::Client;
+use crate::state::ServerState;
 use stillframe_commands::Waiter;
+
+/// Whether a write may run that no request of this turn asks for.
+pub(super) fn takes_writes(state: &ServerState) -> bool {
+    let in_doubt = state.scripts.is_running() || state.process.stops() || state.is_loading();
+    !in_doubt && !state.postpones() && !state.follows() && !refuses_writes(state)
+}
 
 impl Turn<'_> {
     /// Serves the clients blocked on changed keys, until no change is left: serving one (BLMOVE)
@@ -29,7 +36,7 @@ impl Turn<'_> {
 
     /// Runs the requests again of clients for which time alone may have brought something.
     pub(crate) fn look_again(&mut self) {
-        if self.state.ledger.waiters.next_look().is_none() || !self.state.takes_writes() {
+        if self.state.ledger.waiters.next_look().is_none() || !takes_writes(self.state) {
             return;
         }
         self.state.clock.read();

@@ -68,8 +68,8 @@ fn who_waits_for_a_group_is_woken_by_entries_and_by_its_end() {
     assert!(harness.ledger.waiters.has_ready(), "its key has expired");
 }
 
-/// CLAIM: what is pending for long enough comes first, the oldest first; the log says it in requests
-/// of Redis 5.
+/// CLAIM: what is pending for long enough comes first, the oldest first; the log says it in
+/// requests of Redis 5.
 #[test]
 fn what_is_pending_for_long_is_read_before_what_is_new() {
     let mut harness = Harness::new().notes_effects();
