@@ -116,7 +116,8 @@ def _place(name: str, spec: ArraySpec) -> Place:
         raise TypeError(f"array {name!r}: {dtype} is no plain dtype of this machine's byte order")
     try:
         shape = tuple(operator.index(n) for n in spec.shape)
-        max_rows = shape[0] if spec.max_rows is None and shape else operator.index(spec.max_rows or 0)
+        is_fixed = spec.max_rows is None and shape
+        max_rows = shape[0] if is_fixed else operator.index(spec.max_rows or 0)
     except TypeError:
         asked = f"shape={spec.shape!r} and max_rows={spec.max_rows!r}"
         raise TypeError(

@@ -1,8 +1,8 @@
 """Fixtures for pytest: a server for the session, and for each test a database of its own.
 
-``stillframe_seed`` fills database 0 once; each test gets a branch of it, in microseconds. A test that
-flushes all databases costs the next one that the seed is sown anew. Scripts, functions, users and
-channels are the server's, and so are common to all tests.
+``stillframe_seed`` fills database 0 once; each test gets a branch of it, in microseconds. A test
+that flushes all databases costs the next one that the seed is sown anew. Scripts, functions, users
+and channels are the server's, and so are common to all tests.
 """
 
 from __future__ import annotations
