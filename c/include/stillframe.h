@@ -231,14 +231,14 @@ typedef struct sf_error {
   char message[SF_MESSAGE_BYTES];
 } sf_error;
 
-// What is told how a checkpoint ended: with your context, and with its number and null once it is
-// durable, or with 0 and the reason if it failed or could not begin. The reason is valid during the
-// call alone.
+// What is told how a checkpoint ended: with your context, and with its number and null once
+// it is durable, or with 0 and the reason if it failed or could not begin. The reason is valid
+// during the call alone.
 //
-// The thread that wrote the checkpoint calls it: one of the store's, or the one that waits for it in
-// a call of yours (`sf_checkpoint_wait`, `sf_store_close`, ...). It wakes the threads that wait, and
-// returns: it calls nothing of this store (`SF_BUSY`, at best), and neither throws nor jumps out.
-// Nothing calls it once the store is closed or discarded, nor in a child that was forked.
+// The thread that wrote the checkpoint calls it: one of the store's, or the one that waits for
+// it in a call of yours (`sf_checkpoint_wait`, `sf_store_close`, ...). It wakes the threads that
+// wait, and returns: it calls nothing of this store (`SF_BUSY`, at best), and neither throws nor
+// jumps out. Nothing calls it once the store is closed or discarded, nor in a forked child.
 typedef void (*sf_on_checkpoint)(void *context, uint64_t checkpoint, const struct sf_error *failure);
 
 // How a store is opened. `sf_options_init` sets every field to its default, which is 0 unless the

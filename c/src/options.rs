@@ -37,14 +37,14 @@ pub enum sf_on_full {
     SF_WAIT = 1,
 }
 
-/// What is told how a checkpoint ended: with your context, and with its number and null once it is
-/// durable, or with 0 and the reason if it failed or could not begin. The reason is valid during the
-/// call alone.
+/// What is told how a checkpoint ended: with your context, and with its number and null once
+/// it is durable, or with 0 and the reason if it failed or could not begin. The reason is valid
+/// during the call alone.
 ///
-/// The thread that wrote the checkpoint calls it: one of the store's, or the one that waits for it in
-/// a call of yours (`sf_checkpoint_wait`, `sf_store_close`, ...). It wakes the threads that wait, and
-/// returns: it calls nothing of this store (`SF_BUSY`, at best), and neither throws nor jumps out.
-/// Nothing calls it once the store is closed or discarded, nor in a child that was forked.
+/// The thread that wrote the checkpoint calls it: one of the store's, or the one that waits for
+/// it in a call of yours (`sf_checkpoint_wait`, `sf_store_close`, ...). It wakes the threads that
+/// wait, and returns: it calls nothing of this store (`SF_BUSY`, at best), and neither throws nor
+/// jumps out. Nothing calls it once the store is closed or discarded, nor in a forked child.
 pub type sf_on_checkpoint =
     Option<unsafe extern "C" fn(context: *mut c_void, checkpoint: u64, failure: *const sf_error)>;
 
