@@ -112,6 +112,9 @@ impl Connection {
 
     /// Sends no more; replies to what was sent still come.
     pub fn end_requests(&self) {
+        if self.check_process().is_err() {
+            return; // a lock of the pipe may have been held at the fork, and is held for ever here
+        }
         self.pipe.requests.end();
         self.pipe.porch.tell(&self.pipe, Readiness::ENDED);
     }
