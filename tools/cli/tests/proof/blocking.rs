@@ -248,6 +248,20 @@ fn waiting_ends_by_time_by_command_and_with_the_connection() {
     });
 }
 
+/// Of entries that come at once a wait from `+` on is served the last, as by Redis 8.
+#[test]
+fn a_wait_for_the_last_entry_is_served_one() {
+    let mut stage = Stage::new(Kind::subject("imprint"), 3);
+    stage.wait(1, "XREAD BLOCK 0 STREAMS s +", 1);
+    stage.wait(2, "XREAD BLOCK 0 STREAMS s 0", 2);
+    for line in ["MULTI", "XADD s 1-0 a b", "XADD s 2-0 a b", "EXEC"] {
+        stage.ask(0, line);
+    }
+    let [last, all] = [1, 2].map(|client| stage.reply(client));
+    assert!(last.contains("2-0") && !last.contains("1-0"), "{last}");
+    assert!(all.contains("2-0") && all.contains("1-0"), "{all}");
+}
+
 /// XREADGROUP with CLAIM: an entry grows old enough while the client waits, whatever came before.
 /// While clients are paused nobody is served, and the server sleeps.
 #[test]

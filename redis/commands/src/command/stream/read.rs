@@ -187,8 +187,10 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     let own: Vec<_> = from.into_iter().map(id::text).collect();
-    let own: Vec<&[u8]> = own.iter().map(AsRef::as_ref).collect();
-    wait(ctx, &query, &[args[0]], &own);
+    let own = own.iter().zip(query.ids);
+    // Of several that come at once, `+` takes the last.
+    let own = own.map(|(from, text)| if *text == b"+" { *text } else { from.as_ref() });
+    wait(ctx, &query, &[args[0]], &own.collect::<Vec<_>>());
     Ok(())
 }
 
