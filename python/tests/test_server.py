@@ -240,7 +240,8 @@ def test_a_forked_child_is_told(server: Server) -> None:
 )
 def test_ctrl_c_ends_a_call_that_blocks(tmp_path: Path, call: str) -> None:
     program = f"""
-import stillframe
+import signal, stillframe
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what runs in the background
 with stillframe.Server({str(tmp_path)!r}, save="", unixsocket=True) as server:
     print("ready", flush=True)
     try:
