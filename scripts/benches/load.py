@@ -374,6 +374,10 @@ def shapes(scale):
         "hashes of 10, fields expire": (million, [request for at in range(million // 10)
                                                   for request in small_hash(b"hash:%d" % at)]),
         "hashes of 10": (million, [small_hash(b"hash:%d" % at)[0] for at in range(million // 10)]),
+        "sorted sets of 10": (million, [
+            ("ZADD", b"zset:%d" % at, *[word for part in range(10)
+                                        for word in (at % 50 + 7 * part, b"member:%d" % part)])
+            for at in range(million // 10)]),
         "lists of 20": (million * 2, [("RPUSH", b"list:%d" % at, *[value % part
                                                                   for part in range(20)])
                                       for at in range(million // 10)]),
