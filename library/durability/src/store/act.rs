@@ -49,18 +49,9 @@ pub(crate) struct Notes {
 #[derive(Debug)]
 pub struct Act<'a, A: Algorithm = Imprint> {
     store: &'a mut Store<A>,
-    end: End,
-}
-
-/// What becomes of an action that is dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// What it wrote was noted, and is undone.
-    Undo,
-    /// It is over.
-    Keep,
-    /// Its record is in the log, before what it writes.
-    Logged,
+    /// What it writes is noted, and undone when it is dropped: not once it is over, nor if its
+    /// record was in the log before it began.
+    undoes: bool,
 }
 
 impl<A: Algorithm> Act<'_, A> {
@@ -169,10 +160,10 @@ impl<A: Algorithm> Act<'_, A> {
         if Mutant::ActPointsEarly.is_made() {
             self.store.point();
         }
-        if self.end == End::Undo {
+        if self.undoes {
             self.log(record)?;
         }
-        self.end = End::Keep;
+        self.undoes = false;
         self.store.notes.undo.clear();
         self.store.point();
         Ok(())
@@ -180,7 +171,7 @@ impl<A: Algorithm> Act<'_, A> {
 
     #[inline]
     fn note(&mut self, index: usize) {
-        if self.end == End::Undo {
+        if self.undoes {
             let old = self.store.read(index);
             self.store.notes.undo.push((index, old));
         }
@@ -238,7 +229,7 @@ impl<A: Algorithm> Drop for Act<'_, A> {
             undo.reverse();
         }
         let keeps = Mutant::PanicKeepsWrites.is_made() && std::thread::panicking();
-        if self.end == End::Undo && !keeps {
+        if self.undoes && !keeps {
             for &(index, old) in undo.iter().rev() {
                 self.store.write(index, old);
             }
@@ -339,15 +330,15 @@ impl<A: Algorithm> Store<A> {
     #[must_use = "dropping it undoes it"]
     pub fn begin_act(&mut self) -> Act<'_, A> {
         if !self.notes.undo.is_empty() {
-            drop(Act { store: self, end: End::Undo }); // undoes one that was leaked
+            drop(Act { store: self, undoes: true }); // undoes one that was leaked
         }
-        Act { store: self, end: End::Undo }
+        Act { store: self, undoes: true }
     }
 
     /// An action whose record is in the log, or was there.
     pub(crate) fn logged_act(&mut self) -> Act<'_, A> {
         let mut act = self.begin_act();
-        act.end = End::Logged;
+        act.undoes = false;
         act
     }
 

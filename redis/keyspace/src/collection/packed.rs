@@ -126,8 +126,11 @@ pub(crate) fn score_of(head: u64) -> f64 {
 /// Bytes at the end of a head that are zero, and those before them from the first that is not.
 #[inline]
 fn head_parts(head: u64) -> (usize, usize) {
-    let zeros = head.trailing_zeros() as usize / 8 % 8;
-    (zeros, 8 - zeros - head.leading_zeros() as usize / 8 % 8 - usize::from(head == 0) * 8)
+    if head == 0 {
+        return (0, 0);
+    }
+    let zeros = head.trailing_zeros() as usize / 8;
+    (zeros, 8 - zeros - head.leading_zeros() as usize / 8)
 }
 
 /// Bytes that a head takes in a run.
