@@ -19,7 +19,7 @@ const CRATES: [&str; 7] = [
 
 /// Files, and folders, that may ask the operating system themselves, and why.
 const BESIDE: [(&str, &str); 15] = [
-    ("library/durability/src/disk/real.rs", "the file system of the machine itself"),
+    ("library/durability/src/disk/real/mod.rs", "the file system of the machine itself"),
     ("library/durability/src/disk/real/", "the same, by system"),
     ("redis/server/src/node/config/file.rs", "reads settings, perhaps from a pipe"),
     ("redis/server/src/connections/tls/settings.rs", "reads certificates and keys"),
@@ -31,7 +31,7 @@ const BESIDE: [(&str, &str); 15] = [
     ("tools/cli/src/hunt.rs", "writes reports of measurements"),
     ("tools/cli/src/lab/", "writes reports of measurements"),
     ("tools/cli/src/load.rs", "writes reports of measurements"),
-    ("tools/cli/src/logs.rs", "lines for people, opened anew for each"),
+    ("tools/cli/src/logs/mod.rs", "lines for people, opened anew for each"),
     ("redis/server/src/crash/", "tests"),
     ("library/durability/src/crash/", "tests"),
 ];

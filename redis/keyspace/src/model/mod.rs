@@ -2,7 +2,7 @@
 
 mod deadlines;
 mod lists;
-#[path = "../tests/common/random.rs"]
+#[path = "../../tests/common/random.rs"]
 mod random;
 mod streams;
 

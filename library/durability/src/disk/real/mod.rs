@@ -15,10 +15,10 @@ use super::{Disk, DiskFile, Input, Lock, Sweeper};
 use crate::error::Error;
 
 #[cfg(unix)]
-#[path = "real/unix.rs"]
+#[path = "unix.rs"]
 mod system;
 #[cfg(windows)]
-#[path = "real/windows.rs"]
+#[path = "windows.rs"]
 mod system;
 
 /// How long the children of a dead process may take to follow it.

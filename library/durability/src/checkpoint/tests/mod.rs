@@ -101,21 +101,21 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 #[test]
 fn the_first_version_stays_readable() {
-    let (header, words) = read(&bytes(include_str!("version_1.hex"))).expect("it is sound");
+    let (header, words) = read(&bytes(include_str!("../version_1.hex"))).expect("it is sound");
     assert_eq!((words, header.number, header.log_from), (vec![1, 2, 3], 7, 0));
     assert_eq!(header.algorithm(), "imprint");
 }
 
 #[test]
 fn the_second_version_stays_readable() {
-    let (header, words) = read(&bytes(include_str!("version_2.hex"))).expect("it is sound");
+    let (header, words) = read(&bytes(include_str!("../version_2.hex"))).expect("it is sound");
     assert_eq!((words, header.log_from, header.base), (vec![1, 2, 3], 0x0102_0304, None));
     assert_eq!(header.creator(), "test");
 }
 
 #[test]
 fn the_third_version_stays_readable() {
-    let (header, words) = read(&bytes(include_str!("version_3.hex"))).expect("it is sound");
+    let (header, words) = read(&bytes(include_str!("../version_3.hex"))).expect("it is sound");
     assert_eq!(
         (words, header.identity, header.creator()),
         (vec![1, 2, 3], 0x0506_0708, "test".into())
@@ -130,7 +130,7 @@ fn the_fourth_version_stays_readable_byte_for_byte() {
     let header = Header { log_from, identity, owner, creator: padded("test"), ..header(3, 2) };
     let file = write(header, &[1, 2, 3], 512);
     let hex: String = file.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(file, bytes(include_str!("version_4.hex")), "{hex}");
+    assert_eq!(file, bytes(include_str!("../version_4.hex")), "{hex}");
     assert_eq!(read(&file), Ok((header, vec![1, 2, 3])));
 }
 
