@@ -1,8 +1,11 @@
-//! Why a member cannot start.
+//! Why a member cannot start, or cannot go on.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Why a member cannot start.
+use stillframe_raft_net::{ForwardError, Id};
+
+/// Why a member cannot start, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -79,6 +82,9 @@ pub enum Error {
         /// The directory.
         directory: PathBuf,
     },
+    /// The file that says whose the directory is was not written.
+    #[error("whose the directory is cannot be written down: {0}")]
+    Unwritten(stillframe_raft_net::KeepError),
     /// The log has not what it should have.
     #[error("the log of the member cannot be read: {what}")]
     Entries {
@@ -91,10 +97,114 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// A dump that came from elsewhere.
+    #[error("{}: {what}", path.display())]
+    Dump {
+        /// The dump.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Data of another group.
+    #[error(
+        "this is the data of another group of the same name: the id of its group is {found}, and \
+         {own} here"
+    )]
+    OfAnotherGroup {
+        /// The group of the data.
+        found: Id,
+        /// The group of this member.
+        own: Id,
+    },
+    /// Another member says that there is a group with this one in it, and the directory is empty.
+    #[error(
+        "member {other} knows member {id} in its group, whose directory is empty here, so it does \
+         not know its votes: STILLFRAME RAFT REMOVE {id} at the leader, start it with raft-join yes \
+         in place of raft-peers, and ADD it again"
+    )]
+    Forgotten {
+        /// Who says so.
+        other: u64,
+        /// This member.
+        id: u64,
+    },
+    /// A member that is to begin a group with this one is in one already.
+    #[error(
+        "member {other} belongs to a group already, of {}: start member {id} with raft-join yes in \
+         place of raft-peers, and STILLFRAME RAFT ADD it at the leader",
+        listed(members)
+    )]
+    GroupExists {
+        /// The other one.
+        other: u64,
+        /// This member.
+        id: u64,
+        /// Who is in that group, as far as the other one knows.
+        members: BTreeSet<u64>,
+    },
+    /// Another member begins a group, which this one cannot begin with it.
+    #[error("member {id} cannot begin a group: {is}")]
+    CannotBegin {
+        /// This member.
+        id: u64,
+        /// What it is in place of a member that begins.
+        is: String,
+    },
+    /// Who asks for an election does not lead.
+    #[error("member {id} does not lead in term {term}")]
+    DoesNotLead {
+        /// Who asked.
+        id: u64,
+        /// The term, as far as this member knows.
+        term: u64,
+    },
+    /// Another member has given no answer.
+    #[error("member {id} at {address} does not answer: {why}")]
+    Unanswered {
+        /// The other one.
+        id: u64,
+        /// Its address.
+        address: String,
+        /// Why there is none.
+        why: ForwardError,
+    },
+    /// Members do not understand each other.
+    #[error("a message between members: {0}")]
+    Message(#[from] postcard::Error),
+    /// The server refuses what the group asks of it.
+    #[error("{0}")]
+    Server(String),
+    /// The server has ended, or openraft has.
+    #[error("{0}")]
+    Ended(String),
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(String),
     /// Threads could not be started.
     #[error("cannot start the threads of the group: {0}")]
     Threads(std::io::Error),
+}
+
+fn listed(members: &BTreeSet<u64>) -> String {
+    match members.len() {
+        0 => "members that it has not heard of yet".into(),
+        _ => members.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+impl Error {
+    /// Openraft has ended.
+    pub(crate) fn ended(why: impl std::fmt::Display) -> Self {
+        Self::Ended(why.to_string())
+    }
+
+    /// The log cannot be read.
+    pub(crate) fn entries(what: impl std::fmt::Display) -> Self {
+        Self::Entries { what: what.to_string() }
+    }
+
+    /// A label makes no sense.
+    pub(crate) fn label(what: impl Into<String>) -> Self {
+        Self::Label { what: what.into() }
+    }
 }

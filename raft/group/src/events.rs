@@ -6,6 +6,8 @@ use stillframe_server::consensus::{Event, Reply};
 use stillframe_storage::wake::Wake;
 use tokio::sync::oneshot;
 
+use crate::error::Error;
+
 /// The way to the loop.
 #[derive(Clone)]
 pub(crate) struct Events {
@@ -29,11 +31,19 @@ impl Events {
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         event: impl FnOnce(Reply<T>) -> Event,
-    ) -> Result<T, String> {
+    ) -> Result<T, Error> {
         let (sender, reply) = oneshot::channel();
         self.send(event(Box::new(move |answer| {
             let _ = sender.send(answer);
         })));
-        reply.await.map_err(|_| "the server has ended".to_owned())
+        reply.await.map_err(|_| Error::ended("the server has ended"))
+    }
+
+    /// Sends an event, and waits for the outcome of what it asks for.
+    pub(crate) async fn ask_for<T: Send + 'static>(
+        &self,
+        event: impl FnOnce(Reply<Result<T, String>>) -> Event,
+    ) -> Result<T, Error> {
+        self.ask(event).await?.map_err(Error::Server)
     }
 }

@@ -87,33 +87,29 @@ impl Member {
         directory: Arc<Directory>,
         found: Option<Owned>,
         in_dump: Option<Id>,
-        (is_blank, joins): (bool, bool),
+        is_blank: bool,
+        joins: bool,
     ) -> Result<Identity, Error> {
-        let wrong = |what: String| Error::Identity { path: directory.at(NAME), what };
         let (group, starts, met) =
             found.map_or_else(Default::default, |it| (it.group, it.starts, it.met));
         if let (Some(group), Some(in_dump)) = (group, in_dump)
             && group != in_dump
         {
-            return Err(wrong(format!(
-                "the dump beside it belongs to another group of the same name: the id of its group \
-                 is {in_dump}, and {group} here"
-            )));
+            return Err(Error::OfAnotherGroup { found: in_dump, own: group });
         }
-        let starts = starts.map_or_else(Starts::new, Ok).and_then(Starts::and_one_more);
-        let (starts, voters) = (starts.map_err(wrong)?, BTreeSet::new());
+        let starts = starts.map_or_else(Starts::new, Ok).and_then(Starts::and_one_more)?;
+        let voters = BTreeSet::new();
         let group = group.or(in_dump);
         let standing = Standing { group, starts, met, is_blank, joins, is_ready: false, voters };
         let keep = {
             let (directory, member) = (Arc::clone(&directory), self);
             move |standing: &Standing| {
                 let text = member.encode(standing);
-                let kept = directory.replace(NAME, TEMPORARY, text.as_bytes());
-                kept.map_err(|error| error.to_string())
+                Ok(directory.replace(NAME, TEMPORARY, text.as_bytes())?)
             }
         };
         let identity = Identity::new(standing, keep);
-        identity.change(|_| ()).map_err(wrong)?;
+        identity.change(|_| ()).map_err(Error::Unwritten)?;
         Ok(identity)
     }
 
@@ -133,26 +129,37 @@ impl Member {
 }
 
 /// Checks the id of a group against that of this member, which takes it if it has none.
-pub(crate) fn agree(identity: &Identity, id: Id) -> Result<(), String> {
+pub(crate) fn agree(identity: &Identity, id: Id) -> Result<(), Error> {
     match identity.read(|standing: &Standing| standing.group).flatten() {
         Some(own) if own == id => Ok(()),
-        Some(own) => Err(format!(
-            "this is the data of another group of the same name: the id of its group is {id}, and \
-             {own} here"
-        )),
-        None => identity.change(|standing| standing.group = Some(id)),
+        Some(own) => Err(Error::OfAnotherGroup { found: id, own }),
+        None => identity.change(|standing| standing.group = Some(id)).map_err(Error::Unwritten),
     }
 }
 
-/// The rest of the next line, which begins with this word.
-fn field<'t>(lines: &mut Lines<'t>, name: &str) -> Result<&'t str, String> {
-    let value = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.ok_or_else(|| format!("its line '{name}' is missing"))
+/// Why the file says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Malformed {
+    #[error("{0}")]
+    Sum(String),
+    #[error("it does not begin with '{HEAD}'")]
+    Head,
+    #[error("its line '{0}' is missing")]
+    LineMissing(&'static str),
+    #[error("'{0}' is no line of it")]
+    Line(String),
+    #[error("'{0}' makes no sense in it")]
+    Word(String),
 }
 
-fn word<'t, T: FromStr>(words: &mut impl Iterator<Item = &'t str>) -> Result<T, String> {
-    let word = words.next().unwrap_or_default();
-    word.parse().map_err(|_| format!("'{word}' makes no sense in it"))
+/// The rest of the next line, which begins with this word.
+fn field<'t>(lines: &mut Lines<'t>, name: &'static str) -> Result<&'t str, Malformed> {
+    let value = lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.ok_or(Malformed::LineMissing(name))
+}
+
+fn word<T: FromStr>(word: &str) -> Result<T, Malformed> {
+    word.parse().map_err(|_| Malformed::Word(word.to_owned()))
 }
 
 impl Owned {
@@ -161,41 +168,41 @@ impl Owned {
         if !directory.holds(NAME)? {
             return Err(Error::NoMember { directory: directory.path().into() });
         }
-        let wrong = |what: String| Error::Identity { path: directory.at(NAME), what };
+        let wrong =
+            |what: Malformed| Error::Identity { path: directory.at(NAME), what: what.to_string() };
         Self::decode(&directory.read_text(NAME)?).map_err(wrong)
     }
 
-    fn decode(text: &str) -> Result<Self, String> {
-        let mut lines = without_sum(text)?.lines();
+    fn decode(text: &str) -> Result<Self, Malformed> {
+        let mut lines = without_sum(text).map_err(|why| Malformed::Sum(why.into()))?.lines();
         let head = lines.next();
         let lines = &mut lines;
-        let id = field(lines, "id")?.parse().map_err(|_| "its id is no number".to_owned())?;
+        let id = word(field(lines, "id")?)?;
         let member = Member { id, group: field(lines, "group")?.to_owned() };
         match head {
             Some(HEAD) => {}
             Some(OLDER) => {
                 return Ok(Self { member, group: None, starts: None, met: BTreeMap::new() });
             }
-            _ => return Err(format!("it does not begin with '{HEAD}'")),
+            _ => return Err(Malformed::Head),
         }
         let group = match field(lines, "group-id")? {
             "-" => None,
-            id => Some(id.parse()?),
+            id => Some(word(id)?),
         };
-        let directory = field(lines, "directory")?.parse()?;
+        let directory = word(field(lines, "directory")?)?;
         let mut words = field(lines, "starts")?.split(' ');
-        let count = word(&mut words)?;
-        let drawn = words.map(|drawn| word(&mut [drawn].into_iter()));
+        let count = word(words.next().unwrap_or_default())?;
+        let drawn = words.map(word);
         let starts = Some(Starts { directory, count, drawn: drawn.collect::<Result<_, _>>()? });
         let met = lines.map(|line| {
-            let rest =
-                line.strip_prefix("met ").ok_or_else(|| format!("'{line}' is no line of it"))?;
-            let words = &mut rest.split(' ');
-            let node = word(words)?;
-            let (directory, count) = (word(words)?, word(words)?);
-            Ok((node, Met { directory, count, drawn: word(words)? }))
+            let wrong = || Malformed::Line(line.to_owned());
+            let words: Vec<&str> = line.split(' ').collect();
+            let ["met", node, directory, count, drawn] = words[..] else { return Err(wrong()) };
+            let (count, drawn) = (word(count)?, word(drawn)?);
+            Ok((word(node)?, Met { directory: word(directory)?, count, drawn }))
         });
-        let met = met.collect::<Result<_, String>>()?;
+        let met = met.collect::<Result<_, Malformed>>()?;
         Ok(Self { member, group, starts, met })
     }
 }

@@ -26,6 +26,7 @@ use stillframe_server::consensus::{self, Event, Reign};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
+use crate::error::Error;
 use crate::events::Events;
 use crate::identity::agree;
 use crate::received;
@@ -89,8 +90,8 @@ impl Newest {
     }
 
     /// Keeps the dump that has its name now.
-    fn keep(&self, files: &Directory, dump: &str, label: Label) -> Result<(), String> {
-        let (input, bytes) = files.open_file(dump).map_err(|error| error.to_string())?;
+    fn keep(&self, files: &Directory, dump: &str, label: Label) -> Result<(), Error> {
+        let (input, bytes) = files.open_file(dump)?;
         let began = std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos());
         let id = format!("{}-{began}", label.index());
         *self.lock() = Some(Kept { label, id, input, bytes });
@@ -112,11 +113,11 @@ impl Newest {
         self.lock().as_ref().map_or(0, |kept| kept.bytes)
     }
 
-    fn snapshot(&self) -> Result<Option<Snapshot<Types>>, String> {
+    fn snapshot(&self) -> Result<Option<Snapshot<Types>>, Error> {
         let Some(Kept { label, id, input, bytes }) = self.lock().clone() else { return Ok(None) };
         let files = vec![File { name: DUMP.into(), bytes, input }];
         let image = Image { number: label.index(), id: id.clone(), files };
-        let data = SnapshotData::of(image).map_err(|error| error.to_string())?;
+        let data = SnapshotData::of(image)?;
         let meta = SnapshotMeta {
             last_log_id: label.applied,
             last_membership: label.membership,
@@ -131,10 +132,11 @@ impl Machine {
     pub(crate) fn new(
         events: Events,
         log: LogStore<Types>,
-        (files, dump): (Arc<Directory>, String),
+        files: Arc<Directory>,
+        dump: String,
         label: Option<Label>,
         identity: Identity,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let newest = Arc::new(Newest::default());
         if let Some(label) = &label {
             newest.keep(&files, &dump, label.clone())?;
@@ -153,7 +155,7 @@ impl Machine {
     }
 
     /// Hands entries to the loop; what was proposed in a reign that is over makes it load anew.
-    async fn hand_on(&mut self, mut entries: Vec<Entry<Types>>) -> Result<(), String> {
+    async fn hand_on(&mut self, mut entries: Vec<Entry<Types>>) -> Result<(), Error> {
         loop {
             let rest = self.offer(entries).await?;
             if rest == 0 {
@@ -167,13 +169,13 @@ impl Machine {
 
     /// Gives the loop entries to apply. Returns how many of them it did not apply, because memory
     /// must be loaded anew first.
-    async fn offer(&mut self, entries: Vec<Entry<Types>>) -> Result<u64, String> {
+    async fn offer(&mut self, entries: Vec<Entry<Types>>) -> Result<u64, Error> {
         let heads: Vec<Entry<Types>> = entries.iter().map(without_units).collect();
         let listed = entries.into_iter().map(entry_of).collect();
         let rest = match self.events.ask(|reply| Event::Apply(listed, reply)).await? {
             consensus::Applied::All => 0,
             consensus::Applied::Diverged(rest) => rest,
-            consensus::Applied::Refused(why) => return Err(why),
+            consensus::Applied::Refused(why) => return Err(Error::Server(why)),
         };
         let done = heads.len().saturating_sub(rest);
         let mut gone = BTreeSet::new();
@@ -203,7 +205,7 @@ impl Machine {
     }
 
     /// Whether the state is of this member's group; takes its id if this member knows none.
-    fn agree(&self) -> Result<(), String> {
+    fn agree(&self) -> Result<(), Error> {
         let Some(group) = self.applied.label().group else { return Ok(()) };
         if self.newest.has_identity.swap(true, Ordering::Relaxed) {
             return Ok(()); // it does not change
@@ -241,39 +243,42 @@ impl Machine {
     }
 
     /// Memory has what was lost: loads the dump, and applies what was applied behind it.
-    async fn load_anew(&mut self) -> Result<(), String> {
+    async fn load_anew(&mut self) -> Result<(), Error> {
         tracing::warn!(
             "memory has what the group has not agreed to: loading the newest image anew, and the log \
              behind it"
         );
         self.waiting = None; // an image with such effects counts for nobody
         let to = self.applied.label().next();
-        let loaded = self.events.ask(|done| Event::Reload { install: None, done }).await??;
+        let loaded = self.events.ask_for(|done| Event::Reload { install: None, done }).await?;
         let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
         self.applied = Applied::from(label);
         while self.applied.label().next() < to {
             let from = self.applied.label().next();
             let entries = self.read(from, (from + ENTRIES_AT_ONCE).min(to)).await?;
             if self.offer(entries).await? > 0 {
-                return Err(format!("loaded anew, entry {from} and on were not applied"));
+                let what = format!("entry {from} and on were not applied to what was loaded anew");
+                return Err(Error::Server(what));
             }
         }
         Ok(())
     }
 
     /// Entries of the log, from one index up to another, which is not read.
-    async fn read(&mut self, from: u64, to: u64) -> Result<Vec<Entry<Types>>, String> {
-        let read = self.log.try_get_log_entries(from..to).await;
-        let entries = read.map_err(|error| error.to_string())?;
+    async fn read(&mut self, from: u64, to: u64) -> Result<Vec<Entry<Types>>, Error> {
+        let entries = self.log.try_get_log_entries(from..to).await.map_err(Error::entries)?;
         let follow = entries.iter().zip(from..).all(|(entry, index)| entry.log_id.index == index);
         if entries.len() as u64 != to - from || !follow {
-            return Err(format!("the log lacks some of the entries {from} to {}", to - 1));
+            return Err(Error::entries(format!(
+                "it lacks some of the entries {from} to {}",
+                to - 1
+            )));
         }
         Ok(entries)
     }
 
     /// Begins an image; what it holds is known soon.
-    async fn begin(&mut self) -> Result<Begun, String> {
+    async fn begin(&mut self) -> Result<Begun, Error> {
         let ((label, named), (known, labelled)) = (mpsc::channel(), oneshot::channel());
         let label = Arc::new(Mutex::new(Some(label)));
         // Weak: the image waits for nothing either when this member forgets it.
@@ -286,8 +291,8 @@ impl Machine {
         });
         let begun = self
             .events
-            .ask(|begun| Event::Image { label: label_of, give_up, begun, done })
-            .await??;
+            .ask_for(|begun| Event::Image { label: label_of, give_up, begun, done })
+            .await?;
         match begun {
             None => self.name(label, known),
             Some(last) => self.waiting = Some(Waiting { last, label, known }),
@@ -300,7 +305,7 @@ impl Machine {
         &mut self,
         meta: &SnapshotMeta<u64, Member>,
         data: Box<SnapshotData>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let (applied, membership) = (meta.last_log_id, meta.last_membership.clone());
         let mut said = Label { applied, membership, group: None };
         said.check()?;
@@ -308,28 +313,27 @@ impl Machine {
         let identity = self.identity.clone();
         let files = Arc::clone(&self.files);
         let copy = self.next_incoming();
-        let checked = spawn_blocking(move || -> Result<(String, Label), String> {
-            let received = data.received(copy, |incoming| {
+        let checked = spawn_blocking(move || -> Result<(String, Label), Error> {
+            let (incoming, name, location) = data.received(copy, |incoming| {
                 let (name, location) = incoming.make_durable()?;
                 incoming.keep();
                 Ok((incoming.name(), name, location))
-            });
-            let (incoming, name, location) = received.map_err(|error| error.to_string())?;
-            let place = Directory::existing(location).map_err(|error| error.to_string())?;
+            })?;
+            let place = Directory::existing(location)?;
             let found = received::check(&place, DUMP)?;
             // A snapshot does not say it beside its files.
             said.group = found.group;
             if name != id || found != said {
-                return Err(format!(
+                return Err(Error::label(format!(
                     "the snapshot {id} of {said:?} holds the files of {name}, which are {found:?}"
-                ));
+                )));
             }
             if let Some(group) = said.group {
                 agree(&identity, group)?;
             }
             Ok((incoming, said))
         });
-        let (incoming, said) = checked.await.map_err(|error| error.to_string())??;
+        let (incoming, said) = checked.await.map_err(Error::ended)??;
         let from = format!("{incoming}/{DUMP}");
         let (place, dump) = (Arc::clone(&files), self.dump.clone());
         let install = Box::new(move || {
@@ -338,11 +342,12 @@ impl Machine {
         });
         self.waiting = None;
         let reload = |done| Event::Reload { install: Some(install), done };
-        let loaded = self.events.ask(reload).await??;
+        let loaded = self.events.ask_for(reload).await?;
         let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
         self.applied = Applied::from(label);
         if *self.applied.label() != said {
-            return Err(format!("{:?} was loaded in place of {said:?}", self.applied.label()));
+            let what = format!("{:?} was loaded in place of {said:?}", self.applied.label());
+            return Err(Error::label(what));
         }
         self.agree()?;
         self.forget(|_| true); // it does not say who was removed and added again meanwhile
@@ -387,8 +392,8 @@ fn without_units(entry: &Entry<Types>) -> Entry<Types> {
     Entry { log_id: entry.log_id, payload }
 }
 
-fn failed(what: String) -> StorageError<u64> {
-    StorageIOError::write_state_machine(AnyError::error(what)).into()
+fn failed(error: Error) -> StorageError<u64> {
+    StorageIOError::write_state_machine(AnyError::new(&error)).into()
 }
 
 impl RaftStateMachine<Types> for Machine {
@@ -420,8 +425,8 @@ impl RaftStateMachine<Types> for Machine {
 
     async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotData>, StorageError<u64>> {
         let create = self.next_incoming();
-        let incoming = spawn_blocking(create).await.map_err(|error| failed(error.to_string()))?;
-        let incoming = incoming.map_err(|error| failed(error.to_string()))?;
+        let incoming = spawn_blocking(create).await.map_err(|error| failed(Error::ended(error)))?;
+        let incoming = incoming.map_err(|error| failed(error.into()))?;
         Ok(Box::new(SnapshotData::receiving(incoming)))
     }
 
@@ -446,15 +451,16 @@ struct Begun {
 
 impl Begun {
     /// Waits until it is the dump; returns its label.
-    async fn wait(self) -> Result<Label, String> {
-        self.ended.await.unwrap_or_else(|_| Err("the server has ended".into()))?;
-        self.labelled.await.map_err(|_| "it has no label".into())
+    async fn wait(self) -> Result<Label, Error> {
+        let ended = self.ended.await.map_err(|_| Error::ended("the server has ended"))?;
+        ended.map_err(Error::Server)?;
+        self.labelled.await.map_err(|_| Error::label("it has no label"))
     }
 }
 
 /// Waits for an image that has begun.
 pub(crate) struct Builder {
-    begun: Option<Result<Begun, String>>,
+    begun: Option<Result<Begun, Error>>,
     newest: Arc<Newest>,
     files: Arc<Directory>,
     dump: String,
@@ -467,7 +473,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
         let outcome = match self.begun.take() {
             Some(Ok(begun)) => begun.wait().await,
             Some(Err(why)) => Err(why),
-            None => Err("it was built before".into()),
+            None => Err(Error::ended("it was built before")),
         };
         match outcome {
             Ok(label) => {
@@ -483,8 +489,8 @@ impl RaftSnapshotBuilder<Types> for Builder {
 }
 
 /// The snapshot of a state with nothing in it, which openraft takes no notice of.
-fn none_yet() -> Result<Snapshot<Types>, String> {
+fn none_yet() -> Result<Snapshot<Types>, Error> {
     let image = Image { number: 0, id: "none".into(), files: Vec::new() };
-    let data = SnapshotData::of(image).map_err(|error| error.to_string())?;
+    let data = SnapshotData::of(image)?;
     Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: Box::new(data) })
 }

@@ -21,7 +21,7 @@ use crate::types::{Label, Types, entry_of, reign_of};
 ///
 /// # Errors
 /// It cannot be encoded.
-pub fn first_label(peer: &Peer) -> Result<Vec<u8>, String> {
+pub fn first_label(peer: &Peer) -> Result<Vec<u8>, Error> {
     let applied = Some(LogId::new(CommittedLeaderId::new(0, 0), 1));
     let nodes = [(peer.id, member(peer))];
     let membership =
@@ -33,10 +33,9 @@ pub fn first_label(peer: &Peer) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// [`Error`]: the directory is somebody's already, or cannot be written.
-pub fn begin_group(directory: &Path, dump: &str, (group, id): (&str, u64)) -> Result<(), Error> {
+pub fn begin_group(directory: &Path, dump: &str, group: &str, id: u64) -> Result<(), Error> {
     let files = Directory::existing(directory)?;
-    let found = received::check(&files, dump).map_err(|what| Error::Label { what })?;
-    found.check().map_err(|what| Error::Label { what })?;
+    received::check(&files, dump)?.check()?;
     let owner = identity::Member { group: group.to_owned(), id };
     // There is a dump, so nobody's directory is as good as a stranger's.
     if owner.find(&files, false)?.is_some() || files.holds(LOG)? {
@@ -46,7 +45,7 @@ pub fn begin_group(directory: &Path, dump: &str, (group, id): (&str, u64)) -> Re
     files.sync()?;
     let (server, options) = (Application::server(), LogOptions::default());
     LogStore::<Types>::open(files.below(LOG)?, true, &server, options)?;
-    owner.begin(Arc::new(files), None, None, (false, false)).map(drop)
+    owner.begin(Arc::new(files), None, None, false, false).map(drop)
 }
 
 /// What the directory of a member has.
@@ -86,7 +85,7 @@ pub fn read_member(directory: &Path, dump: &str) -> Result<Member, Error> {
     let identity::Owned { member, group: group_id, .. } = identity::Owned::read(&files)?;
     let identity::Member { group, id } = member;
     let label = match files.holds(dump)? {
-        true => received::check(&files, dump).map_err(|what| Error::Label { what })?,
+        true => received::check(&files, dump)?,
         false => Label::default(),
     };
     let (server, options) = (Application::server(), LogOptions::default());
@@ -107,16 +106,14 @@ async fn read_log(
     mut log: LogStore<Types>,
     mut label: Label,
 ) -> Result<(Last, Vec<u64>, Vec<Vec<u8>>), Error> {
-    let unreadable = |what: String| Error::Entries { what };
-    let state = log.get_log_state().await.map_err(|error| unreadable(error.to_string()))?;
+    let state = log.get_log_state().await.map_err(Error::entries)?;
     if state.last_purged_log_id.map_or(0, |id| id.index + 1) > label.next() {
         let what =
             format!("its log begins behind entry {}, with which its dump ends", label.index());
-        return Err(unreadable(what));
+        return Err(Error::entries(what));
     }
     let from = label.next();
-    let entries = log.try_get_log_entries(from..).await;
-    let entries = entries.map_err(|error| unreadable(error.to_string()))?;
+    let entries = log.try_get_log_entries(from..).await.map_err(Error::entries)?;
     let (mut batches, mut parts) = (Vec::new(), None::<(Reign, Vec<u8>)>);
     for entry in entries {
         label.pass(&entry);

@@ -2,16 +2,16 @@
 
 use stillframe_durability::disk::Directory;
 
+use crate::error::Error;
 use crate::types::Label;
 
 /// The field behind the last entry.
 const LABEL: &str = "raft-label";
 
 /// Reads the dump `name` of a directory from end to end: structure and checksum. Returns its label.
-pub(crate) fn check(directory: &Directory, name: &str) -> Result<Label, String> {
-    let path = directory.at(name);
-    let wrong = |what: String| format!("{}: {what}", path.display());
-    let (input, bytes) = directory.open_file(name).map_err(|error| error.to_string())?;
+pub(crate) fn check(directory: &Directory, name: &str) -> Result<Label, Error> {
+    let wrong = |what: String| Error::Dump { path: directory.at(name), what };
+    let (input, bytes) = directory.open_file(name)?;
     let (summary, damage) = stillframe_rdb::scan(input, bytes);
     if let Some(damage) = damage {
         return Err(wrong(damage.to_string()));
@@ -21,5 +21,5 @@ pub(crate) fn check(directory: &Directory, name: &str) -> Result<Label, String> 
     }
     let label = summary.aux.iter().rev().find(|(name, _)| name == LABEL);
     let (_, label) = label.ok_or_else(|| wrong("it has no label".into()))?;
-    Label::decode(label.as_bytes()).map_err(wrong)
+    Label::decode(label.as_bytes()).map_err(|error| wrong(error.to_string()))
 }

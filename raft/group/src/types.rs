@@ -6,6 +6,7 @@ use stillframe_openraft::SnapshotData;
 use stillframe_raft_net::{Id, Member};
 use stillframe_server::consensus::{self, Batch, Content, Reign};
 
+use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
 
 openraft::declare_raft_types!(
@@ -123,36 +124,36 @@ impl Label {
     }
 
     /// That of an image names the members: else a group that starts from it would have none.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         match self.membership.membership().voter_ids().next() {
             Some(_) => Ok(()),
-            None => Err("its label names no members".into()),
+            None => Err(Error::label("its label names no members")),
         }
     }
 
     /// As text, which `stillframe inspect` shows: hexadecimal.
-    pub(crate) fn encode(&self) -> Result<Vec<u8>, String> {
-        let mut bytes = postcard::to_allocvec(self).map_err(|error| error.to_string())?;
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = postcard::to_allocvec(self)?;
         bytes.extend(self.group.into_iter().flat_map(Id::to_bytes));
         Ok(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
     }
 
-    pub(crate) fn decode(text: &[u8]) -> Result<Self, String> {
+    pub(crate) fn decode(text: &[u8]) -> Result<Self, Error> {
         let digit = |&digit: &u8| char::from(digit).to_digit(16);
         let byte = |pair: &[u8]| match pair {
             [high, low] => Some((digit(high)? * 16 + digit(low)?) as u8),
             _ => None,
         };
         let bytes: Option<Vec<u8>> = text.chunks(2).map(byte).collect();
-        let bytes = bytes.ok_or("its label is not hexadecimal")?;
+        let bytes = bytes.ok_or_else(|| Error::label("its label is not hexadecimal"))?;
         let id = |rest: &[u8]| Id::from_bytes(rest.try_into().ok()?);
         match postcard::take_from_bytes::<Self>(&bytes) {
             Ok((label, [])) => Ok(label),
             Ok((label, rest)) => match id(rest) {
                 Some(group) => Ok(Self { group: Some(group), ..label }),
-                None => Err(format!("its label has {} bytes too many", rest.len())),
+                None => Err(Error::label(format!("its label has {} bytes too many", rest.len()))),
             },
-            Err(error) => Err(format!("its label cannot be read: {error}")),
+            Err(error) => Err(Error::label(format!("its label cannot be read: {error}"))),
         }
     }
 }
@@ -225,16 +226,14 @@ mod tests {
         let membership = StoredMembership::new(applied, membership);
         let label = Label { applied, membership, group: None };
         let text = label.encode().expect("it is encoded");
-        assert_eq!(Label::decode(&text).as_ref(), Ok(&label));
+        let decoded = |text: &[u8]| Label::decode(text).expect("it was encoded");
+        assert_eq!(decoded(&text), label);
         let group = Some(Id::draw().expect("random bytes"));
         let named = Label { group, ..label };
         let named_text = named.encode().expect("it is encoded");
-        assert_eq!(Label::decode(&named_text), Ok(named));
+        assert_eq!(decoded(&named_text), named);
         Label::decode(&named_text[..named_text.len() - 2]).expect_err("it is cut");
-        assert_eq!(
-            Label::decode(&Label::default().encode().expect("so is none")),
-            Ok(Label::default())
-        );
+        assert_eq!(decoded(&Label::default().encode().expect("so is none")), Label::default());
         for at in 0..text.len() {
             Label::decode(&text[..at]).expect_err("it is cut");
         }

@@ -69,8 +69,8 @@ async fn dial_as(
             error => error,
         })?;
         check(settings, target, &answer)?;
-        let who = (target, End::Caller, lane);
-        settings.identity.meet(who, answer.statement.as_ref(), settings.mutation).await?;
+        let said = answer.statement.as_ref();
+        settings.identity.meet(target, End::Caller, lane, said, settings.mutation).await?;
         Ok(stream)
     });
     shaken.await.unwrap_or_else(|_| Err(Error::HandshakeTimeout { peer: peer() }))

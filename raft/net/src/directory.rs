@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use rustls::crypto::ring;
 
+use crate::error::Error;
+
 /// Starts that a handshake names. A node that was not met for more of them is believed.
 pub(crate) const STARTS_MAX: usize = 16;
 
@@ -17,7 +19,7 @@ impl Id {
     ///
     /// # Errors
     /// The machine gives no random bytes.
-    pub fn draw() -> Result<Self, String> {
+    pub fn draw() -> Result<Self, Error> {
         Ok(Self(random()?))
     }
 
@@ -46,21 +48,20 @@ impl fmt::Display for Id {
 }
 
 impl FromStr for Id {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no id of 32 hexadecimal digits");
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Id { text: text.to_owned() };
         let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| digits);
         number.and_then(|number| Self::from_bytes(number.to_be_bytes())).ok_or_else(wrong)
     }
 }
 
-fn random<const N: usize>() -> Result<[u8; N], String> {
+fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     let filled = ring::default_provider().secure_random.fill(&mut bytes);
-    filled.map_err(|_| "the machine gives no random bytes".to_owned())?;
-    Ok(bytes)
+    filled.map(|()| bytes).map_err(|_| Error::NoRandomBytes)
 }
 
 /// A directory, and the starts of nodes in it.
@@ -79,7 +80,7 @@ impl Starts {
     ///
     /// # Errors
     /// The machine gives no random bytes.
-    pub fn new() -> Result<Self, String> {
+    pub fn new() -> Result<Self, Error> {
         Ok(Self { directory: Id::draw()?, count: 0, drawn: Vec::new() })
     }
 
@@ -87,7 +88,7 @@ impl Starts {
     ///
     /// # Errors
     /// The machine gives no random bytes.
-    pub fn and_one_more(mut self) -> Result<Self, String> {
+    pub fn and_one_more(mut self) -> Result<Self, Error> {
         self.count = self.count.saturating_add(1);
         self.drawn.push(u64::from_le_bytes(random()?));
         let old = self.drawn.len().saturating_sub(STARTS_MAX);
@@ -141,7 +142,7 @@ mod tests {
         assert!(!starts.include(&met(25, starts.drawn[1])));
         assert!(!starts.include(&met(41, 0)));
         let id = Id::draw().expect("random bytes");
-        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.to_string().parse::<Id>().expect("its own text"), id);
         for wrong in ["", "0", "zz", &"0".repeat(32), &"+".repeat(32), &"a".repeat(33)] {
             wrong.parse::<Id>().expect_err(wrong);
         }

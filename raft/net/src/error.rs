@@ -16,6 +16,15 @@ pub enum Error {
         /// Bytes of the name.
         length: usize,
     },
+    /// A text is no id.
+    #[error("'{text}' is no id of 32 hexadecimal digits")]
+    Id {
+        /// The text.
+        text: String,
+    },
+    /// The operating system has no random bytes.
+    #[error("the machine gives no random bytes")]
+    NoRandomBytes,
     /// An address cannot be listened at.
     #[error("cannot listen for raft at {address}: {source}")]
     Bind {
@@ -145,7 +154,7 @@ pub enum Error {
     #[error("what a peer said of itself cannot be kept: {what}")]
     NotKept {
         /// Why.
-        what: String,
+        what: crate::identity::KeepError,
     },
     /// A certificate names other members.
     #[error("the certificate of node {node} is not its own: it names {names}")]

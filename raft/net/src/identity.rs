@@ -38,8 +38,11 @@ pub struct Standing {
     pub voters: BTreeSet<u64>,
 }
 
+/// Why a change was not written to the directory.
+pub type KeepError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Writes what changed to the directory.
-type Keep = dyn Fn(&Standing) -> Result<(), String> + Send + Sync;
+type Keep = dyn Fn(&Standing) -> Result<(), KeepError> + Send + Sync;
 
 /// What a node knows of itself and others; clones share it. The default says nothing and takes all.
 #[derive(Clone, Default)]
@@ -71,7 +74,7 @@ impl Identity {
     #[must_use]
     pub fn new(
         standing: Standing,
-        keep: impl Fn(&Standing) -> Result<(), String> + Send + Sync + 'static,
+        keep: impl Fn(&Standing) -> Result<(), KeepError> + Send + Sync + 'static,
     ) -> Self {
         let (standing, keeps) = (Mutex::new(standing), Mutex::default());
         let (keep, went_back) = (Box::new(keep), watch::Sender::new(None));
@@ -94,7 +97,7 @@ impl Identity {
     ///
     /// # Errors
     /// Why it is not kept; then it is not changed.
-    pub fn change(&self, change: impl FnOnce(&mut Standing)) -> Result<(), String> {
+    pub fn change(&self, change: impl FnOnce(&mut Standing)) -> Result<(), KeepError> {
         let Some(shared) = &self.0 else { return Ok(()) };
         let _one = shared.keeps.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = shared.standing().clone();
@@ -132,11 +135,13 @@ impl Identity {
     /// version that says nothing.
     pub(crate) async fn meet(
         &self,
-        (peer, end, lane): (u64, End, Lane),
+        peer: u64,
+        end: End,
+        lane: Lane,
         theirs: Option<&Statement>,
         mutation: Mutation,
     ) -> Result<(), Error> {
-        let judged = self.read(|standing| standing.judge((peer, end, lane), theirs, mutation));
+        let judged = self.read(|standing| standing.judge(peer, end, lane, theirs, mutation));
         let Some(found) = judged.transpose()?.filter(|found| *found != Found::default()) else {
             return Ok(());
         };
@@ -147,7 +152,7 @@ impl Identity {
                 standing.met.extend(found.met.map(|met| (peer, met)));
             })
         });
-        let kept = kept.await.unwrap_or_else(|error| Err(error.to_string()));
+        let kept = kept.await.unwrap_or_else(|error| Err(error.into()));
         match (kept, met) {
             (Err(what), _) if joins => Err(Error::NotKept { what }),
             // It is known at least as long as this node runs.
@@ -180,7 +185,9 @@ struct Found {
 impl Standing {
     fn judge(
         &self,
-        (peer, end, lane): (u64, End, Lane),
+        peer: u64,
+        end: End,
+        lane: Lane,
         theirs: Option<&Statement>,
         mutation: Mutation,
     ) -> Result<Found, Error> {
@@ -261,7 +268,7 @@ pub(crate) mod tests {
     }
 
     fn judge(own: &Standing, lane: Lane, theirs: &Statement) -> Result<Found, Error> {
-        own.judge((2, End::Listener, lane), Some(theirs), Mutation::current())
+        own.judge(2, End::Listener, lane, Some(theirs), Mutation::current())
     }
 
     fn text<T: fmt::Debug>(result: Result<T, Error>) -> String {
@@ -278,7 +285,7 @@ pub(crate) mod tests {
             // One that has not applied the entry that names the group.
             judge(&own, lane, &statement(None, 1, &[5])).expect("it is of the group");
             judge(&standing(None), lane, &statement(Some(GROUP), 1, &[5])).expect("it lags");
-            let older = own.judge((2, End::Caller, lane), None, Mutation::current());
+            let older = own.judge(2, End::Caller, lane, None, Mutation::current());
             assert!(text(older).contains("older version"));
         }
     }

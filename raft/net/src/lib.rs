@@ -31,7 +31,7 @@ mod tests;
 pub use directory::{Id, Met, Starts};
 pub use error::{Error, ForwardError};
 pub use hello::Lane;
-pub use identity::{Identity, Standing};
+pub use identity::{Identity, KeepError, Standing};
 pub use lane::LaneState;
 pub use listener::{Listener, Serving};
 pub use member::{Member, NoMember};

@@ -128,7 +128,7 @@ impl Network {
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, ForwardError> {
-        self.forward_on(Lane::Forward, (node, member), request, time).await
+        self.forward_on(Lane::Forward, node, member, request, time).await
     }
 
     /// As [`forward`](Self::forward), on the connection of votes and heartbeats: for what is small
@@ -143,13 +143,14 @@ impl Network {
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, ForwardError> {
-        self.forward_on(Lane::Control, (node, member), request, time).await
+        self.forward_on(Lane::Control, node, member, request, time).await
     }
 
     async fn forward_on(
         &self,
         lane: Lane,
-        (node, member): (u64, &Member),
+        node: u64,
+        member: &Member,
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, ForwardError> {
@@ -238,7 +239,8 @@ impl Node {
     async fn call<T: DeserializeOwned, E>(
         &self,
         lane: usize,
-        (kind, action): (Kind, RPCTypes),
+        kind: Kind,
+        action: RPCTypes,
         message: impl FnOnce() -> Result<Message, Error>,
         time: Duration,
     ) -> Result<T, Failed<E>>
@@ -291,7 +293,7 @@ impl Node {
             AppendEntriesRequest::<C> { vote, prev_log_id, leader_commit, entries: Vec::new() };
         let most = self.settings.limits.frame_bytes_max;
         let message = || message::append(&empty, 0, most).map(|(message, _)| message);
-        self.call(CONTROL, (Kind::Append, RPCTypes::AppendEntries), message, time).await
+        self.call(CONTROL, Kind::Append, RPCTypes::AppendEntries, message, time).await
     }
 
     /// Begins to send entries, as many as go into `window` bytes.
@@ -388,8 +390,8 @@ async fn send_pieces<C: RaftTypeConfig<NodeId = u64, Node = Member>>(
         let _chunk = snapshots.chunk(node.target, index, bytes).await;
         let began = Instant::now();
         let message = || message::snapshot(&piece, most);
-        let kind = (Kind::Snapshot, RPCTypes::InstallSnapshot);
-        let reply: InstallSnapshotResponse<u64> = node.call(SNAPSHOTS, kind, message, time).await?;
+        let call = node.call(SNAPSHOTS, Kind::Snapshot, RPCTypes::InstallSnapshot, message, time);
+        let reply: InstallSnapshotResponse<u64> = call.await?;
         if is_last || reply.vote > vote {
             return Ok(reply);
         }
@@ -442,7 +444,7 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetwork<C> for Link {
     ) -> Result<VoteResponse<u64>, Failed> {
         let most = self.node.settings.limits.frame_bytes_max;
         let message = move || message::encode(&request, most);
-        self.node.call(CONTROL, (Kind::Vote, RPCTypes::Vote), message, option.hard_ttl()).await
+        self.node.call(CONTROL, Kind::Vote, RPCTypes::Vote, message, option.hard_ttl()).await
     }
 
     fn backoff(&self) -> Backoff {

@@ -172,8 +172,8 @@ async fn admit(settings: &Settings, hello: &Hello, seat: &mut Seat) -> Result<()
     if *wanted != found && !settings.mutation.is(Mutant::TakesAnyTarget) {
         return Err(Error::OtherNode { wanted: *wanted, found });
     }
-    let who = (*sender, End::Listener, lane);
-    settings.identity.meet(who, hello.statement.as_ref(), settings.mutation).await?;
+    let said = hello.statement.as_ref();
+    settings.identity.meet(*sender, End::Listener, lane, said, settings.mutation).await?;
     if seat.belongs_to(*sender) { Ok(()) } else { Err(Error::Full) }
 }
 

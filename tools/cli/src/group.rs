@@ -136,7 +136,7 @@ impl Init {
             None => self.take(&self.from, self.until, &own)?,
         };
         let dump = self.dbfilename.as_deref().unwrap_or("dump.rdb");
-        stillframe_group::begin_group(&self.directory, dump, (&self.raft_group, self.raft_id))
+        stillframe_group::begin_group(&self.directory, dump, &self.raft_group, self.raft_id)
             .map_err(|error| error.to_string())?;
         let mut text = format!(
             "member {} of the group '{}' begins with {keys} keys, in {}\n",

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::questions::Question;
 use super::{Running, member};
+use crate::error::Error;
 
 /// How often those who are to begin a group are asked.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -46,8 +47,8 @@ fn members_of(settings: &Settings) -> Members {
 
 impl Running {
     /// What this member says of itself.
-    pub(super) async fn belonging(&self, settings: &Settings) -> Result<Belonging, String> {
-        if self.raft.is_initialized().await.map_err(|error| error.to_string())? {
+    pub(super) async fn belonging(&self, settings: &Settings) -> Result<Belonging, Error> {
+        if self.raft.is_initialized().await.map_err(Error::ended)? {
             let metrics = self.raft.metrics().borrow().membership_config.clone();
             let members = metrics.membership().nodes().map(|(id, _)| *id).collect();
             return Ok(Belonging::To { members });
@@ -64,20 +65,22 @@ impl Running {
         sender: u64,
         id: Id,
         settings: &Settings,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let first = settings.peers.iter().map(|it| it.id).min();
         match self.belonging(settings).await? {
             Belonging::ToNone { .. } if first == Some(sender) => {}
-            other => return Err(format!("member {} cannot begin a group: {other:?}", self.id)),
+            other => {
+                return Err(Error::CannotBegin { id: self.id, is: format!("{other:?}") });
+            }
         }
         self.keep_group(id).await
     }
 
-    async fn keep_group(&self, id: Id) -> Result<(), String> {
+    async fn keep_group(&self, id: Id) -> Result<(), Error> {
         let identity = self.identity.clone();
         let kept = move || identity.change(|standing| standing.group = Some(id));
         let kept = tokio::task::spawn_blocking(kept).await;
-        kept.unwrap_or_else(|error| Err(error.to_string()))
+        kept.map_err(Error::ended)?.map_err(Error::Unwritten)
     }
 
     fn group(&self) -> Option<Id> {
@@ -91,7 +94,7 @@ impl Running {
         if is_blank && !settings.joins && (self.group().is_none() || first == Some(self.id)) {
             self.identity.note(|it| it.is_ready = true);
             if let Err(why) = self.found(&settings).await {
-                self.events.send(Event::Failed(why));
+                self.events.send(Event::Failed(why.to_string()));
             }
         } else {
             self.announce(&settings).await;
@@ -134,7 +137,7 @@ impl Running {
     }
 
     /// Begins a group with all that are to begin it, or waits for the one that does.
-    async fn found(&self, settings: &Settings) -> Result<(), String> {
+    async fn found(&self, settings: &Settings) -> Result<(), Error> {
         let founders = members_of(settings);
         let leads = founders.keys().min() == Some(&self.id);
         let mut told = None;
@@ -146,7 +149,7 @@ impl Running {
             match self.can_begin(settings, &founders).await? {
                 None if leads => match self.found_all(settings).await {
                     Ok(()) => return Ok(()),
-                    Err(why) => tell_once(&mut told, &why),
+                    Err(why) => tell_once(&mut told, &why.to_string()),
                 },
                 None => {}
                 Some(why) => tell_once(&mut told, &why),
@@ -163,7 +166,7 @@ impl Running {
         &self,
         settings: &Settings,
         founders: &Members,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, Error> {
         let others = settings.peers.iter().filter(|it| it.id != self.id);
         let asked = others.map(|it| {
             let (node, id, member) = (self.clone(), it.id, member(it));
@@ -181,8 +184,8 @@ impl Running {
                 Ok(Belonging::Joins) => format!("member {id} was started with raft-join yes"),
                 // It began while this was asked.
                 Ok(Belonging::To { .. }) if self.group().is_some() && !leads => return Ok(None),
-                Ok(Belonging::To { members }) => return Err(self.is_there(id, &members)),
-                Err(why) => why,
+                Ok(Belonging::To { members }) => return Err(self.is_there(id, members)),
+                Err(why) => why.to_string(),
             };
             waits.get_or_insert(format!(
                 "a new group begins when all of its members answer, so that none is begun beside one \
@@ -192,30 +195,20 @@ impl Running {
         Ok(waits)
     }
 
-    fn is_there(&self, other: u64, members: &BTreeSet<u64>) -> String {
-        let id = self.id;
-        let all = members.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        match members.contains(&id) {
-            true => format!(
-                "member {other} knows member {id} in its group, whose directory is empty here, so it \
-                 does not know its votes: STILLFRAME RAFT REMOVE {id} at the leader, start it with \
-                 raft-join yes in place of raft-peers, and ADD it again"
-            ),
-            false => format!(
-                "member {other} belongs to a group already, of {}: start member {id} with raft-join \
-                 yes in place of raft-peers, and STILLFRAME RAFT ADD it at the leader",
-                if all.is_empty() { "members that it has not heard of yet" } else { &all }
-            ),
+    fn is_there(&self, other: u64, members: BTreeSet<u64>) -> Error {
+        match members.contains(&self.id) {
+            true => Error::Forgotten { other, id: self.id },
+            false => Error::GroupExists { other, id: self.id, members },
         }
     }
 
-    async fn ask_belonging(&self, id: u64, member: &Member) -> Result<Belonging, String> {
+    async fn ask_belonging(&self, id: u64, member: &Member) -> Result<Belonging, Error> {
         let answer = self.ask(id, member, &Question::Belonging).await?;
-        postcard::from_bytes(&answer).map_err(|error| error.to_string())
+        Ok(postcard::from_bytes(&answer)?)
     }
 
     /// Has all keep the id of the new group, then begins it.
-    async fn found_all(&self, settings: &Settings) -> Result<(), String> {
+    async fn found_all(&self, settings: &Settings) -> Result<(), Error> {
         let id = self.group().map_or_else(Id::draw, Ok)?;
         self.keep_group(id).await?;
         for other in settings.peers.iter().filter(|it| it.id != self.id) {
@@ -228,7 +221,7 @@ impl Running {
                 self.elections.begin();
                 Ok(())
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(Error::ended(error)),
         }
     }
 
@@ -269,7 +262,7 @@ impl Running {
         }
     }
 
-    async fn propose_identity(&self, now: &super::Metrics) -> Result<(), String> {
+    async fn propose_identity(&self, now: &super::Metrics) -> Result<(), Error> {
         let known = now.membership_config.membership();
         for (&id, member) in known.nodes().filter(|(id, _)| **id != self.id) {
             // One of an older version does not know the question.
@@ -277,7 +270,7 @@ impl Running {
         }
         let id = self.group().map_or_else(Id::draw, Ok)?;
         let proposed = self.raft.client_write(crate::types::Wire::identity(id)).await;
-        proposed.map(drop).map_err(|error| error.to_string())
+        proposed.map(drop).map_err(Error::ended)
     }
 }
 

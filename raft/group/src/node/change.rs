@@ -6,7 +6,6 @@
 //!   voters; the next leader ends the change.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,28 +15,68 @@ use stillframe_server::consensus::Change;
 
 use super::questions::{QUESTION, Question};
 use super::{Metrics, Running, matched, member};
+use crate::error::Error;
 
 /// How often a member that joins is asked whether it is still there.
 const LOOK: Duration = Duration::from_secs(1);
 /// A member that joins and does not answer for so many looks is given up.
 const LOOKS_MAX: u32 = 30;
-/// The answer to a change that has taken too long.
-const NOT_AGREED: &str = "most members have not agreed in time: the change may yet be made";
 /// Time for a change of the voters, which most of them have to answer.
 const CHANGE: Duration = Duration::from_secs(30);
 /// Time for a member that is to lead to catch up, while nothing is written.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
-fn text(error: impl Display) -> String {
-    error.to_string()
+/// Why the group was not changed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChangeError {
+    #[error("the group is being changed already; ask again later")]
+    UnderWay,
+    #[error("most members have not agreed in time: the change may yet be made")]
+    NotAgreed,
+    #[error("there is a member {id} already, at {raft}/{client}")]
+    IdTaken { id: u64, raft: String, client: String },
+    #[error("member {0} belongs to the group already")]
+    Belongs(u64),
+    #[error("member {0} has one of these addresses already")]
+    AddressTaken(u64),
+    #[error(
+        "the server at {raft} belongs to a group already: start member {id} in an empty directory, \
+         with raft-join yes"
+    )]
+    OfAnotherGroup { id: u64, raft: String },
+    #[error("this member leads no more; ask the next leader again")]
+    LeadsNoMore,
+    #[error("{0}; it has no vote yet: ADD or REMOVE it")]
+    Silent(String),
+    #[error("there is no member {0}")]
+    NoMember(u64),
+    #[error("member {0} is the last one with a vote")]
+    LastVoter(u64),
+    #[error(
+        "without member {id} the group would have {rest} members with a vote, of which {answer} \
+         answer: no majority"
+    )]
+    NoMajority { id: u64, rest: usize, answer: usize },
+    #[error("it leads already")]
+    LeadsAlready,
+    #[error("member {0} has no vote yet")]
+    NoVote(u64),
+    #[error("what was written before is not agreed to yet")]
+    WritesUnderWay,
+    #[error("member {0} lags behind")]
+    Lags(u64),
+    #[error("member {0} was not elected in time")]
+    NotElected(u64),
+    #[error(transparent)]
+    Member(#[from] Error),
 }
+
+type Changed = Result<(), ChangeError>;
 
 impl Running {
     /// Does a change that a client asked for.
-    pub(super) async fn change(&self, change: Change) -> Result<(), String> {
-        let Ok(_one) = self.changes.try_lock() else {
-            return Err("the group is being changed already; ask again later".into());
-        };
+    pub(super) async fn change(&self, change: Change) -> Changed {
+        let Ok(_one) = self.changes.try_lock() else { return Err(ChangeError::UnderWay) };
         match change {
             Change::Add(peer) => self.add(peer.id, member(&peer)).await,
             Change::Remove(id) => self.remove(id).await,
@@ -50,16 +89,16 @@ impl Running {
     }
 
     /// Takes in a member: first without a vote, and with one when it has what the others have.
-    async fn add(&self, id: u64, member: Member) -> Result<(), String> {
+    async fn add(&self, id: u64, member: Member) -> Changed {
         let metrics = self.metrics();
         let known = metrics.membership_config.membership();
         match known.get_node(&id) {
             Some(found) if *found != member => {
-                let Member { raft, client } = found;
-                return Err(format!("there is a member {id} already, at {raft}/{client}"));
+                let Member { raft, client } = found.clone();
+                return Err(ChangeError::IdTaken { id, raft, client });
             }
             Some(_) if known.voter_ids().any(|voter| voter == id) => {
-                return Err(format!("member {id} belongs to the group already"));
+                return Err(ChangeError::Belongs(id));
             }
             Some(_) => {}
             None => {
@@ -67,26 +106,22 @@ impl Running {
                     .nodes()
                     .find(|(_, it)| it.raft == member.raft || it.client == member.client);
                 if let Some((other, _)) = same {
-                    return Err(format!("member {other} has one of these addresses already"));
+                    return Err(ChangeError::AddressTaken(*other));
                 }
                 if self.ask(id, &member, &Question::Belongs).await? != [0] {
-                    return Err(format!(
-                        "the server at {} belongs to a group already: start member {id} in an \
-                         empty directory, with raft-join yes",
-                        member.raft
-                    ));
+                    return Err(ChangeError::OfAnotherGroup { id, raft: member.raft });
                 }
             }
         }
         let added = self.raft.add_learner(id, member.clone(), false);
         let added = tokio::time::timeout(CHANGE, added).await;
-        let added = added.map_err(|_| NOT_AGREED.to_owned())?.map_err(text)?;
+        let added = added.map_err(|_| ChangeError::NotAgreed)?.map_err(Error::ended)?;
         self.await_learner(id, &member, added.log_id.index).await?;
         self.change_voters(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await
     }
 
     /// Waits until a member without a vote has what the others have.
-    async fn await_learner(&self, id: u64, member: &Member, index: u64) -> Result<(), String> {
+    async fn await_learner(&self, id: u64, member: &Member, index: u64) -> Changed {
         let lag_max = self.raft.config().replication_lag_threshold;
         let is_near = |metrics: &Metrics| {
             let last = metrics.last_log_index.unwrap_or(0);
@@ -100,17 +135,17 @@ impl Running {
             let waited = waited.metrics(|it| is_near(it) || lost(it), "a member catches up").await;
             match waited {
                 Ok(metrics) if lost(&metrics) => {
-                    return Err("this member leads no more; ask the next leader again".into());
+                    return Err(ChangeError::LeadsNoMore);
                 }
                 Ok(_) => return Ok(()),
                 Err(_) => match self.ask(id, member, &Question::Belongs).await {
                     Ok(_) if self.network.refusal(id).is_none() => silent = 0,
                     answer => {
                         let refused = self.network.refusal(id).map(|why| why.to_string());
-                        let why = answer.err().or(refused).unwrap_or_default();
+                        let why = answer.err().map(|error| error.to_string()).or(refused);
                         silent += 1;
                         if silent >= LOOKS_MAX {
-                            return Err(format!("{why}; it has no vote yet: ADD or REMOVE it"));
+                            return Err(ChangeError::Silent(why.unwrap_or_default()));
                         }
                     }
                 },
@@ -119,10 +154,10 @@ impl Running {
     }
 
     /// Lets a member go.
-    async fn remove(&self, id: u64) -> Result<(), String> {
+    async fn remove(&self, id: u64) -> Changed {
         let metrics = self.metrics();
         let known = metrics.membership_config.membership();
-        let gone = known.get_node(&id).ok_or_else(|| format!("there is no member {id}"))?.clone();
+        let gone = known.get_node(&id).ok_or(ChangeError::NoMember(id))?.clone();
         let voters: BTreeSet<u64> = known.voter_ids().collect();
         if !voters.contains(&id) {
             let change = ChangeMembers::RemoveNodes(BTreeSet::from([id]));
@@ -144,14 +179,9 @@ impl Running {
     }
 
     /// Refuses to let a member go if too few of the rest answer.
-    async fn refuse_minority(
-        &self,
-        id: u64,
-        rest: &[u64],
-        metrics: &Metrics,
-    ) -> Result<(), String> {
+    async fn refuse_minority(&self, id: u64, rest: &[u64], metrics: &Metrics) -> Changed {
         if rest.is_empty() {
-            return Err(format!("member {id} is the last one with a vote"));
+            return Err(ChangeError::LastVoter(id));
         }
         let asked = rest.iter().filter(|&&other| other != self.id).map(|&other| {
             let (node, known) = (self.clone(), metrics.membership_config.membership());
@@ -165,20 +195,16 @@ impl Running {
             answer += usize::from(matches!(asked.await, Ok(Ok(_))));
         }
         if answer <= rest.len() / 2 {
-            return Err(format!(
-                "without member {id} the group would have {} members with a vote, of which {answer} \
-                 answer: no majority",
-                rest.len()
-            ));
+            return Err(ChangeError::NoMajority { id, rest: rest.len(), answer });
         }
         Ok(())
     }
 
-    async fn change_voters(&self, change: ChangeMembers<u64, Member>) -> Result<(), String> {
+    async fn change_voters(&self, change: ChangeMembers<u64, Member>) -> Changed {
         let changed = tokio::time::timeout(CHANGE, self.raft.change_membership(change, false));
         match changed.await {
-            Ok(changed) => changed.map(drop).map_err(text),
-            Err(_) => Err(NOT_AGREED.into()),
+            Ok(changed) => Ok(changed.map(drop).map_err(Error::ended)?),
+            Err(_) => Err(ChangeError::NotAgreed),
         }
     }
 
@@ -196,27 +222,24 @@ impl Running {
     }
 
     /// Hands the lead on. Requests wait meanwhile, so nothing is proposed.
-    async fn transfer(&self, id: u64) -> Result<(), String> {
+    async fn transfer(&self, id: u64) -> Changed {
         let metrics = self.metrics();
         let known = metrics.membership_config.membership();
-        let target = known.get_node(&id).ok_or_else(|| format!("there is no member {id}"))?;
+        let target = known.get_node(&id).ok_or(ChangeError::NoMember(id))?;
         if id == self.id {
-            return Err("it leads already".into());
+            return Err(ChangeError::LeadsAlready);
         }
         if !known.voter_ids().any(|voter| voter == id) {
-            return Err(format!("member {id} has no vote yet"));
+            return Err(ChangeError::NoVote(id));
         }
         self.ask(id, target, &Question::Belongs).await?;
         let mut queued = self.queued.subscribe();
         let proposed = tokio::time::timeout(CATCH_UP, queued.wait_for(|queued| *queued == 0));
-        proposed
-            .await
-            .map_err(|_| "what was written before is not agreed to yet")?
-            .map_err(text)?;
+        proposed.await.map_err(|_| ChangeError::WritesUnderWay)?.map_err(Error::ended)?;
         let has_all =
             |metrics: &Metrics| matched(metrics, id).map(|has| has.index) == metrics.last_log_index;
         let waited = self.raft.wait(Some(CATCH_UP)).metrics(has_all, "it has all").await;
-        waited.map_err(|_| format!("member {id} lags behind"))?;
+        waited.map_err(|_| ChangeError::Lags(id))?;
         self.raft.runtime_config().heartbeat(false);
         let outcome = self.have_elected(id, target).await;
         self.raft.runtime_config().heartbeat(true);
@@ -224,14 +247,14 @@ impl Running {
     }
 
     /// Falls silent until another member may be elected, and has it stand.
-    async fn have_elected(&self, id: u64, target: &Member) -> Result<(), String> {
+    async fn have_elected(&self, id: u64, target: &Member) -> Changed {
         self.hands_over.store(true, Ordering::SeqCst);
         let outcome = self.fall_silent_for(id, target).await;
         self.hands_over.store(false, Ordering::SeqCst);
         outcome
     }
 
-    async fn fall_silent_for(&self, id: u64, target: &Member) -> Result<(), String> {
+    async fn fall_silent_for(&self, id: u64, target: &Member) -> Changed {
         // A leader that is heard of bars others from being elected for so long.
         let silence =
             self.raft.config().election_timeout_max + self.raft.config().heartbeat_interval;
@@ -239,7 +262,7 @@ impl Running {
         self.ask(id, target, &Question::Elect).await?;
         let leads = |metrics: &Metrics| metrics.current_leader == Some(id);
         let waited = self.raft.wait(Some(QUESTION)).metrics(leads, "another leader").await;
-        waited.map(drop).map_err(|_| format!("member {id} was not elected in time"))
+        waited.map(drop).map_err(|_| ChangeError::NotElected(id))
     }
 
     /// This leader was let go: has the member stand that has most, which is sooner than to wait

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Metrics, Running};
+use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
 use crate::types::Types;
 
@@ -111,8 +112,8 @@ impl Elections {
         &self,
         sender: u64,
         theirs: Option<LogId<u64>>,
-    ) -> Result<Opinion, String> {
-        let (seen, _) = self.look().await.ok_or("this member has ended")?;
+    ) -> Result<Opinion, Error> {
+        let (seen, _) = self.look().await.ok_or_else(|| Error::ended("this member has ended"))?;
         let metrics = self.raft.metrics().borrow().clone();
         let timeout_ms = self.timeout.as_millis() as u64;
         let is_heard = metrics.millis_since_quorum_ack.is_none_or(|age| age <= timeout_ms);

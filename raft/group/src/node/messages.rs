@@ -53,7 +53,7 @@ impl Way {
     fn begin(node: &Running, id: u64, member: &Member) -> Self {
         let (queue, queued) = channel::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(send(node.clone(), (id, member.clone()), queued, Arc::clone(&waiting)));
+        tokio::spawn(send(node.clone(), id, member.clone(), queued, Arc::clone(&waiting)));
         Self { member: member.clone(), queue, waiting, drops: false }
     }
 
@@ -74,7 +74,8 @@ impl Way {
 /// Sends what is queued for a member.
 async fn send(
     node: Running,
-    (id, member): (u64, Member),
+    id: u64,
+    member: Member,
     mut queued: channel::UnboundedReceiver<Arc<Said>>,
     waiting: Arc<AtomicUsize>,
 ) {

@@ -97,7 +97,7 @@ fn check_log(
 pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let Begin { settings, files, dump, label, wake } = begin;
     let label = match label {
-        Some(text) => Some(Label::decode(&text).map_err(|what| Error::Label { what })?),
+        Some(text) => Some(Label::decode(&text)?),
         None => None,
     };
     let (network, config) = (net_settings(&settings)?, config(&settings)?);
@@ -106,7 +106,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let has_dump = files.holds(&dump)?;
     let found = owner.find(&files, has_dump)?;
     if has_dump && label.is_none() {
-        return Err(Error::Label { what: "it has none".into() });
+        return Err(Error::label("it has none"));
     }
     remove_incoming(&files)?;
     if !files.holds(LOG)? {
@@ -125,7 +125,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     }
     let (in_dump, blank) =
         (label.as_ref().and_then(|it| it.group), log.is_blank() && label.is_none());
-    let identity = owner.begin(Arc::clone(&files), found, in_dump, (blank, settings.joins))?;
+    let identity = owner.begin(Arc::clone(&files), found, in_dump, blank, settings.joins)?;
     let network = network.identity(identity.clone());
     log.resign(&settings.id)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -137,9 +137,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let listener = runtime.block_on(Listener::bind(&settings.listen, network.clone()))?;
     let (sender, events) = mpsc::channel();
     let to_loop = Events::new(sender, wake);
-    let machine =
-        Machine::new(to_loop.clone(), log.clone(), (files, dump), label, identity.clone());
-    let machine = machine.map_err(|what| Error::Label { what })?;
+    let machine = Machine::new(to_loop.clone(), log.clone(), files, dump, label, identity.clone())?;
     let (batches, proposed) = channel::unbounded_channel();
     let queued = Arc::new(watch::Sender::new(0));
     let (commands, asked) = channel::unbounded_channel();
@@ -278,12 +276,12 @@ fn run(runtime: Runtime, parts: Parts, asked: Asked) {
     let events = parts.events.clone();
     let ended = runtime.block_on(take_part(parts, asked));
     if let Err(why) = ended {
-        events.send(Event::Failed(why));
+        events.send(Event::Failed(why.to_string()));
     }
     runtime.shutdown_timeout(Duration::from_secs(5));
 }
 
-async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
+async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     let Parts { settings, config, log, machine, network, identity, tls, listener, events } = parts;
     let Asked { batches: (batches, queued), commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
@@ -291,7 +289,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let made = Raft::new(settings.id, config, network.clone(), log, machine);
     let raft = tokio::select! {
         // It applies what it knows to be committed, for which it needs the loop.
-        raft = made => raft.map_err(|error| error.to_string())?,
+        raft = made => raft.map_err(Error::ended)?,
         _ = &mut stop => return Ok(()),
     };
     let elections = Elections::new(&raft, settings.election_timeout_ms);
@@ -325,7 +323,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), String> {
     let _ = stop.await; // a loop that has gone says nothing
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     serving.stop().await;
-    raft.shutdown().await.map_err(|error| error.to_string())
+    raft.shutdown().await.map_err(Error::ended)
 }
 
 /// The last entry of the leader's log that a member has, as far as the leader knows.
@@ -369,7 +367,9 @@ impl Running {
                 }
                 Command::Change(change, answer) => {
                     let node = self.clone();
-                    tokio::spawn(async move { answer(node.change(change).await) });
+                    tokio::spawn(async move {
+                        answer(node.change(change).await.map_err(|error| error.to_string()));
+                    });
                 }
             }
         }

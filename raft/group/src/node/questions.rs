@@ -1,6 +1,5 @@
 //! What members ask of each other beside raft.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use openraft::LogId;
@@ -10,6 +9,7 @@ use stillframe_server::consensus::{Event, Message, Settings};
 
 use super::Running;
 use super::elections::Opinion;
+use crate::error::Error;
 
 /// Time for a question to another member.
 pub(super) const QUESTION: Duration = Duration::from_secs(2);
@@ -88,7 +88,9 @@ pub(super) fn serve(listener: Listener, node: &Running, settings: &Settings) -> 
     let (ours, settings) = (node.clone(), settings.clone());
     listener.serve(node.raft.clone(), move |sender, question| {
         let (node, settings) = (ours.clone(), settings.clone());
-        async move { node.answer(sender, &question, &settings).await }
+        async move {
+            node.answer(sender, &question, &settings).await.map_err(|error| error.to_string())
+        }
     })
 }
 
@@ -98,22 +100,18 @@ impl Running {
         sender: u64,
         question: &[u8],
         settings: &Settings,
-    ) -> Result<Vec<u8>, String> {
-        let text = |error: &dyn Debug| format!("{error:?}");
-        match postcard::from_bytes(question).map_err(|error| text(&error))? {
+    ) -> Result<Vec<u8>, Error> {
+        match postcard::from_bytes(question)? {
             Question::Elect => {
                 let vote = self.raft.metrics().borrow().vote;
                 if !vote.committed || vote.leader_id.node_id != sender {
-                    return Err(format!(
-                        "member {sender} does not lead in term {}",
-                        vote.leader_id.term
-                    ));
+                    return Err(Error::DoesNotLead { id: sender, term: vote.leader_id.term });
                 }
                 let elected = self.raft.trigger().elect().await;
-                elected.map(|()| Vec::new()).map_err(|error| text(&error))
+                elected.map(|()| Vec::new()).map_err(Error::ended)
             }
             Question::Belongs => {
-                let belongs = self.raft.is_initialized().await.map_err(|error| text(&error))?;
+                let belongs = self.raft.is_initialized().await.map_err(Error::ended)?;
                 Ok(vec![u8::from(belongs)])
             }
             Question::Deliver(said) => {
@@ -128,15 +126,15 @@ impl Running {
             }
             Question::MayStand(last) => {
                 let opinion = self.elections.opinion(sender, last).await?;
-                postcard::to_allocvec(&opinion).map_err(|error| text(&error))
+                Ok(postcard::to_allocvec(&opinion)?)
             }
             Question::Lacks => Ok(vec![u8::from(self.lacks(sender))]),
             Question::Belonging => {
                 let belonging = self.belonging(settings).await?;
-                postcard::to_allocvec(&belonging).map_err(|error| error.to_string())
+                Ok(postcard::to_allocvec(&belonging)?)
             }
             Question::Found(id) => {
-                let id = Id::from_bytes(id).ok_or("a group without an id")?;
+                let id = Id::from_bytes(id).ok_or_else(|| Error::label("a group without an id"))?;
                 self.found_with(sender, id, settings).await?;
                 Ok(Vec::new())
             }
@@ -162,7 +160,9 @@ impl Running {
             let mut lack = 0;
             for &id in &others {
                 let Some(member) = known.membership().get_node(&id) else { continue };
-                lack += usize::from(self.ask(id, member, &Question::Lacks).await == Ok(vec![1]));
+                lack += usize::from(
+                    self.ask(id, member, &Question::Lacks).await.is_ok_and(|it| it == [1]),
+                );
             }
             if lack > others.len() / 2 {
                 return self.elections.end(leader);
@@ -181,10 +181,10 @@ impl Running {
         id: u64,
         member: &Member,
         question: &Question,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, Error> {
         let time = QUESTION + Duration::from_secs((question.bytes() / SLOWEST_BYTES) as u64);
         let asked = self.ask_within(id, member, question, time).await;
-        asked.map_err(|error| format!("member {id} at {} does not answer: {error}", member.raft))
+        asked.map_err(|why| Error::Unanswered { id, address: member.raft.clone(), why })
     }
 
     /// Asks another member what it thinks of this one as a candidate.

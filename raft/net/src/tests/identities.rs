@@ -89,13 +89,15 @@ pub(super) async fn replaced_directories_are_refused() -> Result<(), String> {
     // Without data it takes nothing from one that counts on it.
     let blank = Standing { is_blank: true, joins: true, ..standing(None, &starts(1)) };
     home.note(|it| it.voters = BTreeSet::from([2]));
-    let (who, mutation) = ((1, End::Listener, Lane::Control), Mutation::current());
-    let met = identity(blank.clone()).meet(who, Some(&home.statement(2)), mutation).await;
+    let meet = async |who: &Identity| {
+        let theirs = home.statement(2);
+        who.meet(1, End::Listener, Lane::Control, Some(&theirs), Mutation::current()).await
+    };
+    let met = meet(&identity(blank.clone())).await;
     expect(&met.map_or_else(|error| error.to_string(), |()| "taken".into()), "raft-join yes")?;
     home.note(|it| it.voters.clear());
     let joins = identity(blank);
-    let met = joins.meet(who, Some(&home.statement(2)), mutation).await;
-    met.map_err(|error| error.to_string())?;
+    meet(&joins).await.map_err(|error| error.to_string())?;
     expect(&format!("{:?}", joins.read(|it| it.group)), &format!("{:?}", Some(group)))?;
     alone.group.end().await;
     Ok(())
