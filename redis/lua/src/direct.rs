@@ -202,7 +202,8 @@ impl Runner {
         &self,
         lua: &Lua,
         function: &Function,
-        (keys, args): (&[&[u8]], &[&[u8]]),
+        keys: &[&[u8]],
+        args: &[&[u8]],
         passed: Passed,
     ) -> mlua::Result<(bool, Value)> {
         let texts: Vec<Text> = keys.iter().chain(args).map(|bytes| Text::of(bytes)).collect();

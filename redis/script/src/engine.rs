@@ -66,6 +66,13 @@ impl Kept {
     }
 }
 
+/// What a function is given.
+pub(crate) struct Words<'a> {
+    pub(crate) keys: &'a [&'a [u8]],
+    pub(crate) args: &'a [&'a [u8]],
+    pub(crate) passed: Passed,
+}
+
 /// An interpreter, its limits, and what runs in it.
 pub(crate) struct Machine {
     pub(crate) lua: Lua,
@@ -131,13 +138,13 @@ impl Machine {
     pub(crate) fn run(
         &mut self,
         name: &str,
-        (function, keys, args): (&Kept, &[&[u8]], &[&[u8]]),
-        passed: Passed,
+        function: &Kept,
+        words: Words<'_>,
         host: &mut dyn Host,
         out: &mut Out<'_>,
     ) -> Result<(), RunError> {
         let function = function.get(&self.lua).map_err(|error| RunError::inner(&error))?;
-        let result = match self.start(&function, (keys, args), passed, host) {
+        let result = match self.start(&function, words, host) {
             Ok((true, value)) => {
                 self.fields.to_client(&value, out, self.running.protocol, host);
                 return Ok(());
@@ -155,13 +162,12 @@ impl Machine {
     fn start(
         &mut self,
         function: &Function,
-        words: (&[&[u8]], &[&[u8]]),
-        passed: Passed,
+        Words { keys, args, passed }: Words<'_>,
         host: &mut dyn Host,
     ) -> mlua::Result<(bool, Value)> {
         self.running.begin(self.limits.instructions);
         let Self { lua, runner, running, .. } = self;
-        let run = || runner.run(lua, function, words, passed);
+        let run = || runner.run(lua, function, keys, args, passed);
         let outcome = SCRIPT.set((running, Lent(host)), run);
         if self.running.stopped.is_some() {
             let _ = self.watch();
@@ -171,12 +177,13 @@ impl Machine {
 
     /// Runs the source of a library.
     pub(crate) fn load(&mut self, source: &Function, host: &mut dyn Host) -> Result<(), String> {
-        let error = match self.start(source, (&[], &[]), Passed::Not, host) {
-            Ok((true, _)) => return Ok(()),
-            Ok((false, Value::Table(error))) => error.raw_get::<Option<LuaString>>("err"),
-            Ok((false, _)) => return Err(OUT_OF_MEMORY.to_owned()),
-            Err(error) => Err(error),
-        };
+        let error =
+            match self.start(source, Words { keys: &[], args: &[], passed: Passed::Not }, host) {
+                Ok((true, _)) => return Ok(()),
+                Ok((false, Value::Table(error))) => error.raw_get::<Option<LuaString>>("err"),
+                Ok((false, _)) => return Err(OUT_OF_MEMORY.to_owned()),
+                Err(error) => Err(error),
+            };
         let text = |error: LuaString| error.to_string_lossy();
         Err(error.map_or_else(|error| error.to_string(), |it| it.map_or_else(String::new, text)))
     }
@@ -263,8 +270,8 @@ impl Engine {
         let Some(script) = self.scripts.get(&call.sha) else {
             return Err(RunError::plain("NOSCRIPT No matching script. Please use EVAL."));
         };
-        let run = (&script.function, call.keys, call.args);
-        self.machine.run(call.sha.as_str(), run, Passed::AsGlobals, host, out)
+        let words = Words { keys: call.keys, args: call.args, passed: Passed::AsGlobals };
+        self.machine.run(call.sha.as_str(), &script.function, words, host, out)
     }
 }
 

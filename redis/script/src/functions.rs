@@ -13,7 +13,7 @@ use stillframe_lua::mlua::{self, Function, Lua, LuaString, Table, Value, Variadi
 use stillframe_lua::{Passed, lift, set_readonly};
 use stillframe_resp::Out;
 
-use crate::engine::{FUNCTION_CHUNK, Kept, Limits, Machine};
+use crate::engine::{FUNCTION_CHUNK, Kept, Limits, Machine, Words};
 use crate::error::{LibraryError, RunError};
 use crate::host::Host;
 use crate::reply::error;
@@ -210,7 +210,8 @@ impl Functions {
     pub fn call(
         &mut self,
         name: &str,
-        (keys, args): (&[&[u8]], &[&[u8]]),
+        keys: &[&[u8]],
+        args: &[&[u8]],
         host: &mut dyn Host,
         out: &mut Out<'_>,
     ) -> Result<(), RunError> {
@@ -219,7 +220,8 @@ impl Functions {
             let text = b"ERR Function not found".to_vec();
             return Err(RunError { text, counted: false });
         };
-        machine.run(name, (&function.callback, keys, args), Passed::AsArguments, host, out)
+        let words = Words { keys, args, passed: Passed::AsArguments };
+        machine.run(name, &function.callback, words, host, out)
     }
 }
 

@@ -358,7 +358,7 @@ fn as_many_functions_as_one_likes() {
     for (name, due) in [("a", 0), ("b9999", 9999), ("A7", 7)] {
         let mut reply = Vec::new();
         let mut out = Out::new(&mut reply, Protocol::Resp2);
-        let called = functions.call(name, (&[], &[]), &mut host, &mut out);
+        let called = functions.call(name, &[], &[], &mut host, &mut out);
         assert!(called.is_ok() && reply == format!(":{due}\r\n").into_bytes(), "{name}");
     }
     let before = functions.memory_bytes();

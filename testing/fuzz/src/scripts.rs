@@ -232,9 +232,8 @@ fn library(source: &[u8]) {
         functions.libraries().values().flat_map(|it| it.functions.keys().cloned()).collect();
     for name in names {
         let (mut reply, mut host) = (Vec::new(), Parrot { pauses: 0 });
-        let words: (&[&[u8]], &[&[u8]]) = (&[b"k"], &[b"a"]);
         let mut out = Out::new(&mut reply, Protocol::Resp3);
-        let outcome = functions.call(&name, words, &mut host, &mut out);
+        let outcome = functions.call(&name, &[b"k"], &[b"a"], &mut host, &mut out);
         check(&source, functions.memory_bytes(), &host, outcome.as_ref().err());
     }
 }

@@ -161,7 +161,8 @@ impl Init {
         own: &Peer,
     ) -> Result<(u64, Vec<String>), String> {
         let mut config = config(&self.directory, self.dbfilename.as_deref())?;
-        config.label_dump(stillframe_group::first_label(own)?);
+        let label = stillframe_group::first_label(own).map_err(|error| error.to_string())?;
+        config.label_dump(label);
         // A file cannot be opened as a directory.
         if Directory::existing(from).is_ok() {
             let rewound = stillframe_server::rewind(from, until, config);

@@ -8,7 +8,7 @@ use stillframe_keyspace::Change;
 use super::on_branch::{leave, mode, on};
 use super::views::{answer_fields, find, parse_number};
 use super::{Context, run as run_command, transactions};
-use crate::data::views::NO_BRANCH;
+use crate::data::views::{NO_BRANCH, Times};
 
 /// `STILLFRAME BRANCH OPEN [FROM id] | USE (id | OFF) | RUN id command ... | DIFF id cursor ... |
 /// CLOSE id | LIST`
@@ -50,10 +50,9 @@ fn check_not_within(ctx: &mut Context<'_>) -> Result<(), Refusal> {
 fn open(ctx: &mut Context<'_>, from: Option<u64>) -> Result<(), Refusal> {
     check_not_within(ctx)?;
     let server = &mut *ctx.server;
-    let times = (server.clock.turn(), ctx.now);
+    let times = Times { turn: server.clock.turn(), now: ctx.now };
     let (caller, random) = (&ctx.session.caller, &mut server.ledger.random);
-    let begins = (times, from);
-    let id = server.views.branch(ctx.keyspace, &server.config, caller, random, begins)?;
+    let id = server.views.branch(ctx.keyspace, &server.config, caller, random, times, from)?;
     ctx.out.integer(id as i64);
     Ok(())
 }

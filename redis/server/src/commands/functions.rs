@@ -68,10 +68,10 @@ fn call(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Refusa
     let Some(mut functions) = ctx.server.scripts.lend_functions(run) else {
         return Err("ERR a script is running".into());
     };
-    let given = args[3..].split_at(keys);
-    let (name, request, keys) = (&*name, args, given.0);
+    let (keys, rest) = args[3..].split_at(keys);
+    let (name, request) = (&*name, args);
     let terms = Terms { name, request, keys, flags: said, reads, out_of_memory };
-    let outcome = run_in(ctx, terms, |host, out| functions.call(name, given, host, out));
+    let outcome = run_in(ctx, terms, |host, out| functions.call(name, keys, rest, host, out));
     ctx.server.scripts.give_functions_back(functions);
     outcome
 }

@@ -402,7 +402,7 @@ fn show(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.storage.loading().is_none() && ctx.branch.is_none() {
         let to = &mut Delivery::new(&mut ctx.server.clients, &ctx.server.config, &ctx.server.clock);
         let by_script = ctx.server.scripts.is_asking();
-        ctx.server.hub.show_request(to, ctx.session, &mut ctx.out, (args, by_script));
+        ctx.server.hub.show_request(to, ctx.session, &mut ctx.out, args, by_script);
     }
 }
 

@@ -54,7 +54,7 @@ impl Replays for Alone<'_> {
         now: i64,
         args: &[&[u8]],
     ) -> Result<(), ReplayError> {
-        replay(self.keyspace, self.state, self.table, (session, replies), now, args)
+        replay(self, session, replies, now, args)
     }
 }
 
@@ -95,13 +95,13 @@ impl Host for Alone<'_> {
 /// # Errors
 /// [`ReplayError`]: the end of a sentence that begins with the request.
 pub(crate) fn replay(
-    keyspace: &mut Keyspace,
-    server: &mut ServerState,
-    table: &Table,
-    (session, replies): (&mut Session, &mut Vec<u8>),
+    alone: &mut Alone<'_>,
+    session: &mut Session,
+    replies: &mut Vec<u8>,
     now: i64,
     args: &[&[u8]],
 ) -> Result<(), ReplayError> {
+    let Alone { keyspace, state: server, table } = alone;
     server.clients.begin_replay(session);
     replies.clear();
     let Lookup::Found(index) = table.lookup(args) else { return Err(ReplayError::Unknown) };

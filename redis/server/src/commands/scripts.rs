@@ -57,7 +57,7 @@ fn evaluate(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Re
     show_first(ctx, args);
     let keys = count_keys(args)?;
     let sha = ctx.server.engine_of_scripts()?.load(args[1]).map_err(unloadable)?;
-    execute(ctx, (sha, keys), reads, args)
+    execute(ctx, sha, keys, reads, args)
 }
 
 fn evaluate_loaded(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Refusal> {
@@ -66,7 +66,7 @@ fn evaluate_loaded(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result
     let engine = ctx.server.engine_of_scripts()?;
     let sha = Sha::parse(args[1]).filter(|sha| engine.flags(*sha).is_some());
     let sha = sha.ok_or("NOSCRIPT No matching script. Please use EVAL.")?;
-    execute(ctx, (sha, keys), reads, args)
+    execute(ctx, sha, keys, reads, args)
 }
 
 /// Shows the request to the clients in MONITOR, before the requests of the script.
@@ -95,7 +95,8 @@ fn unloadable(error: LoadError) -> Refusal {
 /// Runs a loaded script with so many keys.
 fn execute(
     ctx: &mut Context<'_>,
-    (sha, keys): (Sha, usize),
+    sha: Sha,
+    keys: usize,
     reads: bool,
     request: &[&[u8]],
 ) -> Result<(), Refusal> {

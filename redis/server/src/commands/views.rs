@@ -6,7 +6,7 @@ use stillframe_resp::{Out, parse_integer};
 
 use super::refusals::{unknown_command, unknown_subcommand};
 use super::{Context, Lookup, flags, permissions};
-use crate::data::views::NO_VIEW;
+use crate::data::views::{NO_VIEW, Read, Times};
 
 /// `STILLFRAME VIEW OPEN | SCAN id cursor ... | RUN id command ... | CLOSE id | LIST`
 pub(super) fn view(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
@@ -44,7 +44,7 @@ fn open(ctx: &mut Context<'_>) -> Result<(), Refusal> {
         return Err("ERR STILLFRAME VIEW OPEN is not allowed in transactions and scripts".into());
     }
     let server = &mut *ctx.server;
-    let times = (server.clock.turn(), ctx.now);
+    let times = Times { turn: server.clock.turn(), now: ctx.now };
     let (caller, random) = (&ctx.session.caller, &mut server.ledger.random);
     let id = server.views.open(ctx.keyspace, &server.config, caller, random, times)?;
     ctx.out.integer(id as i64);
@@ -78,8 +78,8 @@ fn run(ctx: &mut Context<'_>, id: u64, request: &[&[u8]]) -> Result<(), Refusal>
     };
     keys.extend(read.iter().map(Vec::as_slice));
     let server = &mut *ctx.server;
-    let data = (&*ctx.keyspace, &server.ledger);
-    server.views.run(data, id, caller, (handler, &keys[..], request), ctx.out.reborrow())
+    let read = Read { handler, keys: &keys, args: request };
+    server.views.run(ctx.keyspace, &server.ledger, id, caller, read, ctx.out.reborrow())
 }
 
 /// The command of a request within another one, which the client's user may run.

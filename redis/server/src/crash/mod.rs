@@ -13,7 +13,7 @@ use stillframe_storage::dump::DataDirectory;
 use stillframe_storage::recover_log;
 use stillframe_storage::wake::{self, Wake};
 
-use crate::commands::Table;
+use crate::commands::{Alone, Table};
 use crate::connections::client::Session;
 use crate::start::{Boot, Opened};
 use crate::state::ServerState;
@@ -81,8 +81,9 @@ impl Server {
     pub(crate) fn run(&mut self, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Vec::new();
-        let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        let _ = in_process::run_alone(parts, (&mut self.session, &mut reply), 0, &args);
+        let Self { keyspace, state, table, session, .. } = self;
+        let mut alone = Alone { keyspace, state, table };
+        let _ = in_process::run_alone(&mut alone, session, &mut reply, 0, &args);
         self.session.postponed = None;
         String::from_utf8_lossy(&reply).into_owned()
     }

@@ -28,7 +28,7 @@ use stillframe_resp::Out;
 use stillframe_storage::dump::DataDirectory;
 use stillframe_storage::wake;
 
-use crate::commands::{self, Context, Lookup, Table};
+use crate::commands::{self, Alone, Context, Lookup, Table};
 use crate::connections::client::Session;
 use crate::start::{Boot, Opened};
 use crate::state::ServerState;
@@ -112,8 +112,8 @@ impl InProcess {
     fn run(&mut self, args: &[&[u8]]) -> &[u8] {
         self.output.clear();
         self.now += self.step_ms;
-        let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        let _ = run_alone(parts, (&mut self.session, &mut self.output), self.now, args);
+        let Self { keyspace, state, table, session, output, now, .. } = self;
+        let _ = run_alone(&mut Alone { keyspace, state, table }, session, output, *now, args);
         self.let_go();
         &self.output
     }
@@ -189,11 +189,13 @@ impl InProcess {
 /// # Errors
 /// Why the request was refused, which is in the reply, too.
 pub(crate) fn run_alone(
-    (keyspace, server, table): (&mut Keyspace, &mut ServerState, &Table),
-    (session, output): (&mut Session, &mut Vec<u8>),
+    alone: &mut Alone<'_>,
+    session: &mut Session,
+    output: &mut Vec<u8>,
     now: i64,
     args: &[&[u8]],
 ) -> Result<(), Refusal> {
+    let Alone { keyspace, state: server, table } = alone;
     server.clients.serve(session, usize::MAX, 0);
     let out = Out::new(output, session.protocol);
     let (refused, meanwhile, branch) = (None, None, None);

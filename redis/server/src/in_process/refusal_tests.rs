@@ -95,9 +95,9 @@ impl Server {
         let server = &mut self.server;
         let args: Vec<&[u8]> = request.iter().map(String::as_bytes).collect();
         server.output.clear();
-        let parts = (&mut server.keyspace, &mut server.state, &server.table);
-        let client = (&mut server.session, &mut server.output);
-        let outcome = run_alone(parts, client, server.now, &args);
+        let InProcess { keyspace, state, table, session, output, now, .. } = &mut *server;
+        let mut alone = Alone { keyspace, state, table };
+        let outcome = run_alone(&mut alone, session, output, *now, &args);
         server.let_go();
         (server.output.clone(), outcome)
     }
@@ -314,6 +314,7 @@ fn nothing_is_left_of_a_reply_that_was_begun() {
     let mut out = Out::new(&mut output, Protocol::Resp2);
     out.ok();
     let InProcess { keyspace, state, table, session, now, .. } = &mut server.server;
-    let _ = run_alone((keyspace, state, table), (session, &mut output), *now, &[b"begun"]);
+    let mut alone = Alone { keyspace, state, table };
+    let _ = run_alone(&mut alone, session, &mut output, *now, &[b"begun"]);
     assert_eq!(output, b"+before\r\n+OK\r\n-ERR   the other half is missing\r\n");
 }

@@ -13,6 +13,7 @@ use stillframe_peers::transcript::{Stage, Transcript};
 
 use super::{InProcess, run_alone};
 use crate::Config;
+use crate::commands::Alone;
 use crate::connections::client::Session;
 
 /// A client, and what it has not read.
@@ -58,7 +59,8 @@ impl Stage for Theatre {
             let InProcess { keyspace, state, table, now, .. } = &mut self.server;
             let Connection { session, unread } = &mut client;
             // The reply says what comes of it.
-            let _ = run_alone((keyspace, state, table), (session, unread), *now, arguments);
+            let mut alone = Alone { keyspace, state, table };
+            let _ = run_alone(&mut alone, session, unread, *now, arguments);
             assert!(!session.caller.waits, "a wait needs a server with a loop");
         }
         self.connections.insert(connection, client);

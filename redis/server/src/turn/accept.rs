@@ -21,7 +21,7 @@ pub(super) fn all(
 ) {
     while let Some((stream, mut session)) = admit(state, number) {
         let place = state.clients.reserve();
-        let wire = match watch(stream, (place, session.caller.id), poller, io_threads) {
+        let wire = match watch(stream, place, session.caller.id, poller, io_threads) {
             Ok(wire) => wire,
             Err(error) => {
                 tracing::warn!("cannot watch a connection: {error}");
@@ -39,7 +39,8 @@ pub(super) fn all(
 /// Has a socket watched, by an I/O thread if there are any.
 fn watch(
     stream: Stream,
-    (place, id): (usize, u64),
+    place: usize,
+    id: u64,
     poller: &Poller,
     io_threads: &mut IoThreads,
 ) -> io::Result<Wire> {

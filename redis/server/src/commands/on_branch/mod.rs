@@ -130,8 +130,8 @@ pub(super) fn on<R>(
     act: impl FnOnce(&mut Context<'_>) -> R,
 ) -> Result<R, Refusal> {
     let Context { keyspace, server, session, out, now, table, refused, meanwhile, .. } = ctx;
-    let data = (&**keyspace, &server.ledger);
-    let mut lent = server.views.lend(data, &server.config, id, server.clock.turn())?;
+    let turn = server.clock.turn();
+    let mut lent = server.views.lend(keyspace, &server.ledger, &server.config, id, turn)?;
     let Lent { instant, branch, bench, bytes_max, .. } = &mut lent;
     let Bench { keyspace: bench, ledger } = &mut **bench;
     exchange(&mut server.ledger, ledger);

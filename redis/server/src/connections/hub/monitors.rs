@@ -58,7 +58,8 @@ impl Hub {
         to: &mut Delivery<'_>,
         session: &Session,
         out: &mut Out<'_>,
-        (args, by_script): (&[&[u8]], bool),
+        args: &[&[u8]],
+        by_script: bool,
     ) {
         if session.caller.internal {
             return;

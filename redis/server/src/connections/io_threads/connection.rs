@@ -21,6 +21,15 @@ const ARENA_BYTES: usize = BATCH_BYTES + 3 * READ_BYTES + READ_BYTES;
 /// Bytes of unsent replies above which the memory is given back when they are gone.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
+/// What an event says of a socket.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ready {
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// The peer sends no more.
+    pub(super) ended: bool,
+}
+
 /// See the head of this file.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
@@ -91,11 +100,8 @@ impl Connection {
     }
 
     /// Notes an event of the socket.
-    pub(super) fn note(
-        &mut self,
-        (readable, writable, ended): (bool, bool, bool),
-        to: &mut Inputs,
-    ) {
+    pub(super) fn note(&mut self, ready: Ready, to: &mut Inputs) {
+        let Ready { readable, writable, ended } = ready;
         self.readable |= readable || ended;
         if ended && !self.ended {
             self.ended = true;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::connection::Connection;
+use super::connection::{Connection, Ready};
 use super::inputs::{Credit, Gauge, Inputs, News};
 use crate::connections::net::Stream;
 
@@ -31,7 +31,7 @@ impl Scene {
     /// The peer sends this; returns what is handed over: bytes, and how many plain requests.
     fn send(&mut self, bytes: &[u8]) -> Vec<(Vec<u8>, usize)> {
         self.peer.write_all(bytes).expect("it is sent");
-        self.connection.note((true, false, false), &mut self.to);
+        self.connection.note(Ready { readable: true, ..Ready::default() }, &mut self.to);
         while self.connection.can_read() {
             self.connection.read(&mut self.to);
         }
@@ -73,7 +73,7 @@ fn nothing_is_handed_over_without_credit() {
     assert_eq!(scene.send(b""), [(SET.to_vec(), 1)]);
     // The peer leaves before the second has run: that is news, and no input.
     drop(std::mem::replace(&mut scene.peer, UnixStream::pair().expect("two sockets").0));
-    scene.connection.note((true, false, true), &mut scene.to);
+    scene.connection.note(Ready { readable: true, ended: true, ..Ready::default() }, &mut scene.to);
     let news: Vec<News> = scene.to.notes.iter().map(|note| note.news).collect();
     assert_eq!((news, scene.take()), (vec![News::Ended], vec![]));
     scene.connection.allow(Credit::AtRequest);
@@ -111,7 +111,7 @@ fn replies_leave_in_order_through_a_socket_that_fills() {
     let mut filled = 0;
     while filled < bytes.len() {
         filled += scene.peer.read(&mut read[filled..]).expect("bytes");
-        scene.connection.note((false, true, false), &mut scene.to);
+        scene.connection.note(Ready { writable: true, ..Ready::default() }, &mut scene.to);
     }
     assert!(read == bytes, "in order");
     assert_eq!(scene.gauge.sent.load(Ordering::Relaxed), bytes.len() as u64);

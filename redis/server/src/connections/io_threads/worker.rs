@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use super::connection::Connection;
+use super::connection::{Connection, Ready};
 use super::messages::{Arrivals, Order, Orders};
 use crate::connections::belts::{Batch as _, Bell, Receiver, Sender, belt};
 
@@ -202,8 +202,9 @@ impl Worker {
             let Token(place) = event.token();
             let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
             let ended = event.is_read_closed() || event.is_error();
-            let news = (event.is_readable(), event.is_writable(), ended);
-            connection.note(news, &mut self.arrivals.batch().inputs);
+            let (readable, writable) = (event.is_readable(), event.is_writable());
+            let ready = Ready { readable, writable, ended };
+            connection.note(ready, &mut self.arrivals.batch().inputs);
             enqueue(&mut self.readable, place as u32, connection);
         }
         Ok(())

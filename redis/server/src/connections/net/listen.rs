@@ -174,7 +174,8 @@ impl Listeners {
     pub(super) fn next(
         &mut self,
         number: usize,
-        (keepalive_seconds, tls): (u32, &Tls),
+        keepalive_seconds: u32,
+        tls: &Tls,
         now: Instant,
     ) -> Option<Accepted> {
         loop {

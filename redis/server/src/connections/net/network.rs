@@ -32,7 +32,7 @@ impl Network {
         config: &Config,
         now: Instant,
     ) -> Option<Accepted> {
-        self.listeners.next(socket, (config.tcp_keepalive_seconds, &self.tls), now)
+        self.listeners.next(socket, config.tcp_keepalive_seconds, &self.tls, now)
     }
 
     /// The listening sockets at which connections may wait without an event.

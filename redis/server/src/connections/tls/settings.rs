@@ -86,7 +86,7 @@ fn server(
     trusted: Option<RootCertStore>,
 ) -> Result<ServerConfig, TlsError> {
     let (chain, key) =
-        identity(("tls-cert-file", &settings.cert_file), ("tls-key-file", &settings.key_file))?;
+        identity(["tls-cert-file", "tls-key-file"], [&settings.cert_file, &settings.key_file])?;
     let verifier: Arc<dyn ClientCertVerifier> = match (settings.auth_clients, trusted) {
         (ClientAuth::No, _) => WebPkiClientVerifier::no_client_auth(),
         (_, None) => return Err(TlsError::NoAuthority),
@@ -131,7 +131,7 @@ fn client(
     if files.iter().all(|file| file.is_empty()) {
         return Ok(builder.with_no_client_auth());
     }
-    let (chain, key) = identity((names[0], files[0]), (names[1], files[1]))?;
+    let (chain, key) = identity([names[0], names[1]], [files[0], files[1]])?;
     builder.with_client_auth_cert(chain, key).map_err(no_pair(files[0], files[1]))
 }
 
@@ -144,16 +144,14 @@ type Chain = Vec<CertificateDer<'static>>;
 
 /// The certificates and the key in two files, given with the settings that name them.
 fn identity(
-    (cert_setting, cert_file): (&'static str, &str),
-    (key_setting, key_file): (&'static str, &str),
+    settings: [&'static str; 2],
+    files: [&str; 2],
 ) -> Result<(Chain, PrivateKeyDer<'static>), TlsError> {
-    for (setting, file) in [(cert_setting, cert_file), (key_setting, key_file)] {
-        if file.is_empty() {
-            return Err(TlsError::Missing { setting });
-        }
+    if let Some(at) = files.iter().position(|file| file.is_empty()) {
+        return Err(TlsError::Missing { setting: settings[at] });
     }
-    let chain = read_chain(&Named::by_setting(cert_setting, cert_file))?;
-    Ok((chain, read_key(&Named::by_setting(key_setting, key_file))?))
+    let chain = read_chain(&Named::by_setting(settings[0], files[0]))?;
+    Ok((chain, read_key(&Named::by_setting(settings[1], files[1]))?))
 }
 
 /// The authorities in the configured file and directory, if there are any.

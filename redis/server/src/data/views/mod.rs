@@ -49,6 +49,20 @@ pub(crate) struct Views {
     counts: ViewCounts,
 }
 
+/// When a view is opened: by the clock of the turn, and by that of the data.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) turn: Instant,
+    pub(crate) now: i64,
+}
+
+/// A command that reads keys.
+pub(crate) struct Read<'a> {
+    pub(crate) handler: DataHandler,
+    pub(crate) keys: &'a [&'a [u8]],
+    pub(crate) args: &'a [&'a [u8]],
+}
+
 /// A view or a branch as its clients know it.
 pub(crate) struct OpenView {
     pub(crate) id: u64,
@@ -157,7 +171,7 @@ impl Views {
         config: &Config,
         caller: &Caller,
         random: &mut Random,
-        times: (Instant, i64),
+        times: Times,
     ) -> Result<u64, Refusal> {
         let most = config.views_max as usize;
         let is_full = |views: &Self| views.all().count() >= most;
@@ -170,7 +184,7 @@ impl Views {
             self.counts.displaced += 1;
         }
         self.counts.opened += 1;
-        Ok(self.add(keyspace, (caller, random), times, None))
+        Ok(self.add(keyspace, caller, random, times, None))
     }
 
     /// Opens a branch for a client: of the data as it is now, or as a view or another branch has
@@ -184,7 +198,8 @@ impl Views {
         config: &Config,
         caller: &Caller,
         random: &mut Random,
-        (times, from): ((Instant, i64), Option<u64>),
+        times: Times,
+        from: Option<u64>,
     ) -> Result<u64, Refusal> {
         if self.branches().count() >= config.branches_max as usize {
             return Err(FULL_OF_BRANCHES);
@@ -197,11 +212,11 @@ impl Views {
             if from.is_branch() {
                 branch.data = from.data().ok_or(IN_USE)?.copied(&view);
             }
-            from.used = times.0;
+            from.used = times.turn;
             shared = Some((from.instant, from.taken));
         }
         let bytes = branch.data.bytes();
-        let id = self.add(keyspace, (caller, random), times, shared);
+        let id = self.add(keyspace, caller, random, times, shared);
         if let Some(view) = self.open.last_mut() {
             view.branch = Some(Held { branch: Some(branch), bytes });
         }
@@ -212,8 +227,9 @@ impl Views {
     fn add(
         &mut self,
         keyspace: &mut Keyspace,
-        (caller, random): (&Caller, &mut Random),
-        (turn, now): (Instant, i64),
+        caller: &Caller,
+        random: &mut Random,
+        Times { turn, now }: Times,
         shared: Option<(u64, Instant)>,
     ) -> u64 {
         let id = std::iter::repeat_with(|| random.bits() >> (u64::BITS - ID_BITS))
@@ -346,10 +362,11 @@ impl Views {
     /// There is no such view; or the refusal of the command.
     pub(crate) fn run(
         &mut self,
-        (keyspace, ledger): (&Keyspace, &Ledger),
+        keyspace: &Keyspace,
+        ledger: &Ledger,
         instant: u64,
         caller: &mut Caller,
-        (handler, keys, args): (DataHandler, &[&[u8]], &[&[u8]]),
+        Read { handler, keys, args }: Read<'_>,
         out: Out<'_>,
     ) -> Result<(), Refusal> {
         let view = keyspace.view(instant).ok_or(NO_VIEW)?;
@@ -373,7 +390,8 @@ impl Views {
     /// There is none of this number, or a request runs on it.
     pub(crate) fn lend(
         &mut self,
-        (keyspace, ledger): (&Keyspace, &Ledger),
+        keyspace: &Keyspace,
+        ledger: &Ledger,
         config: &Config,
         id: u64,
         turn: Instant,

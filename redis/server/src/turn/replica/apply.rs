@@ -7,7 +7,7 @@ use stillframe_keyspace::Keyspace;
 use stillframe_resp::ProtocolError;
 use stillframe_storage::replay::{ReplayError, named};
 
-use crate::commands::{self, Table};
+use crate::commands::{self, Alone, Table};
 use crate::connections::client::Session;
 use crate::node::config::ReplicationSettings;
 use crate::peers::replication::link::Link;
@@ -51,7 +51,8 @@ pub(super) fn apply(
         let ranges = link.parser.args().iter();
         let args: Vec<&[u8]> =
             ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
-        let run = run(keyspace, state, table, (&mut session, &mut replies), &args);
+        let mut alone = Alone { keyspace, state, table };
+        let run = run(&mut alone, &mut session, &mut replies, &args);
         times_fields |= args.first().is_some_and(|name| is_of_fields(name));
         match run {
             Ok(asks) => asked |= asks,
@@ -106,10 +107,9 @@ fn passes_over_errors(settings: &ReplicationSettings) -> bool {
 
 /// Runs one request; true if it asks for this server's offset.
 fn run(
-    keyspace: &mut Keyspace,
-    state: &mut ServerState,
-    table: &Table,
-    (session, replies): (&mut Session, &mut Vec<u8>),
+    alone: &mut Alone<'_>,
+    session: &mut Session,
+    replies: &mut Vec<u8>,
     args: &[&[u8]],
 ) -> Result<bool, ReplayError> {
     let Some(name) = args.first() else { return Ok(false) };
@@ -120,5 +120,5 @@ fn run(
         return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
     }
     // The primary decides about time: see the head of `effects`.
-    commands::replay(keyspace, state, table, (session, replies), 0, args).map(|()| false)
+    commands::replay(alone, session, replies, 0, args).map(|()| false)
 }
