@@ -4,11 +4,12 @@
 use std::fmt::Write;
 use std::fs;
 
+use anyhow::{Context as _, Result};
 use stillframe::Algorithm;
-use stillframe::algorithms::{Visitor, dispatch};
+use stillframe::algorithms::Visitor;
 use stillframe_measure::environment::field_bytes;
 
-use crate::case::check;
+use crate::case::check::{self, dispatch};
 use crate::case::workload::Ticks;
 use crate::case::{Case, Distribution, FLOOR};
 use crate::trial::oracle::Distinct;
@@ -22,7 +23,7 @@ pub struct Experiment {
     /// What it counts.
     pub title: &'static str,
     /// Counts, with a state of so many bytes, and gives a table in Markdown.
-    pub run: fn(u64) -> Result<String, String>,
+    pub run: fn(u64) -> Result<String>,
 }
 
 /// All of them.
@@ -47,7 +48,7 @@ const DRAWN: [Distribution; 4] = [
     Distribution::Uniform,
 ];
 
-fn touched(size_bytes: u64) -> Result<String, String> {
+fn touched(size_bytes: u64) -> Result<String> {
     let mut table = "| distribution | items | lines | pages | of all pages |\n\
                      |---|---|---|---|---|\n"
         .to_owned();
@@ -81,14 +82,14 @@ fn distinct(case: &Case) -> [u64; 3] {
     })
 }
 
-fn huge_pages(size_bytes: u64) -> Result<String, String> {
+fn huge_pages(size_bytes: u64) -> Result<String> {
     let mut table = "| algorithm | state, MiB | in pages of 2 MiB, MiB | entries of state |\n\
                      |---|---|---|---|\n"
         .to_owned();
     for name in ["fork", "fork-huge"] {
         let case = Case { algorithm: name.to_owned(), size_bytes, ..Case::default() };
         check::case(&case)?;
-        let huge = dispatch(name, Mapped(&case)).ok_or("no such algorithm")??.min(size_bytes);
+        let huge = dispatch(name, Mapped(&case))?.min(size_bytes);
         let entries = (size_bytes - huge).div_ceil(4096) + (huge >> 21);
         let _ = writeln!(table, "| `{name}` | {} | {} | {entries} |", size_bytes >> 20, huge >> 20);
     }
@@ -100,19 +101,19 @@ fn huge_pages(size_bytes: u64) -> Result<String, String> {
 struct Mapped<'a>(&'a Case);
 
 impl Visitor for Mapped<'_> {
-    type Output = Result<u64, String>;
+    type Output = Result<u64>;
 
     fn visit<A: Algorithm>(self) -> Self::Output {
-        A::available().map_err(|why| why.to_string())?;
+        A::available()?;
         let before = in_huge_pages()?;
-        let _state = A::create(&options(self.0)).map_err(|error| error.to_string())?;
+        let _state = A::create(&options(self.0))?;
         Ok(in_huge_pages()?.saturating_sub(before))
     }
 }
 
-fn in_huge_pages() -> Result<u64, String> {
+fn in_huge_pages() -> Result<u64> {
     let path = "/proc/self/smaps_rollup";
-    let text = fs::read_to_string(path).map_err(|error| format!("reading {path}: {error}"))?;
+    let text = fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
     Ok(field_bytes(&text, "AnonHugePages:"))
 }
 

@@ -150,9 +150,7 @@ impl Aries {
             Log::create(place()?, 1, &application, log)?
         } else {
             let from = manifest.position;
-            let apply = |action: &stillframe_durability::Action<'_>| {
-                apply(action.bytes).map_err(Into::into)
-            };
+            let apply = |action: &stillframe_durability::Action<'_>| apply(action.bytes);
             Log::open(place()?, from, false, &application, log, apply)?.0
         };
         directory.sync()?;

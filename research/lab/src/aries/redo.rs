@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use stillframe_durability::ApplyError;
+
 /// What a transaction has written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Redo {
@@ -55,7 +57,7 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Writes the values of a record.
-pub(crate) fn apply(mut bytes: &[u8], words: &[AtomicU64]) -> Result<(), String> {
+pub(crate) fn apply(mut bytes: &[u8], words: &[AtomicU64]) -> Result<(), ApplyError> {
     let mut last = 0_usize;
     while !bytes.is_empty() {
         let mut pair = || Some((number(&mut bytes)?, number(&mut bytes)?));

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use anyhow::{Result, ensure};
+
 use crate::tpcc::{Layout, Names, Plan, Read, Request, Scale, Words, check, fill, run};
 use stillframe_durability::Policy;
 use stillframe_durability::disk::{Fault, Files, Location, SimulatedDisk, crash_everywhere};
@@ -29,14 +31,12 @@ fn transact(state: &mut Aries, n: u64) -> Result<u64, Error> {
 }
 
 /// How many transactions a state holds, each wholly.
-fn found(state: &Aries) -> Result<u64, String> {
+fn found(state: &Aries) -> Result<u64> {
     let last = state.read(SMALL - 1);
     for word in 0..5 {
         let due = (1..=last).rev().find(|n| n % 5 == word).unwrap_or(0);
         let there = state.read(word as usize);
-        if there != due {
-            return Err(format!("after {last} transactions word {word} is {there}, not {due}"));
-        }
+        ensure!(there == due, "after {last} transactions word {word} is {there}, not {due}");
     }
     Ok(last)
 }
@@ -67,22 +67,21 @@ fn crashes() -> Result<u64, String> {
     }
     let recover = |files: &Files| {
         let disk = SimulatedDisk::holding(files);
-        let (mut state, _) = open(&disk, SMALL).map_err(|error| error.to_string())?;
+        let (mut state, _) = open(&disk, SMALL)?;
         let there = found(&state)?;
         // It goes on from there, and does so again.
-        transact(&mut state, there + 1).map_err(|error| error.to_string())?;
+        transact(&mut state, there + 1)?;
         if there % 2 == 0 {
-            state.checkpoint().map_err(|error| error.to_string())?;
+            state.checkpoint()?;
         }
-        state.close().map_err(|error| error.to_string())?;
-        let (state, _) = open(&disk, SMALL).map_err(|error| error.to_string())?;
-        match found(&state)? {
-            more if more == there + 1 => Ok(there),
-            other => Err(format!("{other} transactions after {there} and one more")),
-        }
+        state.close()?;
+        let (state, _) = open(&disk, SMALL)?;
+        let more = found(&state)?;
+        ensure!(more == there + 1, "{more} transactions after {there} and one more");
+        Ok(there)
     };
-    let judge = |changes: usize, there: &Result<u64, String>| {
-        let there = *there.as_ref().map_err(String::clone)?;
+    let judge = |changes: usize, there: &Result<u64>| {
+        let there = *there.as_ref().map_err(|why| format!("{why:#}"))?;
         let due = acknowledged.iter().filter(|&&(at, _)| at <= changes).map(|&(_, n)| n);
         let due = due.max().unwrap_or(0);
         if there >= due { Ok(()) } else { Err(format!("{there} of {due} transactions")) }
@@ -154,7 +153,7 @@ fn bad_input_is_told() {
             Arc::make_mut(bytes)[at] ^= 4;
             // Whatever is read is what was written: damage is told, or lies behind the end.
             if let Ok((state, _)) = open(&SimulatedDisk::holding(&damaged), SMALL) {
-                assert_eq!(found(&state), Ok(1), "{name}, byte {at}");
+                assert_eq!(found(&state).ok(), Some(1), "{name}, byte {at}");
             }
         }
     }
@@ -184,31 +183,29 @@ fn records_hold_any_word_and_any_value() {
 
 /// Lives that end by loss of power, in which the disk is slow to sync and checkpoints follow one
 /// another, whose copies so hold what no record on the disk has yet.
-fn lives(seed: u64) -> Result<(), String> {
+fn lives(seed: u64) -> Result<()> {
     let mut random = Rng(seed);
     let mut disk = SimulatedDisk::default();
     let (mut acknowledged, mut last) = (0, 0);
     // Segments of few records, so that some are removed.
     let log = LogOptions::policy(Policy::Always).segment_bytes(4096);
     for _ in 0..6 {
-        let opened = open_with(&disk, Options::words(SMALL).log(log.clone()));
-        let (mut state, _) = opened.map_err(|error| error.to_string())?;
+        let (mut state, _) = open_with(&disk, Options::words(SMALL).log(log.clone()))?;
         let there = found(&state)?;
-        if !(acknowledged..=last).contains(&there) {
-            return Err(format!("{there} transactions, of which {acknowledged} to {last} are due"));
-        }
+        let due = acknowledged..=last;
+        ensure!(due.contains(&there), "{there} transactions, of which {due:?} are due");
         last = there;
         for _ in 0..5 + random.below(30) {
-            state.checkpoint().map_err(|error| error.to_string())?;
+            state.checkpoint()?;
             last += 1;
-            let sequence = transact(&mut state, last).map_err(|error| error.to_string())?;
+            let sequence = transact(&mut state, last)?;
             match random.below(8) {
                 0 => {
-                    state.wait_durable(sequence).map_err(|error| error.to_string())?;
+                    state.wait_durable(sequence)?;
                     acknowledged = last;
                 }
                 1 => std::thread::yield_now(),
-                2 => state.wait_checkpoint().map_err(|error| error.to_string())?,
+                2 => state.wait_checkpoint()?,
                 _ => {}
             }
         }
@@ -222,7 +219,7 @@ fn lives(seed: u64) -> Result<(), String> {
 
 #[test]
 fn lives_that_end_by_loss_of_power_lose_nothing() {
-    (0..100).for_each(|seed| assert_eq!(lives(seed), Ok(()), "seed {seed}"));
+    (0..100).for_each(|seed| lives(seed).unwrap_or_else(|why| panic!("seed {seed}: {why:#}")));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Refuses, in one sentence, a case that cannot run, before anything runs.
 
-use stillframe::algorithms::ALL;
+use anyhow::{Result, anyhow, bail, ensure};
+use stillframe::algorithms::{self, ALL, Visitor};
 use stillframe::{Completeness, Info};
 
 use crate::case::{Case, FLOOR, Service, SinkKind, is_floor};
@@ -10,16 +11,33 @@ use crate::machine::memory::available_bytes;
 ///
 /// # Errors
 /// One sentence with the nearest name.
-pub fn algorithm(name: &str) -> Result<Option<&'static Info>, String> {
+pub fn algorithm(name: &str) -> Result<Option<&'static Info>> {
     if is_floor(name) {
         return Ok(None);
     }
-    ALL.iter().find(|info| info.name == name).map(Some).ok_or_else(|| {
-        let names = ALL.iter().map(|info| info.name).chain([FLOOR]);
-        let hint = nearest(name, names).map(|near| format!("; did you mean '{near}'?"));
-        let hint = hint.unwrap_or_else(|| "; 'stillframe lab list' names them all".to_owned());
-        format!("there is no algorithm '{name}'{hint}")
-    })
+    let named = ALL.iter().find(|info| info.name == name);
+    named.map(Some).ok_or_else(|| no_algorithm(name))
+}
+
+fn no_algorithm(name: &str) -> anyhow::Error {
+    unknown("algorithm", name, ALL.iter().map(|info| info.name).chain([FLOOR]))
+}
+
+/// Runs `visitor` with the algorithm of that name.
+pub(crate) fn dispatch<T>(name: &str, visitor: impl Visitor<Output = Result<T>>) -> Result<T> {
+    algorithms::dispatch(name, visitor).unwrap_or_else(|| Err(no_algorithm(name)))
+}
+
+/// There is nothing of that name; the nearest of the names may have been meant.
+pub(crate) fn unknown<'a>(
+    what: &str,
+    name: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> anyhow::Error {
+    match nearest(name, names) {
+        Some(near) => anyhow!("there is no {what} '{name}'; did you mean '{near}'?"),
+        None => anyhow!("there is no {what} '{name}'; 'stillframe lab list' names them all"),
+    }
 }
 
 /// The name closest to what was typed, if it is close.
@@ -47,74 +65,69 @@ fn distance(a: &str, b: &str) -> usize {
 ///
 /// # Errors
 /// One sentence: what cannot be, and what can.
-pub fn case(case: &Case) -> Result<(), String> {
+pub fn case(case: &Case) -> Result<()> {
     if let Some(service) = &case.service {
         return served_fits(service, available_bytes());
     }
     let info = algorithm(&case.algorithm)?;
     if case.ticks == 0 {
-        return Err("zero ticks leave nothing to measure; give at least 1".to_owned());
+        bail!("zero ticks leave nothing to measure; give at least 1");
     }
     if case.updates_per_tick == 0 {
-        return Err("zero updates a tick leave nothing to measure; give at least 1".to_owned());
+        bail!("zero updates a tick leave nothing to measure; give at least 1");
     }
     if !matches!(case.item_bytes, 4 | 8) {
-        return Err(format!("items of {} bytes: give 4 or 8", case.item_bytes));
+        bail!("items of {} bytes: give 4 or 8", case.item_bytes);
     }
     if case.size_bytes < 4096 {
-        return Err(format!("{} bytes of state: at least 4096 are needed", case.size_bytes));
+        bail!("{} bytes of state: at least 4096 are needed", case.size_bytes);
     }
     if case.items() > 1 << 32 {
         let most = (1_u64 << 32) * u64::from(case.item_bytes);
         let most = most.min(fitting(case, info, available_bytes()));
-        return Err(format!("{} is too large: at most {}", human(case.size_bytes), human(most)));
+        bail!("{} is too large: at most {}", human(case.size_bytes), human(most));
     }
     if case.threads == 0 || case.threads > 1024 {
-        return Err(format!("{} threads: give a number from 1 to 1024", case.threads));
+        bail!("{} threads: give a number from 1 to 1024", case.threads);
     }
     if !(0.0..=1e6).contains(&case.reads_per_update) {
-        return Err(format!(
+        bail!(
             "{} reads per update: give a number from 0 to 1e6",
             case.reads_per_update
-        ));
-    }
-    if case.batch > 0 && (case.item_bytes != 8 || case.ahead > 0 || case.reads_per_update > 0.0) {
-        return Err(
-            "batches are of items of 8 bytes, announced by themselves, with no reads".to_owned()
         );
     }
+    if case.batch > 0 && (case.item_bytes != 8 || case.ahead > 0 || case.reads_per_update > 0.0) {
+        bail!("batches are of items of 8 bytes, announced by themselves, with no reads");
+    }
     if case.ahead > 0 && case.reads_per_update > 0.0 {
-        return Err("updates announced ahead are a batch, which has no reads in it".to_owned());
+        bail!("updates announced ahead are a batch, which has no reads in it");
     }
     if case.disk_rate == Some(0) {
-        return Err("no image ends at a disk rate of 0; 'off' means no limit".to_owned());
+        bail!("no image ends at a disk rate of 0; 'off' means no limit");
     }
     fits(case, info, available_bytes())
 }
 
 /// Whether a server has room for its records. Keys, entries and fields take up to a kilobyte for
 /// ten values of 100 bytes; a save doubles everything at worst.
-fn served_fits(service: &Service, available: u64) -> Result<(), String> {
+fn served_fits(service: &Service, available: u64) -> Result<()> {
     let needed = 2 * (2 * service.value_bytes() + 200 * service.keys);
-    if needed <= available {
-        return Ok(());
-    }
-    Err(format!(
+    ensure!(
+        needed <= available,
         "{} records need about {} of memory during a save and {} are available",
         service.keys,
         human(needed),
         human(available)
-    ))
+    );
+    Ok(())
 }
 
 /// Whether the memory suffices, estimated before any is taken.
-fn fits(case: &Case, info: Option<&Info>, available: u64) -> Result<(), String> {
+fn fits(case: &Case, info: Option<&Info>, available: u64) -> Result<()> {
     let (copies, fixed) = (copies(case, info), fixed_bytes(case, info));
     let needed = case.size_bytes as f64 * copies + fixed;
-    if needed <= available as f64 {
-        return Ok(());
-    }
-    Err(format!(
+    ensure!(
+        needed <= available as f64,
         "'{}' with {} of state needs about {} of memory and {} are available; a size of at most {} \
          would fit",
         case.algorithm,
@@ -122,7 +135,8 @@ fn fits(case: &Case, info: Option<&Info>, available: u64) -> Result<(), String> 
         human(needed as u64),
         human(available),
         human(fitting(case, info, available))
-    ))
+    );
+    Ok(())
 }
 
 /// The largest size that fits.
@@ -194,12 +208,12 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_offered() {
-        assert_eq!(algorithm("none").map(|info| info.is_none()), Ok(true));
+        assert!(algorithm("none").expect("the floor").is_none());
         for (typed, name) in [("imprnt", "imprint"), ("naiv", "naive"), ("frok", "fork")] {
-            let sentence = algorithm(typed).expect_err(typed);
+            let sentence = algorithm(typed).expect_err(typed).to_string();
             assert!(sentence.contains(&format!("did you mean '{name}'?")), "{sentence}");
         }
-        assert!(algorithm("xyzzyxyzzy").expect_err("no such").contains("lab list"));
+        assert!(algorithm("xyzzyxyzzy").expect_err("no such").to_string().contains("lab list"));
     }
 
     #[test]
@@ -220,17 +234,17 @@ mod tests {
     fn what_does_not_fit_is_refused_with_what_would() {
         let naive = algorithm("naive").expect("registered");
         let large = Case { size_bytes: 10 << 30, ..Case::default() }.with_algorithm("naive");
-        let sentence = fits(&large, naive, 4 << 30).expect_err("20 GiB in 4");
+        let sentence = fits(&large, naive, 4 << 30).expect_err("20 GiB in 4").to_string();
         assert!(sentence.contains("at most 1.9 GiB"), "{sentence}");
         let fitting = Case { size_bytes: 1932735283, ..large.clone() };
-        assert_eq!(fits(&fitting, naive, 4 << 30), Ok(()));
+        fits(&fitting, naive, 4 << 30).expect("it fits");
         assert!(case(&Case { size_bytes: 1 << 50, ..large }).is_err());
     }
 
     #[test]
     fn nonsense_is_refused() {
         let good = Case::default();
-        assert_eq!(case(&Case { size_bytes: 1 << 20, ..good.clone() }), Ok(()));
+        case(&Case { size_bytes: 1 << 20, ..good.clone() }).expect("a good one");
         for bad in [
             Case { ticks: 0, ..good.clone() },
             Case { updates_per_tick: 0, ..good.clone() },

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use stillframe::{BLOCK_WORDS, Unit};
 
@@ -258,15 +259,15 @@ pub enum Distribution {
 }
 
 impl FromStr for Distribution {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let rest: Vec<&str> = parts.collect();
         let number = |text: &str| match text.parse::<f64>() {
             Ok(number) if number.is_finite() && number > 0.0 && number <= 16.0 => Ok(number),
-            _ => Err(format!("'{text}' is not a number above 0 and at most 16")),
+            _ => bail!("'{text}' is not a number above 0 and at most 16"),
         };
         match (name, rest.as_slice()) {
             ("uniform", []) => Ok(Self::Uniform),
@@ -275,7 +276,7 @@ impl FromStr for Distribution {
             ("lines", [theta]) => Ok(Self::Lines(number(theta)?)),
             ("players", [items]) => match items.parse() {
                 Ok(items) if items > 0 => Ok(Self::Players(items)),
-                _ => Err(format!("'{items}' is not a number of items of a player")),
+                _ => bail!("'{items}' is not a number of items of a player"),
             },
             ("gaussian", []) => Ok(Self::Gaussian(0.125)),
             ("gaussian", [deviation]) => Ok(Self::Gaussian(number(deviation)?)),
@@ -283,12 +284,12 @@ impl FromStr for Distribution {
                 Ok(object_words) if object_words > 0 => {
                     Ok(Self::Objects { object_words, theta: number(theta)? })
                 }
-                _ => Err(format!("'{items}' is not a number of items in an object")),
+                _ => bail!("'{items}' is not a number of items in an object"),
             },
-            _ => Err(format!(
+            _ => bail!(
                 "'{text}' is no distribution; there are uniform, zipf:THETA, pages:THETA, \
                  lines:THETA, objects:ITEMS:THETA, players:ITEMS and gaussian[:DEVIATION]"
-            )),
+            ),
         }
     }
 }
@@ -321,14 +322,14 @@ pub enum SinkKind {
 }
 
 impl FromStr for SinkKind {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         match text.split_once(':') {
             None if text == "discard" => Ok(Self::Discard),
             None if text == "tmpfs" => Ok(Self::Tmpfs),
             Some(("file", directory)) if !directory.is_empty() => Ok(Self::File(directory.into())),
-            _ => Err(format!("'{text}' is not a sink; give discard, tmpfs or file:DIR")),
+            _ => bail!("'{text}' is not a sink; give discard, tmpfs or file:DIR"),
         }
     }
 }
@@ -367,14 +368,14 @@ impl Verify {
 }
 
 impl FromStr for Verify {
-    type Err = String;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "full" => Ok(Self::Full),
             "sample" => Ok(Self::Sample),
             "off" => Ok(Self::Off),
-            _ => Err(format!("'{text}' is not full, sample or off")),
+            _ => bail!("'{text}' is not full, sample or off"),
         }
     }
 }
@@ -393,17 +394,17 @@ impl fmt::Display for Verify {
 ///
 /// # Errors
 /// One sentence when there is none.
-pub fn parse_unit(text: &str) -> Result<Unit, String> {
+pub fn parse_unit(text: &str) -> Result<Unit> {
     let named = Unit::ALL.iter().find(|unit| unit.name() == text);
-    named.copied().ok_or_else(|| format!("'{text}' is not word, line or page"))
+    named.copied().with_context(|| format!("'{text}' is not word, line or page"))
 }
 
 /// Values that serde writes as people do, by `Display` and `FromStr`.
 macro_rules! as_text {
     ($($type:ty),*) => {
         $(impl TryFrom<String> for $type {
-            type Error = String;
-            fn try_from(text: String) -> Result<Self, String> {
+            type Error = anyhow::Error;
+            fn try_from(text: String) -> Result<Self> {
                 text.parse()
             }
         }
@@ -444,7 +445,7 @@ mod tests {
             "players:25000",
             "gaussian:0.1",
         ] {
-            assert_eq!(text.parse::<Distribution>().map(|it| it.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<Distribution>().expect(text).to_string(), text);
         }
         for text in [
             "",
@@ -460,7 +461,7 @@ mod tests {
             assert!(text.parse::<Distribution>().is_err(), "{text}");
         }
         for text in ["discard", "tmpfs", "file:a:b"] {
-            assert_eq!(text.parse::<SinkKind>().map(|it| it.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<SinkKind>().expect(text).to_string(), text);
         }
         assert!("file:".parse::<SinkKind>().is_err() && "disk".parse::<SinkKind>().is_err());
         assert!(parse_unit("page").is_ok() && parse_unit("block").is_err());

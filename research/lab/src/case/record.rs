@@ -75,6 +75,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record of a case that gave nothing yet.
+    #[must_use]
+    pub fn new(case: &Case) -> Self {
+        Self { algorithm: case.algorithm.clone(), case: case.clone(), ..Self::default() }
+    }
     /// Whether the record has any measurement.
     #[must_use]
     pub fn is_measured(&self) -> bool {

@@ -7,6 +7,7 @@ use super::metric::Metric;
 use super::plan::{self, Facet};
 use crate::case::FLOOR;
 use crate::case::record::Record;
+use crate::error::sentence;
 use crate::report::{Panel, Point};
 
 /// Every record of a run, by case.
@@ -136,7 +137,7 @@ impl<'a> Data<'a> {
     #[must_use]
     pub fn missing(&self, facet: &Facet, algorithm: &str) -> Option<String> {
         if let Err(why) = facet.case(algorithm, 0) {
-            return Some(why);
+            return Some(sentence(&why));
         }
         let spots = 0..facet.spots.len();
         let rounds = || spots.clone().flat_map(|spot| self.rounds(facet, spot, algorithm));

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use stillframe::algorithms::fork::Fork;
 use stillframe::algorithms::fork_huge::ForkHuge;
 use stillframe::algorithms::page_table::{AsyncFork, OnDemandFork};
@@ -32,7 +33,7 @@ const SECOND: &str = "second write, no fault";
 const PAGES_OF_HUGE: usize = 512;
 
 /// Times of the first writes to pages after a fork, for pages of 4 KiB and 2 MiB.
-pub(super) fn first_writes(size: Size) -> Result<Vec<Panel>, String> {
+pub(super) fn first_writes(size: Size) -> Result<Vec<Panel>> {
     let huge_pages = size.pick(128, 1024, 1024) / usize::try_from(size.shrink.min(32)).unwrap_or(1);
     let small = apart(move || first_writes_of::<Fork>(huge_pages))?;
     let huge = match ForkHuge::available() {
@@ -73,15 +74,15 @@ struct Writes {
     again: Vec<f64>,
 }
 
-fn first_writes_of<A: Algorithm>(huge_pages: usize) -> Result<Writes, String> {
+fn first_writes_of<A: Algorithm>(huge_pages: usize) -> Result<Writes> {
     let words = huge_pages * PAGES_OF_HUGE * BLOCK_WORDS;
     let options = Options::words(words).prefault(true);
-    let mut state = A::create(&options).map_err(|error| error.to_string())?;
+    let mut state = A::create(&options)?;
     for word in (0..words).step_by(BLOCK_WORDS) {
         state.write(word, 1);
     }
     let point = Consistency::declare();
-    let image = state.begin(point, Slow).map_err(|error| error.to_string())?;
+    let image = state.begin(point, Slow)?;
     let mut writes = Writes { first: Vec::new(), next: Vec::new(), again: Vec::new() };
     for huge in 0..huge_pages {
         let word = huge * PAGES_OF_HUGE * BLOCK_WORDS;
@@ -118,7 +119,7 @@ const VALUE_WORDS: usize = 128;
 const IMAGE_BYTES_PER_S: f64 = 250e6;
 
 /// How often and for how long the models of page tables hold a writer up during one image.
-pub(super) fn interruptions(size: Size) -> Result<Vec<Panel>, String> {
+pub(super) fn interruptions(size: Size) -> Result<Vec<Panel>> {
     let mb = size.pick(400, 4000, 4000) / usize::try_from(size.shrink).unwrap_or(1).clamp(1, 100);
     let words = mb.max(4) * 1_000_000 / 8;
     let models = [
@@ -158,14 +159,14 @@ fn histogram(times: &[f64]) -> Vec<Point> {
     if times.is_empty() { Vec::new() } else { points[first..=last].to_vec() }
 }
 
-fn interruptions_of<A: Algorithm>(words: usize) -> Result<Vec<f64>, String> {
+fn interruptions_of<A: Algorithm>(words: usize) -> Result<Vec<f64>> {
     let options = Options::words(words).prefault(true);
-    let state = A::create(&options).map_err(|error| error.to_string())?;
-    let mut engine = Engine::new(state).map_err(|error| error.to_string())?;
+    let state = A::create(&options)?;
+    let mut engine = Engine::new(state)?;
     Cores::choose(1, 0).enter_writer();
     let sink = Paced { started: Instant::now() };
     let begun = engine.snapshot(Consistency::declare(), sink, |_, report| Publication::of(&report));
-    begun.map_err(|error| error.to_string())?;
+    begun?;
     let progress = engine.progress();
     let (mut rng, mut seen, mut times) = (Rng(1), 0, Vec::new());
     let value = [7; VALUE_WORDS];
@@ -206,7 +207,7 @@ impl Sink for Paced {
 }
 
 /// What reading memory reaches, by number of threads.
-pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>, String> {
+pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>> {
     let bytes =
         size.pick(512 << 20, 2048 << 20, 2048 << 20) / usize::try_from(size.shrink).unwrap_or(1);
     let memory: Vec<u64> = vec![1; bytes / 8];
@@ -240,9 +241,9 @@ fn read_gb_per_s(memory: &[u64], threads: usize) -> f64 {
 
 /// Runs on a thread of its own.
 pub(super) fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    thread::spawn(work).join().unwrap_or_else(|_| Err("a measurement panicked".to_owned()))
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    thread::spawn(work).join().unwrap_or_else(|_| bail!("a measurement panicked"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Images of servers that nobody trusts beforehand: how many are wrong.
 
+use anyhow::Result;
+
 use super::data::Data;
 use super::judge::Judgement;
 use super::plan::Size;
@@ -32,7 +34,7 @@ pub(super) const FIGURE: Figure = Figure {
     }],
 };
 
-fn measure(size: Size) -> Result<Vec<Panel>, String> {
+fn measure(size: Size) -> Result<Vec<Panel>> {
     let images = (size.cut(10, 300) / size.shrink).max(2);
     let mut reports = Vec::new();
     for server in SERVERS {

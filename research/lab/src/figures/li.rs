@@ -551,8 +551,8 @@ mod tests {
                 let flagged = ["bacou", "fork", "bazz", "npp-merge", "hourglass", "piggyback"];
                 for algorithm in flagged {
                     assert!(pages.algorithms.contains(&algorithm), "{name}: {algorithm}");
-                    let unit = pages.case(algorithm, 0).map(|case| case.unit);
-                    assert_eq!(unit, Ok(Unit::Page), "{name}: {algorithm}");
+                    let unit = pages.case(algorithm, 0).expect("registered").unit;
+                    assert_eq!(unit, Unit::Page, "{name}: {algorithm}");
                 }
             }
         }

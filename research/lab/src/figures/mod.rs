@@ -29,6 +29,8 @@ mod sidlauskas;
 mod tpcc;
 mod transactions;
 
+use anyhow::Result;
+
 use data::Data;
 use judge::Judgement;
 use metric::Metric;
@@ -69,7 +71,7 @@ pub struct Direct {
     /// Seconds it takes, about.
     pub seconds: fn(Size) -> f64,
     /// Measures.
-    pub measure: fn(Size) -> Result<Vec<Panel>, String>,
+    pub measure: fn(Size) -> Result<Vec<Panel>>,
 }
 
 impl Figure {
@@ -122,7 +124,7 @@ pub fn all() -> Vec<&'static Figure> {
 ///
 /// # Errors
 /// A sentence that suggests the nearest.
-pub fn named(name: &str) -> Result<Vec<&'static Figure>, String> {
+pub fn named(name: &str) -> Result<Vec<&'static Figure>> {
     match name {
         SERVERS => Ok([served::LI, served::ASYNC_FORK].into_iter().flatten().collect()),
         _ => find(name).map(|figure| vec![figure]),
@@ -136,17 +138,10 @@ pub const SERVERS: &str = "servers";
 ///
 /// # Errors
 /// One sentence that names the nearest.
-pub fn find(name: &str) -> Result<&'static Figure, String> {
+pub fn find(name: &str) -> Result<&'static Figure> {
     let wanted = name.to_lowercase();
-    if let Some(figure) = all().into_iter().find(|figure| figure.name == wanted) {
-        return Ok(figure);
-    }
-    let hint = check::nearest(&wanted, all().iter().map(|figure| figure.name));
-    let hint = hint.map_or_else(
-        || "; 'stillframe lab list' names them all".to_owned(),
-        |near| format!("; did you mean '{near}'?"),
-    );
-    Err(format!("there is no figure '{name}'{hint}"))
+    let named = all().into_iter().find(|figure| figure.name == wanted);
+    named.ok_or_else(|| check::unknown("figure", name, all().iter().map(|figure| figure.name)))
 }
 
 /// A figure as `lab list` shows it.
@@ -179,9 +174,9 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(find("LI-10").is_ok());
-        let error = find("cao5").expect_err("no such figure");
+        let error = find("cao5").expect_err("no such figure").to_string();
         assert!(error.contains("did you mean 'cao-5'"), "{error}");
-        assert!(find("figure").expect_err("no such figure").contains("lab list"));
+        assert!(find("figure").expect_err("no such figure").to_string().contains("lab list"));
     }
 
     #[test]

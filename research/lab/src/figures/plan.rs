@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use anyhow::{Context as _, Result, anyhow, bail};
 use stillframe::Unit;
 
 use super::metric::Metric;
@@ -110,17 +111,17 @@ impl Facet {
     ///
     /// # Errors
     /// Why there is none, as far as the registry knows.
-    pub fn case(&self, algorithm: &str, spot: usize) -> Result<Case, String> {
+    pub fn case(&self, algorithm: &str, spot: usize) -> Result<Case> {
         let served = self.spots.get(spot).filter(|(_, case)| case.service.is_some());
         if let Some((_, case)) = served {
             return Ok(case.with_algorithm(algorithm));
         }
-        let info = check::algorithm(algorithm).map_err(|_| "not in this build".to_owned())?;
+        let info = check::algorithm(algorithm).map_err(|_| anyhow!("not in this build"))?;
         let units = info.map_or(Unit::ALL, |info| info.units);
-        let (_, case) = self.spots.get(spot).ok_or("was not planned")?;
+        let (_, case) = self.spots.get(spot).context("was not planned")?;
         let unit = match self.unit {
             Some(unit) if units.contains(&unit) => unit,
-            Some(unit) => return Err(format!("has no unit of a {}", unit.name())),
+            Some(unit) => bail!("has no unit of a {}", unit.name()),
             None => match self.own.iter().find(|(name, _)| *name == algorithm) {
                 Some((_, unit)) => *unit,
                 None => info.map_or(Unit::Word, |info| published(info.units, case.item_bytes)),
@@ -248,7 +249,7 @@ mod tests {
         let spots = vec![(1.0, Case::default())];
         let facet = Facet::new("a", &["none", "no-such", "naive", "fork"], spots, &[]);
         assert_eq!(facet.cases().count(), 3);
-        assert_eq!(facet.case("fork", 0).map(|case| case.unit), Ok(Unit::Page));
+        assert_eq!(facet.case("fork", 0).expect("registered").unit, Unit::Page);
         assert!(facet.case("no-such", 0).is_err());
         let eight = vec![(1.0, Case { item_bytes: 8, ..Case::default() })];
         let [four, eight] = [vec![(1.0, Case::default())], eight].map(|spots| {
@@ -257,8 +258,9 @@ mod tests {
         });
         assert_eq!((four, eight), ([Unit::Half, Unit::Page], [Unit::Word, Unit::Page]));
         let lines = facet.with_unit(Unit::Line);
-        assert!(lines.case("fork", 0).is_err_and(|why| why.contains("no unit of a line")));
-        assert_eq!(lines.case("none", 0).map(|case| case.unit), Ok(Unit::Word));
+        let why = lines.case("fork", 0).expect_err("it has pages").to_string();
+        assert!(why.contains("no unit of a line"), "{why}");
+        assert_eq!(lines.case("none", 0).expect("the floor").unit, Unit::Word);
     }
 
     #[test]

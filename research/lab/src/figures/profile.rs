@@ -5,6 +5,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use anyhow::{Context as _, Result, bail};
+
 use super::data::Data;
 use super::judge::Judgement;
 use super::plan::{Size, unit_of};
@@ -28,14 +30,13 @@ const UPDATES: u64 = 32_000;
 const TICKS: [u64; 2] = [1, 5];
 
 /// Counts of each algorithm for one update.
-pub(super) fn counts(size: Size) -> Result<Vec<Panel>, String> {
+pub(super) fn counts(size: Size) -> Result<Vec<Panel>> {
     let version = Command::new("valgrind").arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {
-        return Err("counting instructions needs valgrind, which is not here".to_owned());
+        bail!("counting instructions needs valgrind, which is not here");
     }
-    let measured: Result<Vec<_>, String> =
-        ALGORITHMS.iter().map(|&name| Ok((name, counts_of(name, size)?))).collect();
-    let measured = measured?;
+    let measured = ALGORITHMS.iter().map(|&name| Ok((name, counts_of(name, size)?)));
+    let measured = measured.collect::<Result<Vec<_>>>()?;
     let panel = |(number, (title, _)): (usize, &(&str, _))| Panel {
         title: (*title).to_owned(),
         kind: Kind::Rows,
@@ -51,7 +52,7 @@ pub(super) fn counts(size: Size) -> Result<Vec<Panel>, String> {
 }
 
 /// One count for each line of [`EVENTS`].
-fn counts_of(name: &str, size: Size) -> Result<Vec<f64>, String> {
+fn counts_of(name: &str, size: Size) -> Result<Vec<f64>> {
     let updates = (UPDATES / size.shrink.max(1)).max(100);
     let run = |ticks: u64| {
         counted(&Case {
@@ -74,8 +75,8 @@ fn counts_of(name: &str, size: Size) -> Result<Vec<f64>, String> {
 }
 
 /// One number for each line of [`EVENTS`], of the whole run.
-fn counted(case: &Case) -> Result<Vec<f64>, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+fn counted(case: &Case) -> Result<Vec<f64>> {
+    let program = std::env::current_exe()?;
     let mut child = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cachegrind-out-file=/dev/null"])
         // The state of the quick set is fifteen times the last cache.
@@ -86,17 +87,17 @@ fn counted(case: &Case) -> Result<Vec<f64>, String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("starting valgrind failed: {error}"))?;
-    let input = serde_json::to_vec(case).map_err(|error| error.to_string())?;
+        .context("starting valgrind failed")?;
+    let input = serde_json::to_vec(case)?;
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(&input); // the status below shows a process that has died
     }
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let output = child.wait_with_output()?;
     let record: Option<Record> = serde_json::from_slice(&output.stdout).ok();
     record
         .filter(Record::is_measured)
         .and_then(|_| totals(&String::from_utf8_lossy(&output.stderr)))
-        .ok_or_else(|| format!("{} under valgrind gave no counts", case.algorithm))
+        .with_context(|| format!("{} under valgrind gave no counts", case.algorithm))
 }
 
 /// What cachegrind prints at the end, one for each line of [`EVENTS`].

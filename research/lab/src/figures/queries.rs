@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Error, Result, bail};
 use stillframe::algorithms::fork::Fork;
 use stillframe::algorithms::fork_huge::ForkHuge;
 use stillframe::algorithms::naive_parallel::NaiveParallel;
@@ -51,7 +52,7 @@ struct Found {
 }
 
 /// Begin, updates and queries by number of query threads.
-pub(super) fn on_images(size: Size) -> Result<Vec<Panel>, String> {
+pub(super) fn on_images(size: Size) -> Result<Vec<Panel>> {
     let mb = size.pick(256, 1024, 2048) / usize::try_from(size.shrink).unwrap_or(1).clamp(1, 64);
     let (images, each_ms) = size.pick((6, 50), (6, 200), (10, 400));
     let each = Duration::from_millis(if size.shrink > 1 { 5 } else { each_ms });
@@ -60,10 +61,10 @@ pub(super) fn on_images(size: Size) -> Result<Vec<Panel>, String> {
     let threads: Vec<usize> = [0, 1, 2, 4, 8, 16].into_iter().filter(|&q| q <= 2 * cores).collect();
     let floor = apart(move || without_images(extent))?;
     let mut found = vec![(FLOOR, threads.iter().map(|_| floor.clone()).collect::<Vec<_>>())];
-    let swept = |name, measure: fn(Extent, usize) -> Result<Found, String>| {
+    let swept = |name, measure: fn(Extent, usize) -> Result<Found>| {
         let at = |&queries: &usize| apart(move || measure(extent, queries));
-        let all: Result<Vec<Found>, String> = threads.iter().map(at).collect();
-        Ok::<_, String>((name, all?))
+        let all: Result<Vec<Found>> = threads.iter().map(at).collect();
+        Ok::<_, Error>((name, all?))
     };
     found.push(swept("naive-parallel", physical)?);
     found.push(swept("fork", |extent, queries| virtual_images(extent, queries, false))?);
@@ -123,10 +124,10 @@ impl QueryCounts {
         }
     }
     /// Queries made, once all have stopped.
-    fn queries(&self) -> Result<f64, String> {
+    fn queries(&self) -> Result<f64> {
         match self.wrong.load(Ordering::Relaxed) {
             0 => Ok(self.queries.load(Ordering::Relaxed) as f64),
-            wrong => Err(format!("{wrong} queries saw words newer than their image")),
+            wrong => bail!("{wrong} queries saw words newer than their image"),
         }
     }
 }
@@ -143,50 +144,59 @@ fn update(rng: &mut Rng, extent: Extent, value: u64, mut write: impl FnMut(usize
     count as f64 / started.elapsed().as_secs_f64() / 1e6
 }
 
-fn memory(extent: Extent, huge_pages: bool) -> Result<Words, String> {
+fn memory(extent: Extent, huge_pages: bool) -> Result<Words> {
     let options = Options::words(extent.words).huge_pages(huge_pages).prefault(true);
-    Words::create(&options).map_err(|error| error.to_string())
+    Ok(Words::create(&options)?)
 }
 
-fn without_images(extent: Extent) -> Result<Found, String> {
+fn without_images(extent: Extent) -> Result<Found> {
     let words = memory(extent, false)?;
     let mut rng = Rng(1);
     let slice = |number| update(&mut rng, extent, number, |index, value| words.store(index, value));
     Ok(Found { updates_per_us: (0..extent.images).map(slice).collect(), ..Found::default() })
 }
 
-fn virtual_images(extent: Extent, threads: usize, huge_pages: bool) -> Result<Found, String> {
+fn virtual_images(extent: Extent, threads: usize, huge_pages: bool) -> Result<Found> {
     let state = memory(extent, huge_pages)?;
-    let owner = || Fork::create(&Options::words(1)).map_err(|error| error.to_string());
+    let owner = || Fork::create(&Options::words(1));
     let mut owners = [owner()?, owner()?];
     let (mut rng, mut found, mut before) = (Rng(1), Found::default(), None);
     for number in 1..=extent.images {
-        let counts = QueryCounts::new().map_err(|error| error.to_string())?;
+        let counts = QueryCounts::new()?;
         let sink =
             Child { state: state.view(), threads, newest: number - 1, counts: counts.clone() };
         let started = Instant::now();
         let image = owners[(number % 2) as usize].begin(Consistency::declare(), sink);
         let took = started.elapsed();
-        let image = image.map_err(|error| error.to_string())?;
-        if let Some(before) = before.replace((image, counts, started)) {
+        let image = image?;
+        if let Some(before) = before.replace(Queried { image, counts, started }) {
             found.begins_ms.push(took.as_secs_f64() * 1e3); // the first met no queries
-            found.queries_per_us.push(end(before)?);
+            found.queries_per_us.push(before.end()?);
         }
         let write = |index, value| state.store(index, value);
         found.updates_per_us.push(update(&mut rng, extent, number, write));
     }
-    let last = before.ok_or("there was no image")?;
-    found.queries_per_us.push(end(last)?);
+    let last = before.context("there was no image")?;
+    found.queries_per_us.push(last.end()?);
     found.queries_per_us.retain(|_| threads > 0);
     Ok(found)
 }
 
-/// Ends an image. Returns queries a microsecond.
-fn end((mut image, counts, started): (impl Image, QueryCounts, Instant)) -> Result<f64, String> {
-    counts.stop();
-    let lasted = started.elapsed();
-    image.capture().map_err(|error| error.to_string())?;
-    Ok(counts.queries()? / lasted.as_secs_f64() / 1e6)
+/// An image with the threads that query it.
+struct Queried<I> {
+    image: I,
+    counts: QueryCounts,
+    started: Instant,
+}
+
+impl<I: Image> Queried<I> {
+    /// Ends the image. Returns queries a microsecond.
+    fn end(mut self) -> Result<f64> {
+        self.counts.stop();
+        let lasted = self.started.elapsed();
+        self.image.capture()?;
+        Ok(self.counts.queries()? / lasted.as_secs_f64() / 1e6)
+    }
 }
 
 /// The work of the forked child.
@@ -218,17 +228,17 @@ impl Sink for Child {
     }
 }
 
-fn physical(extent: Extent, threads: usize) -> Result<Found, String> {
+fn physical(extent: Extent, threads: usize) -> Result<Found> {
     let cores = allowed_cores().len().max(1);
     let options = Options::words(extent.words).prefault(true).threads(cores);
-    let mut state = NaiveParallel::create(&options).map_err(|error| error.to_string())?;
+    let mut state = NaiveParallel::create(&options)?;
     let (mut rng, mut found) = (Rng(1), Found::default());
     for number in 1..=extent.images {
-        let counts = QueryCounts::new().map_err(|error| error.to_string())?;
+        let counts = QueryCounts::new()?;
         let started = Instant::now();
         let image = state.begin(Consistency::declare(), Nothing);
         found.begins_ms.push(started.elapsed().as_secs_f64() * 1e3);
-        let image = image.map_err(|error| error.to_string())?;
+        let image = image?;
         let started = Instant::now();
         let read = |index| image.get(index).unwrap_or(u64::MAX);
         let lasted = thread::scope(|scope| {
@@ -286,6 +296,6 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
             counts.stop();
         });
-        assert!(counts.queries().is_err_and(|why| why.contains("newer than their image")));
+        assert!(counts.queries().is_err_and(|why| why.to_string().contains("newer than their image")));
     }
 }

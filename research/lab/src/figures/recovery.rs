@@ -10,11 +10,12 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, bail};
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 use stillframe::Algorithm;
-use stillframe::algorithms::{ALL, Visitor, dispatch};
-use stillframe_durability::{Act, ActStore, LogOptions, Options, Policy, Store};
+use stillframe::algorithms::{ALL, Visitor};
+use stillframe_durability::{Act, ActStore, Error, LogOptions, Options, Policy, Store};
 
 use super::cao::game_case;
 use super::child;
@@ -23,6 +24,7 @@ use super::judge::{Judgement, times};
 use super::plan::Size;
 use super::{Claim, Direct, Figure};
 use crate::case::Case;
+use crate::case::check::dispatch;
 use crate::case::workload::{Ticks, value};
 use crate::report::{Kind, Panel, Point, series};
 use crate::served::Scratch;
@@ -119,11 +121,11 @@ const METRICS: &[(&str, Metric)] = &[
     (REPLAY, |back| back.replay_s),
 ];
 
-fn measure(size: Size, run: impl Fn(&Game) -> Result<Back, String>) -> Result<Vec<Panel>, String> {
+fn measure(size: Size, run: impl Fn(&Game) -> Result<Back>) -> Result<Vec<Panel>> {
     let mut runs = Vec::new();
     for info in ALL {
         let game = Game { case: game_case(size).with_algorithm(info.name) };
-        runs.push((info.name, run(&game).map_err(|error| format!("{}: {error}", info.name))?));
+        runs.push((info.name, run(&game).context(info.name)?));
     }
     let panel = |&(metric, of): &(&str, Metric)| Panel {
         title: metric.split(" [").next().unwrap_or(metric).to_owned(),
@@ -136,38 +138,36 @@ fn measure(size: Size, run: impl Fn(&Game) -> Result<Back, String>) -> Result<Ve
 }
 
 /// One run, in this process.
-pub(super) fn run(game: &Game) -> Result<Back, String> {
+pub(super) fn run(game: &Game) -> Result<Back> {
     dispatch(&game.case.algorithm, game)
-        .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", game.case.algorithm)))
 }
 
 impl Visitor for &Game {
-    type Output = Result<Back, String>;
+    type Output = Result<Back>;
 
     fn visit<A: Algorithm>(self) -> Self::Output {
-        let scratch = Scratch::new("game").map_err(|error| error.to_string())?;
+        let scratch = Scratch::new("game")?;
         let left = play::<A>(&self.case, scratch.path())?;
-        forget(scratch.path()).map_err(|error| format!("files cannot be forgotten: {error}"))?;
+        forget(scratch.path()).context("files cannot be forgotten")?;
         let opening = Instant::now();
         let store = open::<A>(&self.case, scratch.path())?;
         let all = opening.elapsed();
-        let log = store.recovery().log.as_ref().ok_or("the log was not read")?;
+        let log = store.recovery().log.as_ref().context("the log was not read")?;
         if store.recovery().loaded.is_none() || log.records != PERIOD {
-            return Err(format!("it found {:?}", store.recovery()));
+            bail!("it found {:?}", store.recovery());
         }
         if digests_of(store.words(), |word| store.read(word)) != left {
-            return Err("the state that came back is not the one that was left".to_owned());
+            bail!("the state that came back is not the one that was left");
         }
         let reload_s = all.saturating_sub(log.duration).as_secs_f64();
         Ok(Back { reload_s, replay_s: log.duration.as_secs_f64() })
     }
 }
 
-fn open<A: Algorithm>(case: &Case, place: &Path) -> Result<ActStore<A>, String> {
+fn open<A: Algorithm>(case: &Case, place: &Path) -> Result<ActStore<A>> {
     let log = LogOptions::policy(Policy::Always).batch(1, Duration::from_millis(5));
     let options = Options::words(case.words()).log(log);
-    let store = ActStore::open_records_with(place, options, |act, action| apply(act, action.bytes));
-    store.map_err(|error| error.to_string())
+    Ok(ActStore::open_records_with(place, options, |act, action| apply(act, action.bytes))?)
 }
 
 /// Applies a step as the log has it: items and their values, four bytes each.
@@ -190,18 +190,17 @@ fn apply<A: Algorithm>(
 }
 
 /// Plays, and ends without a last checkpoint. Returns the digests of the state.
-fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>, String> {
+fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>> {
     let mut ticks = Ticks::new(case);
-    let failed = |error: stillframe_durability::Error| error.to_string();
-    let mut store = Store::<A>::open_with(place, Options::words(case.words())).map_err(failed)?;
+    let mut store = Store::<A>::open_with(place, Options::words(case.words()))?;
     let mut words = [0; RUN];
     for first in (0..case.words()).step_by(RUN) {
         let words = &mut words[..RUN.min(case.words() - first)];
         (first..).zip(words.iter_mut()).for_each(|(at, word)| *word = ticks.initial(at as u64));
         store.write_run(first, words);
     }
-    store.checkpoint_and_wait().map_err(failed)?;
-    store.close().map_err(|error| failed(error.into()))?;
+    store.checkpoint_and_wait()?;
+    store.close().map_err(Error::from)?;
     let mut store = open::<A>(case, place)?;
     let mut step = Vec::new();
     for period in 0..2 {
@@ -217,16 +216,16 @@ fn play<A: Algorithm>(case: &Case, place: &Path) -> Result<Vec<u64>, String> {
                 step.extend_from_slice(&item.to_le_bytes());
                 step.extend_from_slice(&value.to_le_bytes());
             }
-            let mut act = store.log(&step).map_err(failed)?;
-            apply(&mut act, &step).map_err(|error| error.to_string())?;
-            act.commit().map_err(failed)?;
+            let mut act = store.log(&step)?;
+            apply(&mut act, &step).map_err(anyhow::Error::from_boxed)?;
+            act.commit()?;
             ticks.advance(|| ());
         }
     }
-    store.wait().map_err(failed)?.ok_or("the second checkpoint was not taken")?;
+    store.wait()?.context("the second checkpoint was not taken")?;
     store.wait_merged();
     let left = digests_of(store.words(), |word| store.read(word));
-    store.close().map_err(|error| failed(error.into()))?;
+    store.close().map_err(Error::from)?;
     Ok(left)
 }
 

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 
+use anyhow::{Result, bail};
 use serde_json::json;
 
 use super::data::{Asked, Cache, Data, Direct};
@@ -15,7 +16,7 @@ use super::{Figure, build};
 use crate::case::Case;
 use crate::case::check;
 use crate::case::record::Record;
-use crate::error::LabError;
+use crate::error::{LabError, sentence};
 use crate::output::{self, Records, Unwritable};
 use crate::report::{self, FigureReport, Outcome, Report, Table, Verdict, page, summary};
 use crate::rounds::{Progress, run_rounds};
@@ -42,8 +43,8 @@ pub struct Plan {
     /// Most rounds of what is undecided after the first ones.
     most: u32,
     cases: Vec<Case>,
-    /// Cases that this machine has no room for, and why.
-    refused: Vec<(Case, String)>,
+    /// Records of the cases that this machine has no room for.
+    refused: Vec<Record>,
 }
 
 /// The outcome of a run.
@@ -79,7 +80,10 @@ impl Plan {
         for case in all {
             match check::case(&case) {
                 Ok(()) => cases.push(case),
-                Err(why) => refused.push((case, why)),
+                Err(why) => refused.push(Record {
+                    unavailable: Some(sentence(&why)),
+                    ..Record::new(&case)
+                }),
             }
         }
         Self { figures, size, rounds, most: rounds, cases, refused }
@@ -246,7 +250,7 @@ impl Plan {
         let panels = match guarded(|| (direct.measure)(self.size)) {
             Ok(panels) => panels,
             Err(why) => {
-                measured.failures[number].push(format!("round {round}: {why}"));
+                measured.failures[number].push(format!("round {round}: {}", sentence(&why)));
                 return Ok(());
             }
         };
@@ -307,7 +311,7 @@ impl Plan {
         let figures = self.figures.iter().enumerate().map(|(number, (figure, facets))| {
             let data = Data::new(facets, &measured.cache, &measured.direct[number]);
             let built = guarded(|| Ok(build::report(figure, &data, self.size)));
-            let mut report = built.unwrap_or_else(|why| build::failed(figure, why));
+            let mut report = built.unwrap_or_else(|why| build::failed(figure, sentence(&why)));
             report.notes.extend(measured.failures[number].iter().cloned());
             report
         });
@@ -351,7 +355,7 @@ impl Measured {
     }
     fn new(plan: &Plan) -> Self {
         let mut cache = Cache::default();
-        plan.refused.iter().for_each(|(case, why)| cache.add(refusal(case, why)));
+        plan.refused.iter().for_each(|record| cache.add(record.clone()));
         let count = plan.figures.len();
         Self {
             cache,
@@ -364,12 +368,12 @@ impl Measured {
 }
 
 /// Runs a part of one figure: if it panics, the other figures go on.
-fn guarded<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn guarded<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
     // What it looks at is not changed by it, so that a panic leaves nothing half done.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(format!("the measurement panicked: {}", text.unwrap_or_default()))
+        bail!("the measurement panicked: {}", text.unwrap_or_default())
     })
 }
 
@@ -402,15 +406,6 @@ fn line(figure: &FigureReport, verdict: &Verdict) -> serde_json::Value {
         "verdict": verdict.outcome.word(), "why": why, "measured": verdict.measured,
         "rounds": verdict.tally, "cause": verdict.cause,
     })
-}
-
-fn refusal(case: &Case, why: &str) -> Record {
-    Record {
-        algorithm: case.algorithm.clone(),
-        case: case.clone(),
-        unavailable: Some(why.to_owned()),
-        ..Record::default()
-    }
 }
 
 fn machine(it: &Environment) -> Vec<(String, String)> {
@@ -513,12 +508,7 @@ mod tests {
         let plan = Plan::new(&[li], Size::QUICK, 1).up_to(3);
         let mut measured = Measured::new(&plan);
         for case in &plan.cases {
-            let record = Record { case: case.clone(), round: 1, ..Record::default() };
-            measured.cache.add(Record {
-                algorithm: case.algorithm.clone(),
-                ticks_run: 1,
-                ..record
-            });
+            measured.cache.add(Record { round: 1, ticks_run: 1, ..Record::new(case) });
         }
         let all = plan.undecided(&measured, f64::INFINITY);
         let few = plan.undecided(&measured, plan.part_s(&all) / 2.0);
@@ -541,8 +531,9 @@ mod tests {
     #[test]
     fn cases_that_do_not_fit_are_refused_with_a_sentence() {
         let plan = Plan::new(&figures::all(), Size::FULL, 1);
-        for (case, why) in &plan.refused {
-            assert!(why.contains("memory") || why.contains("large"), "{}: {why}", case.algorithm);
+        for record in &plan.refused {
+            let why = record.unavailable.as_deref().expect("refused");
+            assert!(why.contains("memory") || why.contains("large"), "{}: {why}", record.algorithm);
         }
     }
 }

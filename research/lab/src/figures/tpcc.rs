@@ -12,12 +12,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::aries::Aries;
-use crate::tpcc::{Layout, Names, Outcome, Plan, Read, Request, Scale, Words, check, fill};
+use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use stillframe::Algorithm;
-use stillframe::algorithms::{ALL, Visitor, dispatch};
-use stillframe_durability::{Act, ActStore, LogOptions, Options, Policy, Store};
+use stillframe::algorithms::{ALL, Visitor};
+use stillframe_durability::{Act, ActStore, Error, LogOptions, Options, Policy, Store};
 use stillframe_measure::draw::Rng;
 
 use super::child;
@@ -25,12 +24,14 @@ use super::data::Data;
 use super::judge::{Judgement, times};
 use super::plan::{self, Size};
 use super::{Claim, Direct, Figure};
-use crate::case::check::stated_copies;
+use crate::aries::Aries;
+use crate::case::check::{dispatch, stated_copies};
 use crate::case::record::quantile;
 use crate::case::{FLOOR, is_floor};
 use crate::machine::memory::available_bytes;
 use crate::report::{Kind, Panel, Point, Series};
 use crate::served::Scratch;
+use crate::tpcc::{Layout, Names, Outcome, Plan, Read, Request, Scale, Words, check, fill};
 use crate::trial::digest::digests_of;
 
 /// Transactions that are committed together.
@@ -221,8 +222,8 @@ fn shop(size: Size, algorithm: &str, warehouses: usize) -> Shop {
 
 fn by_warehouses(
     size: Size,
-    run: impl Fn(&Shop) -> Result<Sold, String>,
-) -> Result<Vec<Panel>, String> {
+    run: impl Fn(&Shop) -> Result<Sold>,
+) -> Result<Vec<Panel>> {
     let mut runs = Vec::new();
     for warehouses in warehouses(size) {
         for name in NAMES {
@@ -230,8 +231,7 @@ fn by_warehouses(
             if !has_room(&shop) {
                 continue;
             }
-            let sold = run(&shop);
-            runs.push((name, warehouses, sold.map_err(|error| format!("{name}: {error}"))?));
+            runs.push((name, warehouses, run(&shop).context(name)?));
         }
     }
     let sales = |warehouses: usize| {
@@ -265,13 +265,13 @@ fn by_warehouses(
 
 fn over_time(
     size: Size,
-    run: impl Fn(&Shop) -> Result<Sold, String>,
-) -> Result<Vec<Panel>, String> {
+    run: impl Fn(&Shop) -> Result<Sold>,
+) -> Result<Vec<Panel>> {
     let warehouses = most_for_all(size);
     let (mut lines, mut worst, mut middle) = (Vec::new(), Vec::new(), Vec::new());
     for (index, name) in NAMES.into_iter().enumerate() {
         let shop = shop(size, name, warehouses);
-        let sold = run(&shop).map_err(|error| format!("{name}: {error}"))?;
+        let sold = run(&shop).context(name)?;
         let mut all: Vec<f64> = sold.batches.iter().map(|batch| batch.1 * 1e3).collect();
         lines.push(Series::numbered(index, name, over_the_run(&shop, &sold.batches)));
         all.sort_by(f64::total_cmp);
@@ -321,16 +321,15 @@ pub(super) struct Shop {
 }
 
 /// One run, in this process.
-pub(super) fn run(shop: &Shop) -> Result<Sold, String> {
-    let scratch = Scratch::new(&format!("shop-{}", shop.algorithm)).map_err(|it| it.to_string())?;
+pub(super) fn run(shop: &Shop) -> Result<Sold> {
+    let scratch = Scratch::new(&format!("shop-{}", shop.algorithm))?;
     match &*shop.algorithm {
         ARIES => sell::<Redo>(shop, scratch.path()),
         // Without checkpoints it does not matter whose they would be.
         name if is_floor(name) => {
             sell::<Logged<stillframe::algorithms::naive::Naive>>(shop, scratch.path())
         }
-        name => dispatch(name, Selling { shop, place: scratch.path() })
-            .unwrap_or_else(|| Err(format!("there is no algorithm '{name}'"))),
+        name => dispatch(name, Selling { shop, place: scratch.path() }),
     }
 }
 
@@ -340,7 +339,7 @@ struct Selling<'a> {
 }
 
 impl Visitor for Selling<'_> {
-    type Output = Result<Sold, String>;
+    type Output = Result<Sold>;
 
     fn visit<A: Algorithm>(self) -> Self::Output {
         sell::<Logged<A>>(self.shop, self.place)
@@ -350,18 +349,18 @@ impl Visitor for Selling<'_> {
 /// A durable state that runs transactions.
 trait Till: Read + Sized {
     /// A new one, full of wares, of which there is a checkpoint.
-    fn create(place: &Path, layout: &Layout) -> Result<Self, String>;
-    fn open(place: &Path, layout: &Layout) -> Result<Self, String>;
+    fn create(place: &Path, layout: &Layout) -> Result<Self>;
+    fn open(place: &Path, layout: &Layout) -> Result<Self>;
     /// Runs a transaction, which will be durable, and gives its number in the log.
     fn serve(
         &mut self,
         layout: &Layout,
         names: &Names,
         request: &Request,
-    ) -> Result<(Outcome, u64), String>;
-    fn wait_durable(&self, number: u64) -> Result<(), String>;
+    ) -> Result<(Outcome, u64)>;
+    fn wait_durable(&self, number: u64) -> Result<()>;
     /// Begins a checkpoint, unless one is under way.
-    fn checkpoint(&mut self) -> Result<(), String>;
+    fn checkpoint(&mut self) -> Result<()>;
     fn checkpoints(&self) -> u64;
     /// Bytes of the log since it was opened.
     fn logged(&self) -> u64;
@@ -420,17 +419,16 @@ fn log_options() -> LogOptions {
 }
 
 impl<A: Algorithm> Till for Logged<A> {
-    fn create(place: &Path, layout: &Layout) -> Result<Self, String> {
-        let failed = |error: stillframe_durability::Error| error.to_string();
-        let store = Store::<A>::open_with(place, Options::words(layout.words())).map_err(failed)?;
+    fn create(place: &Path, layout: &Layout) -> Result<Self> {
+        let store = Store::<A>::open_with(place, Options::words(layout.words()))?;
         let mut filling = Filling(store);
         fill(layout, &mut filling, 1);
-        filling.0.checkpoint_and_wait().map_err(failed)?;
-        filling.0.close().map_err(|error| failed(error.into()))?;
+        filling.0.checkpoint_and_wait()?;
+        filling.0.close().map_err(Error::from)?;
         Self::open(place, layout)
     }
 
-    fn open(place: &Path, layout: &Layout) -> Result<Self, String> {
+    fn open(place: &Path, layout: &Layout) -> Result<Self> {
         let options = Options::words(layout.words()).log(log_options());
         let mut names = None;
         let mut looked = Duration::ZERO;
@@ -446,8 +444,7 @@ impl<A: Algorithm> Till for Logged<A> {
             crate::tpcc::run(layout, names, &mut Serving(act), &request);
             Ok(())
         });
-        let store = store.map_err(|error| error.to_string())?;
-        Ok(Self { store, bytes: Vec::new(), logged: 0, looked })
+        Ok(Self { store: store?, bytes: Vec::new(), logged: 0, looked })
     }
 
     fn serve(
@@ -455,21 +452,21 @@ impl<A: Algorithm> Till for Logged<A> {
         layout: &Layout,
         names: &Names,
         request: &Request,
-    ) -> Result<(Outcome, u64), String> {
+    ) -> Result<(Outcome, u64)> {
         self.bytes.clear();
         request.encode(&mut self.bytes);
         self.logged += self.bytes.len() as u64;
-        let mut act = self.store.log(&self.bytes).map_err(|error| error.to_string())?;
+        let mut act = self.store.log(&self.bytes)?;
         let outcome = crate::tpcc::run(layout, names, &mut Serving(&mut act), request);
-        act.commit().map_err(|error| error.to_string())?;
+        act.commit()?;
         Ok((outcome, self.store.logged()))
     }
 
-    fn wait_durable(&self, number: u64) -> Result<(), String> {
-        self.store.wait_durable(number).map_err(|error| error.to_string())
+    fn wait_durable(&self, number: u64) -> Result<()> {
+        Ok(self.store.wait_durable(number)?)
     }
 
-    fn checkpoint(&mut self) -> Result<(), String> {
+    fn checkpoint(&mut self) -> Result<()> {
         self.store.checkpoint();
         Ok(())
     }
@@ -506,18 +503,18 @@ impl Words for Redo {
 }
 
 impl Till for Redo {
-    fn create(place: &Path, layout: &Layout) -> Result<Self, String> {
+    fn create(place: &Path, layout: &Layout) -> Result<Self> {
         let mut till = Self::open(place, layout)?;
         fill(layout, &mut till, 1);
-        let begun = till.state.commit().and_then(|_| till.state.checkpoint());
-        let done = begun.and_then(|_| till.state.wait_checkpoint());
-        done.map_err(|error| error.to_string())?;
+        till.state.commit()?;
+        till.state.checkpoint()?;
+        till.state.wait_checkpoint()?;
         Ok(till)
     }
 
-    fn open(place: &Path, layout: &Layout) -> Result<Self, String> {
+    fn open(place: &Path, layout: &Layout) -> Result<Self> {
         let options = crate::aries::Options::words(layout.words()).log(log_options());
-        let (state, _) = Aries::open(place, options).map_err(|error| error.to_string())?;
+        let (state, _) = Aries::open(place, options)?;
         Ok(Self { state, logged: 0 })
     }
 
@@ -526,19 +523,20 @@ impl Till for Redo {
         layout: &Layout,
         names: &Names,
         request: &Request,
-    ) -> Result<(Outcome, u64), String> {
+    ) -> Result<(Outcome, u64)> {
         let outcome = crate::tpcc::run(layout, names, self, request);
         self.logged += self.state.written_bytes() as u64;
-        let number = self.state.commit().map_err(|error| error.to_string())?;
+        let number = self.state.commit()?;
         Ok((outcome, number))
     }
 
-    fn wait_durable(&self, number: u64) -> Result<(), String> {
-        self.state.wait_durable(number).map_err(|error| error.to_string())
+    fn wait_durable(&self, number: u64) -> Result<()> {
+        Ok(self.state.wait_durable(number)?)
     }
 
-    fn checkpoint(&mut self) -> Result<(), String> {
-        self.state.checkpoint().map(drop).map_err(|error| error.to_string())
+    fn checkpoint(&mut self) -> Result<()> {
+        self.state.checkpoint()?;
+        Ok(())
     }
 
     fn checkpoints(&self) -> u64 {
@@ -551,17 +549,17 @@ impl Till for Redo {
 }
 
 /// Tables with room for the orders of the run.
-fn layout(shop: &Shop) -> Result<Layout, String> {
+fn layout(shop: &Shop) -> Result<Layout> {
     let scale = match shop.is_tiny {
         true => Scale::tiny(shop.warehouses),
         false => Scale::full(shop.warehouses),
     };
     let room = ORDERS_PER_S * shop.seconds / (scale.warehouses * scale.districts) as f64;
     let orders_room = scale.customers + room as usize + 100;
-    Layout::new(Scale { orders_room, ..scale }).map_err(|error| error.to_string())
+    Ok(Layout::new(Scale { orders_room, ..scale })?)
 }
 
-fn sell<T: Till>(shop: &Shop, place: &Path) -> Result<Sold, String> {
+fn sell<T: Till>(shop: &Shop, place: &Path) -> Result<Sold> {
     let layout = layout(shop)?;
     let mut till = T::create(place, &layout)?;
     let names = Names::read(&layout, &till);
@@ -604,16 +602,16 @@ fn sell<T: Till>(shop: &Shop, place: &Path) -> Result<Sold, String> {
     till.wait_durable(last)?;
     let (taken, logged) = (till.checkpoints() - before, till.logged() - logged);
     let left = digests_of(layout.words(), |word| till.read(word));
-    check(&layout, &till).map_err(|broken| broken.to_string())?;
+    check(&layout, &till)?;
     drop(till); // as a crash would leave it, but for what the disk has not
 
     let opening = Instant::now();
     let till = T::open(place, &layout)?;
     let recovery_s = opening.elapsed().saturating_sub(till.looked()).as_secs_f64();
     if digests_of(layout.words(), |word| till.read(word)) != left {
-        return Err("the state that was recovered is not the one that was left".to_owned());
+        bail!("the state that was recovered is not the one that was left");
     }
-    check(&layout, &till).map_err(|broken| format!("after recovery: {broken}"))?;
+    check(&layout, &till).context("after recovery")?;
     Ok(Sold {
         orders_per_s: orders as f64 / elapsed_s,
         ran_s: elapsed_s,

@@ -21,13 +21,13 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use stillframe_measure::draw::Rng;
 use stillframe_measure::thread_time;
 use stillframe_transactions::algorithms::{ALL, Visitor, with};
 use stillframe_transactions::{
-    CaptureError, Completeness, Concurrent, Engine, Journal, Records, Settings, Stop, Worker,
-    Writes,
+    Completeness, Concurrent, Engine, Journal, Records, Settings, Stop, Worker, Writes,
 };
 
 use super::child;
@@ -242,7 +242,7 @@ const METRICS: &[(&str, Metric)] = &[
     (MEMORY, |run| Some(run.memory)),
 ];
 
-fn measure(size: Size, run: impl Fn(&Bank) -> Result<Run, String>) -> Result<Vec<Panel>, String> {
+fn measure(size: Size, run: impl Fn(&Bank) -> Result<Run>) -> Result<Vec<Panel>> {
     let mut panels = Vec::new();
     for records in [LINES, PAGES] {
         let mut runs = Vec::new();
@@ -255,7 +255,7 @@ fn measure(size: Size, run: impl Fn(&Bank) -> Result<Run, String>) -> Result<Vec
                     threads,
                     seconds: seconds(size),
                 };
-                let run = run(&bank).map_err(|error| format!("{}: {error}", info.name))?;
+                let run = run(&bank).context(info.name)?;
                 runs.push((info.name, threads, run));
             }
         }
@@ -283,9 +283,9 @@ fn series(runs: &[(&'static str, usize, Run)], of: Metric) -> Vec<Series> {
 }
 
 /// One run, in this process.
-pub(super) fn run(bank: &Bank) -> Result<Run, String> {
-    with(&bank.algorithm, bank.clone())
-        .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", bank.algorithm)))
+pub(super) fn run(bank: &Bank) -> Result<Run> {
+    let ran = with(&bank.algorithm, bank.clone());
+    ran.with_context(|| format!("there is no algorithm '{}'", bank.algorithm))?
 }
 
 /// A state of money: accounts, and behind them a record a worker, which counts its commits.
@@ -301,7 +301,7 @@ pub(super) struct Bank {
 }
 
 impl Visitor for Bank {
-    type Output = Result<Run, String>;
+    type Output = Result<Run>;
 
     fn visit<A: Concurrent>(self) -> Self::Output {
         let Self { bytes, words, threads, seconds, .. } = self;
@@ -315,7 +315,7 @@ impl Visitor for Bank {
 
         let settings = Settings::new(records, words).workers(threads);
         let told = Told::new(threads);
-        let bank = Engine::<A, _>::with_journal(settings, told).map_err(|it| it.to_string())?;
+        let bank = Engine::<A, _>::with_journal(settings, told)?;
         fill(&bank, accounts)?;
         let (start, part) = (Barrier::new(threads + 1), AtomicU8::new(TIMED));
         let (clerks, audit, elapsed) = thread::scope(|scope| {
@@ -341,7 +341,7 @@ impl Visitor for Bank {
         });
         let ((image_ms, _), most) = audit?;
         if clerks.iter().any(Result::is_err) {
-            return Err("a clerk panicked".to_owned());
+            bail!("a clerk panicked");
         }
         let sum = |of: fn(&Desk) -> f64| desks.iter().map(of).sum::<f64>();
         let commits = sum(|desk| desk.latencies_us.len() as f64).max(1.0);
@@ -370,8 +370,8 @@ fn opening(account: usize) -> u64 {
 }
 
 /// Fills the accounts.
-fn fill<A: Concurrent>(bank: &Engine<A, Told>, accounts: usize) -> Result<(), String> {
-    let mut worker = bank.worker().map_err(|error| error.to_string())?;
+fn fill<A: Concurrent>(bank: &Engine<A, Told>, accounts: usize) -> Result<()> {
+    let mut worker = bank.worker()?;
     for record in 0..bank.shape().records {
         let money = if record < accounts { opening(record) } else { 0 };
         let made = worker.run(|tx| Ok::<_, Stop<Infallible>>(tx.write(record, 0, money)?));
@@ -498,7 +498,7 @@ impl Auditor {
         bank: &Engine<A, Told>,
         end: Instant,
         mut look: impl FnMut(),
-    ) -> Result<(Option<f64>, u32), String> {
+    ) -> Result<(Option<f64>, u32)> {
         if self.image == Completeness::Nothing {
             thread::sleep(end.saturating_duration_since(Instant::now()));
             look();
@@ -517,37 +517,28 @@ impl Auditor {
         &mut self,
         bank: &Engine<A, Told>,
         look: &mut impl FnMut(),
-    ) -> Result<(), String> {
-        let image = bank.begin().map_err(|error| error.to_string())?;
+    ) -> Result<()> {
+        let image = bank.begin()?;
         let number = image.number();
         let mut sheet = Sheet { held: &mut self.held, pushed: 0, look };
-        match image.capture(&mut sheet) {
-            Ok(()) => {}
-            Err(CaptureError::Memory) => return Err("no memory for before-images".into()),
-            Err(error @ CaptureError::Fork(_)) => return Err(error.to_string()),
-            Err(_) => return Err("an image was refused".into()),
-        }
+        image.capture(&mut sheet)?;
         let (pushed, all) = (sheet.pushed, self.held.len());
         if self.image == Completeness::Full && pushed != all {
-            return Err(format!("image {number} has {pushed} of {all} records"));
+            bail!("image {number} has {pushed} of {all} records");
         }
         self.judge(number, bank.journal())
     }
 
     /// Adds up what all accounts hold, and compares the counts with what the journal was told.
-    fn judge(&self, number: u64, told: &Told) -> Result<(), String> {
+    fn judge(&self, number: u64, told: &Told) -> Result<()> {
         let (money, counts) = self.held.split_at(self.accounts);
         let sum = |all: &mut dyn Iterator<Item = u64>| all.fold(0_u64, u64::wrapping_add);
         let (have, due) =
             (sum(&mut money.iter().copied()), sum(&mut (0..self.accounts).map(opening)));
-        if have != due {
-            return Err(format!("image {number} has the sum {have} in place of {due}"));
-        }
+        ensure!(have == due, "image {number} has the sum {have} in place of {due}");
         for (worker, &count) in counts.iter().enumerate() {
             let due = told.up_to(worker, number);
-            if count != due {
-                return Err(format!("image {number}: worker {worker}: {count} commits of {due}"));
-            }
+            ensure!(count == due, "image {number}: worker {worker}: {count} commits of {due}");
         }
         Ok(())
     }
@@ -578,7 +569,7 @@ impl<L: FnMut()> Records for Sheet<'_, L> {
 
 #[cfg(test)]
 mod tests {
-    use stillframe_transactions::{CreateError, Epochs, Imprint, Info, Table};
+    use stillframe_transactions::{CaptureError, CreateError, Epochs, Imprint, Info, Table};
 
     use super::*;
 
@@ -676,11 +667,11 @@ mod tests {
             threads: 1,
             seconds: 0.02,
         };
-        let empty = bank().visit::<Wrong<0>>().expect_err("an image of nothing");
+        let empty = bank().visit::<Wrong<0>>().expect_err("an image of nothing").to_string();
         assert!(empty.contains("0 of"), "{empty}");
-        let stale = bank().visit::<Wrong<1>>().expect_err("an image of before");
+        let stale = bank().visit::<Wrong<1>>().expect_err("an image of before").to_string();
         assert!(stale.contains("commits of"), "{stale}");
-        let late = bank().visit::<Wrong<2>>().expect_err("an image of later");
+        let late = bank().visit::<Wrong<2>>().expect_err("an image of later").to_string();
         assert!(late.contains("the sum") || late.contains("commits of"), "{late}");
         bank().visit::<Imprint>().expect("a right image");
     }

@@ -2,7 +2,7 @@
 
 pub(crate) mod process;
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -60,8 +60,7 @@ pub fn run_rounds(
     let interrupted = Arc::new(AtomicBool::new(false));
     let signal = signal_hook::consts::SIGINT;
     environment(); // the load before the rounds, which are a load themselves
-    let registered = signal_hook::flag::register(signal, Arc::clone(&interrupted));
-    let registered = registered.map_err(LabError::Spawn)?;
+    let registered = signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     let started = Instant::now();
     let total = cases.len() * rounds.clone().count();
     let mut records = Vec::with_capacity(total);
@@ -85,9 +84,9 @@ pub fn run_rounds(
 
 /// One round of one case in a process of its own.
 fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, LabError> {
-    let program = std::env::current_exe().map_err(LabError::Spawn)?;
+    let program = std::env::current_exe()?;
     // Its files are removed even if it is killed.
-    let scratch = Scratch::new("round").map_err(LabError::Spawn)?;
+    let scratch = Scratch::new("round")?;
     let mut command = Command::new(program);
     if case.service.is_none() && !case.huge_pages && case.algorithm != ForkHuge::INFO.name {
         // The allocator of the binary, mimalloc, takes pages of 2 MiB by itself, for logs of
@@ -101,8 +100,8 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(LabError::Spawn)?;
-    let input = serde_json::to_vec(case).map_err(|error| LabError::Case(error.to_string()))?;
+        ?;
+    let input = serde_json::to_vec(case).map_err(io::Error::from)?;
     if let Some(mut stdin) = child.stdin.take() {
         // The status of a process shows whether it died before it read.
         let _ = stdin.write_all(&input);
@@ -121,12 +120,7 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
         (Some(status), _) => Err(describe(status)),
         (None, _) => Err(format!("it did not end within {} s and was killed", limit.as_secs())),
     };
-    let record = failed.unwrap_or_else(|sentence| Record {
-        algorithm: case.algorithm.clone(),
-        case: case.clone(),
-        failed: Some(sentence),
-        ..Record::default()
-    });
+    let record = failed.unwrap_or_else(|why| Record { failed: Some(why), ..Record::new(case) });
     Ok(Record { round, environment: environment().clone(), ..record })
 }
 
@@ -151,7 +145,7 @@ fn wait(
 ) -> Result<Option<ExitStatus>, LabError> {
     let started = Instant::now();
     loop {
-        let status = child.try_wait().map_err(LabError::Spawn)?;
+        let status = child.try_wait()?;
         // On a terminal the same Ctrl-C ends the round.
         let is_interrupted = status.and_then(|it| it.signal()) == Some(signal_hook::consts::SIGINT);
         let is_late = started.elapsed() > limit;

@@ -1,13 +1,18 @@
 //! One round of one case in this process: what `stillframe lab case` does.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
+use anyhow::Result;
 use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use stillframe::Algorithm;
-use stillframe::algorithms::{Visitor, available, dispatch};
+use stillframe::algorithms::{Visitor, available};
 
 use crate::case::Case;
+use crate::case::check::dispatch;
 use crate::case::record::Record;
+use crate::error::sentence;
 use crate::served;
 use crate::trial;
 use crate::trial::alone;
@@ -18,42 +23,37 @@ use crate::trial::subject::{Floor, Snapshotted};
 /// # Errors
 /// Input that is no case, output that cannot be written.
 pub fn case_from_stdin() -> io::Result<()> {
-    // The process that asked for the figures is gone, and needs none.
+    answer_stdin(run_case)
+}
+
+/// Writes to standard output, as JSON, what becomes of the JSON on standard input.
+pub(crate) fn answer_stdin<I: DeserializeOwned, O: Serialize>(run: impl Fn(&I) -> O) -> io::Result<()> {
+    // The process that asked may be gone, and then needs nothing.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    let mut input = String::new();
-    io::stdin().lock().read_to_string(&mut input)?;
-    let record = run_case(&serde_json::from_str(&input)?);
+    let input = serde_json::from_reader(io::stdin().lock())?;
     let mut output = io::stdout().lock();
-    serde_json::to_writer(&mut output, &record)?;
+    serde_json::to_writer(&mut output, &run(&input))?;
     output.flush()
 }
 
 /// Runs one round of a case in this process, which should be a fresh one: memory is measured.
 #[must_use]
 pub fn run_case(case: &Case) -> Record {
-    let record_of = |unavailable, failed| Record {
-        algorithm: case.algorithm.clone(),
-        case: case.clone(),
-        unavailable,
-        failed,
-        ..Record::default()
-    };
     if let Some(service) = &case.service {
         return served::run(case, service);
     }
     if let Some(Err(unavailable)) = available(&case.algorithm) {
-        return record_of(Some(unavailable.to_string()), None);
+        return Record { unavailable: Some(unavailable.to_string()), ..Record::new(case) };
     }
     if case.alone {
-        let record = record_of(None, alone::run(case).err());
-        return Record { ticks_run: case.ticks, ..record };
+        let failed = alone::run(case).err().map(|why| sentence(&why));
+        return Record { ticks_run: case.ticks, failed, ..Record::new(case) };
     }
     let outcome = match case.is_floor() {
         true => trial::run::<Floor>(case),
-        false => dispatch(&case.algorithm, Runner { case })
-            .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", case.algorithm))),
+        false => dispatch(&case.algorithm, Runner { case }),
     };
-    outcome.unwrap_or_else(|sentence| record_of(None, Some(sentence)))
+    outcome.unwrap_or_else(|why| Record { failed: Some(sentence(&why)), ..Record::new(case) })
 }
 
 struct Runner<'a> {
@@ -61,7 +61,7 @@ struct Runner<'a> {
 }
 
 impl Visitor for Runner<'_> {
-    type Output = Result<Record, String>;
+    type Output = Result<Record>;
 
     fn visit<A: Algorithm>(self) -> Self::Output {
         trial::run::<Snapshotted<A>>(self.case)

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use anyhow::Result;
 use stillframe_hunt::{Plan, Report, hunt};
 
 use super::process::{Scratch, Setup};
@@ -12,9 +13,9 @@ use super::process::{Scratch, Setup};
 ///
 /// # Errors
 /// The server does not start, or the hunt ends without a verdict.
-pub(crate) fn hunted(server: &str, images: u64, seed: u64) -> Result<Option<Report>, String> {
-    let Ok(setup) = Setup::of(server, false) else { return Ok(None) };
-    let scratch = Scratch::new(&format!("hunt-{server}")).map_err(|error| error.to_string())?;
+pub(crate) fn hunted(server: &str, images: u64, seed: u64) -> Result<Option<Report>> {
+    let Ok(setup) = Setup::for_algorithm(server, false) else { return Ok(None) };
+    let scratch = Scratch::new(&format!("hunt-{server}"))?;
     let running = setup.start(scratch.path())?;
     running.client()?.call(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"])?;
     let plan = Plan {
@@ -24,6 +25,5 @@ pub(crate) fn hunted(server: &str, images: u64, seed: u64) -> Result<Option<Repo
         time: Some(Duration::from_secs(120)),
         ..Plan::default()
     };
-    let report = hunt(&plan, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
-    Ok(Some(report))
+    Ok(Some(hunt(&plan, &AtomicBool::new(false))?))
 }

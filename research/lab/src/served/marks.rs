@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use stillframe_resp::Reply;
 
 use super::client::{Client, encode};
@@ -46,7 +47,7 @@ pub(super) struct Bounds {
 
 /// Writes marks until asked to stop, and asks for the save by `request` on `go`. Returns the
 /// numbers of marks written before that, and in all.
-pub(super) fn write(port: u16, request: &str, signals: &Signals) -> Result<(u64, u64), String> {
+pub(super) fn write(port: u16, request: &str, signals: &Signals) -> Result<(u64, u64)> {
     let mut client = Client::local(port)?;
     let (mut next, mut before) = (0, None);
     while !signals.stop.load(Ordering::Acquire) {
@@ -68,7 +69,7 @@ pub(super) fn write(port: u16, request: &str, signals: &Signals) -> Result<(u64,
         }
         thread::sleep(PAUSE);
     }
-    let before = before.ok_or_else(|| "the save was never asked for".to_owned())?;
+    let before = before.context("the save was never asked for")?;
     Ok((before, next))
 }
 
@@ -77,12 +78,12 @@ fn name(mark: u64) -> String {
 }
 
 /// Changes one mark, as no server may: the check of the marks must find the change.
-pub(super) fn forge(client: &mut Client) -> Result<(), String> {
+pub(super) fn forge(client: &mut Client) -> Result<()> {
     client.call(&["SET", &name(7), "7000000007"]).map(|_| ())
 }
 
 /// The marks that a server holds.
-pub(super) fn read(client: &mut Client) -> Result<Vec<Option<u64>>, String> {
+pub(super) fn read(client: &mut Client) -> Result<Vec<Option<u64>>> {
     let mut requests = Vec::new();
     for mark in 0..MARKS {
         encode(&["GET", &name(mark)], &mut requests);

@@ -25,10 +25,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Error, Result, anyhow, bail};
 use stillframe_load::{Phase, Plan, Quantiles, Rate, Ratio, Report, floor, verify};
 
 use crate::case::record::{QueryMs, Record, Served};
 use crate::case::{Case, Service};
+use crate::error::sentence;
 use crate::machine::memory::tree_bytes;
 use marks::{Bounds, MARKS, Signals};
 use process::{Server, Setup};
@@ -50,33 +52,25 @@ const WINDOW: usize = 5;
 /// Runs one round; the record names what went wrong in it.
 #[must_use]
 pub(crate) fn run(case: &Case, service: &Service) -> Record {
-    let named = Record {
-        algorithm: case.algorithm.clone(),
-        case: case.clone(),
-        unit: case.unit.name().to_owned(),
-        ..Record::default()
+    let named = Record { unit: case.unit.name().to_owned(), ..Record::new(case) };
+    let record = if case.is_floor() {
+        null(service).map(|served| Record { served: Some(served), ..named.clone() })
+    } else {
+        match Setup::for_algorithm(&case.algorithm, service.rewrite) {
+            Ok(setup) => round(case, service, &setup, named.clone()),
+            Err(why) => return Record { unavailable: Some(sentence(&why)), ..named },
+        }
     };
-    if case.is_floor() {
-        return match null(service) {
-            Ok(served) => Record { served: Some(served), ..named },
-            Err(failed) => Record { failed: Some(failed), ..named },
-        };
-    }
-    let setup = match Setup::of(&case.algorithm, service.rewrite) {
-        Ok(setup) => setup,
-        Err(unavailable) => return Record { unavailable: Some(unavailable), ..named },
-    };
-    round(case, service, &setup, named.clone())
-        .unwrap_or_else(|failed| Record { failed: Some(failed), ..named })
+    record.unwrap_or_else(|why| Record { failed: Some(sentence(&why)), ..named })
 }
 
 /// The same load on a server that does nothing: the floor of the generator and this machine.
-fn null(service: &Service) -> Result<Served, String> {
+fn null(service: &Service) -> Result<Served> {
     let plan = plan(service, 1)?;
     let run = |plan: &Plan| floor(plan, &AtomicBool::new(false), &mut |_| ());
-    let fixed = run(&plan).map_err(|error| error.to_string())?;
+    let fixed = run(&plan)?;
     let throughput = match service.full_speed {
-        true => run(&Plan { rate: Rate::Max, ..plan }).map_err(|error| error.to_string())?.rate,
+        true => run(&Plan { rate: Rate::Max, ..plan })?.rate,
         false => 0.0,
     };
     let latency = query_ms(fixed.count, &fixed.latency);
@@ -90,8 +84,8 @@ fn null(service: &Service) -> Result<Served, String> {
     })
 }
 
-fn round(case: &Case, service: &Service, setup: &Setup, record: Record) -> Result<Record, String> {
-    let scratch = Scratch::new(&case.algorithm).map_err(|error| error.to_string())?;
+fn round(case: &Case, service: &Service, setup: &Setup, record: Record) -> Result<Record> {
+    let scratch = Scratch::new(&case.algorithm)?;
     let folder = scratch.path();
     let server = setup.start(folder)?;
     let plan = plan(service, server.port)?;
@@ -139,40 +133,40 @@ fn round(case: &Case, service: &Service, setup: &Setup, record: Record) -> Resul
 }
 
 /// The load of a case, with its saves.
-fn plan(service: &Service, port: u16) -> Result<Plan, String> {
+fn plan(service: &Service, port: u16) -> Result<Plan> {
     let every = Some(Duration::from_millis(service.every_ms));
     let plan = Plan {
         target: format!("127.0.0.1:{port}"),
         rate: Rate::PerSecond(service.rate),
         clients: service.clients,
-        workload: service.workload.parse()?,
+        workload: service.workload.parse().map_err(Error::msg)?,
         keys: service.keys,
         value_size: service.value_size,
         ratio: Ratio { writes: service.writes, reads: service.reads },
-        distribution: service.distribution.parse()?,
+        distribution: service.distribution.parse().map_err(Error::msg)?,
         duration: Duration::from_millis(service.pass_ms),
         bgsave_every: every.filter(|_| !service.rewrite),
         rewrite_every: every.filter(|_| service.rewrite),
         check: true,
         ..Plan::default()
     };
-    plan.check().map(|()| plan)
+    plan.check().map(|()| plan).map_err(Error::msg)
 }
 
 /// Runs a load. What the server refuses or answers wrongly ends the round; what it is too slow for
 /// is a figure.
-fn load(plan: &Plan) -> Result<Report, String> {
+fn load(plan: &Plan) -> Result<Report> {
     let run = stillframe_load::run(plan, &AtomicBool::new(false), &mut |_| ());
-    let report = run.map_err(|error| error.to_string())?;
+    let report = run?;
     let is_broken = !report.errors.is_empty() || report.wrong.count > 0 || report.lost.is_some();
     match report.failure().filter(|_| is_broken) {
-        Some(problem) => Err(problem),
+        Some(problem) => Err(Error::msg(problem)),
         None => Ok(report),
     }
 }
 
 /// Waits until the server neither saves nor rewrites its log, and looks at it meanwhile.
-fn wait_for_save(client: &mut Client, mut look: impl FnMut()) -> Result<(), String> {
+fn wait_for_save(client: &mut Client, mut look: impl FnMut()) -> Result<()> {
     let deadline = Instant::now() + SAVE;
     loop {
         let text = client.call(&["INFO", "persistence"])?;
@@ -180,12 +174,12 @@ fn wait_for_save(client: &mut Client, mut look: impl FnMut()) -> Result<(), Stri
         if !runs.iter().any(|it| text.contains(it)) {
             let failed = ["rdb_last_bgsave_status:err", "aof_last_bgrewrite_status:err"];
             return match failed.iter().find(|it| text.contains(**it)) {
-                Some(status) => Err(format!("a save failed: {status}")),
+                Some(status) => bail!("a save failed: {status}"),
                 None => Ok(()),
             };
         }
         if Instant::now() > deadline {
-            return Err(format!("a save took longer than {} s", SAVE.as_secs()));
+            bail!("a save took longer than {} s", SAVE.as_secs());
         }
         look();
         thread::sleep(LOOK);
@@ -200,7 +194,7 @@ struct Taken {
 }
 
 /// One save under the load and the marks, with its memory.
-fn take_image(server: &Server, service: &Service, plan: &Plan) -> Result<Taken, String> {
+fn take_image(server: &Server, service: &Service, plan: &Plan) -> Result<Taken> {
     let (signals, ended) = (Signals::default(), AtomicBool::new(false));
     let plan = Plan {
         duration: SAVE,
@@ -210,15 +204,12 @@ fn take_image(server: &Server, service: &Service, plan: &Plan) -> Result<Taken, 
         ..plan.clone()
     };
     thread::scope(|scope| {
-        let loads = scope.spawn(|| {
-            let run = stillframe_load::run(&plan, &ended, &mut |_| ());
-            run.map(|_| ()).map_err(|error| error.to_string())
-        });
+        let loads = scope.spawn(|| stillframe_load::run(&plan, &ended, &mut |_| ()));
         let writes = scope.spawn(|| marks::write(server.port, service.request(), &signals));
         let watched = watch(server, &signals, || writes.is_finished());
         signals.stop.store(true, Ordering::Release);
         ended.store(true, Ordering::Release);
-        let gone = |_| "a thread of the measurement panicked".to_owned();
+        let gone = |_| anyhow!("a thread of the measurement panicked");
         let before = writes.join().map_err(gone)?;
         loads.join().map_err(gone)??;
         let (before, all) = before?;
@@ -234,7 +225,7 @@ fn watch(
     server: &Server,
     signals: &Signals,
     is_over: impl Fn() -> bool,
-) -> Result<(u64, u64, u64), String> {
+) -> Result<(u64, u64, u64)> {
     let mut client = server.client()?;
     thread::sleep(SETTLE);
     let base_bytes = tree_bytes(server.pid());
@@ -255,7 +246,7 @@ fn read_back(
     setup: &Setup,
     folder: &std::path::Path,
     bounds: Bounds,
-) -> Result<(u64, Option<String>), String> {
+) -> Result<(u64, Option<String>)> {
     let server = setup.start(folder)?;
     let mut client = server.client()?;
     if case.corrupt {
@@ -263,7 +254,7 @@ fn read_back(
     }
     let (torn, what) = marks::judge(&marks::read(&mut client)?, bounds);
     let plan = plan(service, server.port)?;
-    let records = verify(&plan, &AtomicBool::new(false)).map_err(|error| error.to_string())?;
+    let records = verify(&plan, &AtomicBool::new(false))?;
     let index = u64::from(plan.workload.has_records());
     let keys = client.call(&["DBSIZE"])?.parse::<u64>().unwrap_or(0);
     let expected = service.keys + MARKS + index;

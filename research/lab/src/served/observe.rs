@@ -8,6 +8,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, ensure};
 pub use stillframe_measure::target::host;
 
 use crate::served::Client;
@@ -49,18 +50,18 @@ impl Observed {
 /// Looks at a server for that long. `login` are the words behind AUTH; none: no AUTH.
 ///
 /// # Errors
-/// One sentence; a server without writes is an error, since nothing could be said of it.
-pub fn observe(target: &str, login: &[&str], time: Duration) -> Result<Observed, String> {
+/// A server without writes is an error, since nothing could be said of it.
+pub fn observe(target: &str, login: &[&str], time: Duration) -> Result<Observed> {
     let mut client = Client::connect(target)?;
     if !login.is_empty() {
         client.call(&[&["AUTH"], login].concat())?;
     }
     let started = Instant::now();
-    let first = Reading::of(&client.call(&["INFO"])?)?;
+    let first = Reading::from_info(&client.call(&["INFO"])?)?;
     let (mut last, mut changes) = (first, 0);
     while started.elapsed() < time {
         thread::sleep(LOOK.min(time));
-        let next = Reading::of(&client.call(&["INFO"])?)?;
+        let next = Reading::from_info(&client.call(&["INFO"])?)?;
         // A save that ended has taken its changes away.
         changes += next.changes.saturating_sub(last.changes);
         last = next;
@@ -68,14 +69,13 @@ pub fn observe(target: &str, login: &[&str], time: Duration) -> Result<Observed,
     let reads = last.reads.saturating_sub(first.reads);
     let observed =
         Observed { keys: last.keys, changes, reads, seconds: started.elapsed().as_secs_f64() };
-    match changes {
-        0 => Err(format!(
-            "--target {target}: no key changed within {:.1} s; put the usual load on the server, \
-             or give --updates",
-            observed.seconds
-        )),
-        _ => Ok(observed),
-    }
+    ensure!(
+        changes > 0,
+        "--target {target}: no key changed within {:.1} s; put the usual load on the server, or \
+         give --updates",
+        observed.seconds
+    );
+    Ok(observed)
 }
 
 /// One answer to INFO.
@@ -87,12 +87,12 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(info: &str) -> Result<Self, String> {
+    fn from_info(info: &str) -> Result<Self> {
         let field = |name: &str| {
             let mut values =
                 info.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             let value = values.next().and_then(|value| value.trim().parse::<u64>().ok());
-            value.ok_or_else(|| format!("INFO of the server lacks {name}: is it a Redis server?"))
+            value.with_context(|| format!("INFO of the server lacks {name}: is it a Redis server?"))
         };
         let keys = info.lines().filter_map(|line| {
             let (_, counts) = line.strip_prefix("db")?.split_once(":keys=")?;
@@ -156,8 +156,10 @@ mod tests {
     #[test]
     fn a_server_without_writes_is_no_ground_for_advice() {
         let error = observe(&server(&[7]), &[], Duration::from_millis(150)).expect_err("no writes");
+        let error = error.to_string();
         assert!(error.contains("no key changed") && error.contains("--updates"), "{error}");
         let error = observe("localhost", &[], Duration::ZERO).expect_err("no port");
+        let error = error.to_string();
         assert!(error.contains("HOST:PORT"), "{error}");
     }
 }

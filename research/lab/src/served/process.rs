@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result, bail};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use stillframe_measure::own_port;
@@ -70,12 +71,12 @@ impl Setup {
     ///
     /// # Errors
     /// Why the server is missing here.
-    pub(super) fn of(algorithm: &str, has_log: bool) -> Result<Self, String> {
+    pub(super) fn for_algorithm(algorithm: &str, has_log: bool) -> Result<Self> {
         let (program, own): (PathBuf, &[&str]) = match algorithm {
             REDIS => (found(REDIS.into())?, &[]),
             VALKEY => (found(valkey())?, &[]),
             _ => {
-                let program = std::env::current_exe().map_err(|error| error.to_string())?;
+                let program = std::env::current_exe()?;
                 (program, &["serve", "--snapshot", algorithm, "--snapshot-bandwidth", "0"])
             }
         };
@@ -89,27 +90,25 @@ impl Setup {
     ///
     /// # Errors
     /// One sentence with the last line that it logged.
-    pub(super) fn start(&self, folder: &Path) -> Result<Server, String> {
-        let started = self.launch(folder);
-        started.map_err(|why| format!("{} does not start: {why}", self.program.display()))
+    pub(super) fn start(&self, folder: &Path) -> Result<Server> {
+        self.launch(folder).with_context(|| format!("{} does not start", self.program.display()))
     }
 
-    fn launch(&self, folder: &Path) -> Result<Server, String> {
-        let text = |error: io::Error| error.to_string();
+    fn launch(&self, folder: &Path) -> Result<Server> {
         let port = own_port();
         let log = folder.join("log");
-        let output = File::create(&log).map_err(text)?;
-        let child = Command::new(std::env::current_exe().map_err(text)?)
+        let output = File::create(&log)?;
+        let child = Command::new(std::env::current_exe()?)
             .args(["lab", "leash", &std::process::id().to_string()])
             .arg(&self.program)
             .args(&self.words)
             .args(["--port", &port.to_string(), "--dir"])
             .arg(folder)
             .stdin(Stdio::null())
-            .stdout(output.try_clone().map_err(text)?)
+            .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
-            .map_err(text)?;
+            ?;
         let mut server = Server { child, port };
         let deadline = Instant::now() + START;
         loop {
@@ -117,9 +116,9 @@ impl Setup {
             if ready.is_ok_and(|reply| reply == "PONG") {
                 return Ok(server);
             }
-            if server.child.try_wait().map_err(text)?.is_some() || Instant::now() > deadline {
+            if server.child.try_wait()?.is_some() || Instant::now() > deadline {
                 let text = fs::read_to_string(&log).unwrap_or_default();
-                return Err(text.lines().last().unwrap_or("it said nothing").to_owned());
+                bail!("{}", text.lines().last().unwrap_or("it said nothing"));
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -130,7 +129,7 @@ impl Server {
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
-    pub(super) fn client(&self) -> Result<Client, String> {
+    pub(super) fn client(&self) -> Result<Client> {
         Client::local(self.port)
     }
 }
@@ -153,16 +152,16 @@ fn valkey() -> PathBuf {
     named.or_else(cached).unwrap_or_else(|| VALKEY.into())
 }
 
-fn found(program: PathBuf) -> Result<PathBuf, String> {
+fn found(program: PathBuf) -> Result<PathBuf> {
     let quiet = || Stdio::null();
     let mut command = Command::new(&program);
     command.arg("--version").stdin(quiet()).stdout(quiet()).stderr(quiet());
     match command.status() {
         Ok(status) if status.success() => Ok(program),
-        _ => Err(format!(
+        _ => bail!(
             "there is no {} here; scripts/install-peers.sh installs it",
             program.display()
-        )),
+        ),
     }
 }
 

@@ -4,21 +4,22 @@
 
 use std::mem::ManuallyDrop;
 
-use stillframe::algorithms::{Visitor, dispatch};
+use anyhow::Result;
+use stillframe::algorithms::Visitor;
 use stillframe::{Algorithm, Engine, Point, Sink, SinkError};
 
 use crate::case::Case;
+use crate::case::check::dispatch;
 use crate::case::workload::Ticks;
 use crate::trial::stage;
 use crate::trial::subject::{Floor, State, Subject, options};
 
 /// Runs a case so.
-pub(crate) fn run(case: &Case) -> Result<(), String> {
+pub(crate) fn run(case: &Case) -> Result<()> {
     if case.is_floor() {
         return write(&mut Floor::create(case)?, case);
     }
     dispatch(&case.algorithm, Writer { case })
-        .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", case.algorithm)))
 }
 
 struct Writer<'a> {
@@ -26,19 +27,19 @@ struct Writer<'a> {
 }
 
 impl Visitor for Writer<'_> {
-    type Output = Result<(), String>;
+    type Output = Result<()>;
 
     fn visit<A: Algorithm>(self) -> Self::Output {
-        let algorithm = A::create(&options(self.case)).map_err(|error| error.to_string())?;
-        let mut state = Engine::new(algorithm).map_err(|error| error.to_string())?;
-        let image = state.begin(Point::declare(), Nowhere).map_err(|error| error.to_string())?;
+        let algorithm = A::create(&options(self.case))?;
+        let mut state = Engine::new(algorithm)?;
+        let image = state.begin(Point::declare(), Nowhere)?;
         // Held to the end of the process: dropping the image would copy all remaining blocks.
         let _held = ManuallyDrop::new(image);
         write(&mut state, self.case)
     }
 }
 
-fn write(state: &mut impl State, case: &Case) -> Result<(), String> {
+fn write(state: &mut impl State, case: &Case) -> Result<()> {
     let mut ticks = Ticks::new(case);
     for _ in 0..case.ticks {
         stage(state, case, ticks.tick());

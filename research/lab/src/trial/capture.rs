@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use stillframe::{
     BLOCK_WORDS, Before, CaptureError, CaptureReport, Completeness, Info, Publication, Sink,
     SinkError,
@@ -50,7 +51,7 @@ struct Returned {
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// Why it was not captured whole.
-    pub(crate) result: Result<(), String>,
+    pub(crate) result: Result<(), CaptureError>,
     /// When the image was durable.
     pub(crate) done: Instant,
 }
@@ -74,12 +75,12 @@ struct Files {
 }
 
 impl Files {
-    fn create(directory: &Path) -> Result<Self, String> {
+    fn create(directory: &Path) -> Result<Self> {
         let name = |number| format!("stillframe-lab-{}-{number}.image", std::process::id());
         let paths = [directory.join(name(0)), directory.join(name(1))];
         let open = |path: &PathBuf| {
             let open = File::options().read(true).write(true).create_new(true).open(path);
-            open.map_err(|error| format!("creating {} failed: {error}", path.display()))
+            open.with_context(|| format!("creating {} failed", path.display()))
         };
         let files = [open(&paths[0])?, open(&paths[1])?];
         Ok(Self { paths, files })
@@ -99,7 +100,7 @@ pub(crate) const TMPFS: &str = "/dev/shm";
 
 impl Depot {
     /// Makes and touches all memory that images will need.
-    pub(crate) fn new(case: &Case, info: Option<Info>, cores: Cores) -> Result<Self, String> {
+    pub(crate) fn new(case: &Case, info: Option<Info>, cores: Cores) -> Result<Self> {
         let files = match &case.sink {
             SinkKind::Discard => None,
             SinkKind::File(directory) => Some(Files::create(directory)?),
@@ -120,7 +121,7 @@ impl Depot {
             rate: case.disk_rate,
             hold: Duration::from_millis(case.hold_ms),
             cores,
-            digests: Digests::new(case.blocks()).map_err(|error| error.to_string())?,
+            digests: Digests::new(case.blocks())?,
             files,
             images: 0,
             returned: Arc::new(Mutex::new(Returned { parts, outcome: None })),
@@ -128,7 +129,7 @@ impl Depot {
     }
 
     /// A sink for the next image; `paced` if it is held to the disk rate.
-    pub(crate) fn sink(&mut self, paced: bool) -> Result<LabSink, String> {
+    pub(crate) fn sink(&mut self, paced: bool) -> Result<LabSink> {
         self.digests.clear();
         let turn = self.images % 2;
         self.images += 1;
@@ -138,8 +139,7 @@ impl Depot {
             None if parts.before.is_empty() => Store::Nothing,
             None => Store::Memory,
             Some(Files { files, .. }) => {
-                let clone = |file: &File| file.try_clone().map_err(|error| error.to_string());
-                let (current, before) = (clone(&files[turn])?, clone(&files[1 - turn])?);
+                let (current, before) = (files[turn].try_clone()?, files[1 - turn].try_clone()?);
                 Store::File { current, written: 0, before, window: usize::MAX }
             }
         };
@@ -165,7 +165,7 @@ impl Depot {
         let returned = Arc::clone(&self.returned);
         move |sink: &mut LabSink, report: Result<CaptureReport, CaptureError>| {
             let publication = Publication::of(&report);
-            let result = report.map(|_| ()).map_err(|error| error.to_string());
+            let result = report.map(drop);
             let mut returned = lock(&returned);
             returned.parts = mem::take(&mut sink.parts);
             returned.outcome = Some(Ended { result, done: Instant::now() });

@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
+
 use crate::case::record::{BeginUs, Latency, Record, quantile};
 use crate::case::workload::{Tick, Ticks, value};
 use crate::case::{Case, Verify};
@@ -41,7 +43,7 @@ use stillframe::{BLOCK_WORDS, Info, Unit};
 const UPDATES_PER_SLICE: usize = 256;
 
 /// Runs a case and verifies its images.
-pub(crate) fn run<S: Subject>(case: &Case) -> Result<Record, String> {
+pub(crate) fn run<S: Subject>(case: &Case) -> Result<Record> {
     let mut trial = Trial::<S>::start(case)?;
     if !case.first {
         trial.base_image()?;
@@ -100,7 +102,7 @@ impl HeldUp {
 }
 
 impl<'a, S: Subject> Trial<'a, S> {
-    fn start(case: &'a Case) -> Result<Self, String> {
+    fn start(case: &'a Case) -> Result<Self> {
         let cores = Cores::choose(case.threads, case.cores);
         cores.share();
         let ticks = Ticks::new(case);
@@ -136,12 +138,12 @@ impl<'a, S: Subject> Trial<'a, S> {
     }
 
     /// The image that every later one builds on, at full speed.
-    fn base_image(&mut self) -> Result<(), String> {
+    fn base_image(&mut self) -> Result<()> {
         self.tick(S::INFO.map(|_| Begin { paced: false }))?;
         self.until_idle()
     }
 
-    fn timed_ticks(&mut self) -> Result<(), String> {
+    fn timed_ticks(&mut self) -> Result<()> {
         self.log.timed = true;
         self.log.first_tick = self.ticks.number();
         let before = self.held_up();
@@ -171,7 +173,7 @@ impl<'a, S: Subject> Trial<'a, S> {
     }
 
     /// One more image, during which memory is measured. Returns the most that was seen.
-    fn memory_image(&mut self) -> Result<u64, String> {
+    fn memory_image(&mut self) -> Result<u64> {
         let Some(progress) = self.subject.progress().filter(|_| self.case.memory) else {
             return Ok(self.memory_base);
         };
@@ -191,7 +193,7 @@ impl<'a, S: Subject> Trial<'a, S> {
         Ok(peak.saturating_sub(self.memory_before + kept as u64).max(self.memory_base))
     }
 
-    fn until_idle(&mut self) -> Result<(), String> {
+    fn until_idle(&mut self) -> Result<()> {
         while self.held.is_some() {
             self.tick(None)?;
         }
@@ -199,7 +201,7 @@ impl<'a, S: Subject> Trial<'a, S> {
     }
 
     /// One tick; begins an image if one is due and the last one has ended.
-    fn tick(&mut self, begin: Option<Begin>) -> Result<(), String> {
+    fn tick(&mut self, begin: Option<Begin>) -> Result<()> {
         if self.held.is_some() && !self.subject.running() {
             self.collect()?;
         }
@@ -244,11 +246,11 @@ impl<'a, S: Subject> Trial<'a, S> {
     }
 
     /// Keeps the outcome of the image that has just ended.
-    fn collect(&mut self) -> Result<(), String> {
+    fn collect(&mut self) -> Result<()> {
         let Some((tick, begun)) = self.held.take() else { return Ok(()) };
-        let (outcome, digests) =
-            self.depot.collect().ok_or("an image ended without its publication")?;
-        outcome.result.map_err(|error| format!("an image failed: {error}"))?;
+        let ended = self.depot.collect();
+        let (outcome, digests) = ended.context("an image ended without its publication")?;
+        outcome.result.context("an image failed")?;
         let timed = self.log.last_begin == Some(begun);
         if timed {
             self.log.images_s.push((outcome.done - begun).as_secs_f64());
@@ -261,7 +263,7 @@ impl<'a, S: Subject> Trial<'a, S> {
     }
 
     /// Frees the algorithm and verifies.
-    fn finish(self, memory_peak_bytes: u64) -> Result<Record, String> {
+    fn finish(self, memory_peak_bytes: u64) -> Result<Record> {
         let Self { case, cores, subject, ticks, depot, reads, taken, log, memory_base, .. } = self;
         let unit = S::INFO.map_or(Unit::Word, |info: Info| info.unit(case.unit));
         let live =
@@ -272,7 +274,6 @@ impl<'a, S: Subject> Trial<'a, S> {
         let total_s = log.stages_ms.iter().sum::<f64>() / 1e3;
         let updates = case.updates_per_tick.saturating_mul(case.ticks);
         let mut record = Record {
-            algorithm: case.algorithm.clone(),
             throughput_updates_per_s: updates as f64 / total_s.max(1e-9),
             read_ns: median(reads.held_ns),
             read_idle_ns: median(reads.idle_ns),
@@ -285,8 +286,7 @@ impl<'a, S: Subject> Trial<'a, S> {
             pages_per_period: findings.pages_per_period,
             pinned: cores.are_pinned(),
             ticks_run: ticks.number(),
-            case: case.clone(),
-            ..Record::default()
+            ..Record::new(case)
         };
         log.note_in(&mut record);
         Ok(record)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, bail};
 use stillframe::{Algorithm, Engine, Info, OnFull, Options, PlainWords, Point, Progress};
 
 use crate::case::Case;
@@ -27,11 +28,11 @@ pub(crate) trait Subject: Sized {
     /// The registry's line; none for plain memory.
     const INFO: Option<Info>;
     type State: State;
-    fn create(case: &Case) -> Result<Self, String>;
+    fn create(case: &Case) -> Result<Self>;
     fn state(&self) -> &Self::State;
     fn state_mut(&mut self) -> &mut Self::State;
     /// Begins an image and returns how long that took.
-    fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String>;
+    fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration>;
     /// The progress of the image under way.
     fn progress(&self) -> Option<Progress>;
 
@@ -134,8 +135,8 @@ impl Subject for Floor {
     const INFO: Option<Info> = None;
     type State = Self;
 
-    fn create(case: &Case) -> Result<Self, String> {
-        PlainWords::create(&options(case)).map(Self).map_err(|error| error.to_string())
+    fn create(case: &Case) -> Result<Self> {
+        Ok(Self(PlainWords::create(&options(case))?))
     }
     #[inline]
     fn state(&self) -> &Self {
@@ -145,8 +146,8 @@ impl Subject for Floor {
     fn state_mut(&mut self) -> &mut Self {
         self
     }
-    fn begin(&mut self, _sink: LabSink, _depot: &Depot) -> Result<Duration, String> {
-        Err("plain memory has no images".to_owned())
+    fn begin(&mut self, _sink: LabSink, _depot: &Depot) -> Result<Duration> {
+        bail!("plain memory has no images")
     }
     fn progress(&self) -> Option<Progress> {
         None
@@ -161,10 +162,9 @@ impl<A: Algorithm> Subject for Snapshotted<A> {
     const INFO: Option<Info> = Some(A::INFO);
     type State = Engine<A>;
 
-    fn create(case: &Case) -> Result<Self, String> {
-        let algorithm = A::create(&options(case)).map_err(|error| error.to_string())?;
-        let engine = Engine::new(algorithm);
-        engine.map(Self).map_err(|error| format!("starting the snapshotter failed: {error}"))
+    fn create(case: &Case) -> Result<Self> {
+        let algorithm = A::create(&options(case))?;
+        Engine::new(algorithm).map(Self).context("starting the snapshotter failed")
     }
     #[inline]
     fn state(&self) -> &Engine<A> {
@@ -174,9 +174,8 @@ impl<A: Algorithm> Subject for Snapshotted<A> {
     fn state_mut(&mut self) -> &mut Engine<A> {
         &mut self.0
     }
-    fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String> {
-        let begun = self.0.snapshot(Point::declare(), sink, depot.publisher());
-        begun.map(|begun| begun.begin).map_err(|error| error.to_string())
+    fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration> {
+        Ok(self.0.snapshot(Point::declare(), sink, depot.publisher())?.begin)
     }
     fn progress(&self) -> Option<Progress> {
         Some(self.0.progress())

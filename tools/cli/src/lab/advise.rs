@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Context as _, Error, Result, bail};
 use clap::Args;
 use stillframe_lab::Distribution;
 use stillframe_lab::advise::{Figures, Need};
+use stillframe_lab::error::sentence;
 use stillframe_lab::observe::{Observed, host, observe};
 
 use super::list::read;
@@ -75,25 +77,25 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<()> {
         let numbers = [self.size, self.item_bytes.map(u64::from), self.updates];
         if numbers.contains(&Some(0)) || self.writers == 0 {
-            return Err("--size, --item-bytes, --updates and --writers start at 1".to_owned());
+            bail!("--size, --item-bytes, --updates and --writers start at 1");
         }
         if self.reads_per_update.is_some_and(|ratio| !(0.0..=1e6).contains(&ratio)) {
-            return Err("--reads-per-update: give a number from 0 to 1000000".to_owned());
+            bail!("--reads-per-update: give a number from 0 to 1000000");
         }
         if self.time == 0 {
-            return Err("--for starts at 1ms".to_owned());
+            bail!("--for starts at 1ms");
         }
-        match &self.target {
-            Some(target) => host(target).map(|_| ()),
-            None => Ok(()),
+        if let Some(target) = &self.target {
+            host(target).map_err(Error::msg)?;
         }
+        Ok(())
     }
 
     /// What the server of --target does.
-    fn observed(&self) -> Result<Option<Observed>, String> {
+    fn observed(&self) -> Result<Option<Observed>> {
         let Some(target) = &self.target else { return Ok(None) };
         let login = [&self.user, &self.password].into_iter().flatten();
         let login: Vec<&str> = login.map(|word| &**word).collect();
@@ -120,7 +122,7 @@ impl Arguments {
     }
 
     /// The figures of the load nearest to the need.
-    fn figures(&self, need: &Need) -> Result<Figures, String> {
+    fn figures(&self, need: &Need) -> Result<Figures> {
         let Some(directory) = &self.report else { return Ok(Figures::shipped()) };
         let mut records = Vec::new();
         let files = ["results.jsonl", "compare.jsonl"].map(|name| directory.join(name));
@@ -128,7 +130,7 @@ impl Arguments {
             records.extend(read(file)?);
         }
         let figures = Figures::of_records(&records, &directory.display().to_string());
-        figures.into_iter().min_by_key(|it| it.gaps(need).len()).ok_or_else(|| {
+        figures.into_iter().min_by_key(|it| it.gaps(need).len()).with_context(|| {
             format!("--report {}: no records that can be compared", directory.display())
         })
     }
@@ -147,16 +149,16 @@ fn seen(observed: &Observed) -> String {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if let Err(problem) = arguments.check() {
-        return fail(2, &problem);
+        return fail(2, &sentence(&problem));
     }
     let observed = match arguments.observed() {
         Ok(observed) => observed,
-        Err(problem) => return fail(1, &problem),
+        Err(problem) => return fail(1, &sentence(&problem)),
     };
     let need = arguments.need(observed.as_ref());
     let figures = match arguments.figures(&need) {
         Ok(figures) => figures,
-        Err(problem) => return fail(2, &problem),
+        Err(problem) => return fail(2, &sentence(&problem)),
     };
     let advice = figures.advise(&need);
     let mut text = observed.as_ref().map_or(String::new(), seen);

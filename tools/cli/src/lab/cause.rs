@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use stillframe_lab::error::sentence;
 use stillframe_lab::experiments::{EXPERIMENTS, Experiment};
 
 use crate::outcome::fail;
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     for Experiment { name, title, run } in EXPERIMENTS.iter().filter(is_meant) {
         match run(*size) {
             Ok(table) => println!("{name}: {title}\n\n{table}"),
-            Err(why) => return fail(1, &format_args!("lab cause {name}: {why}")),
+            Err(why) => return fail(1, &format_args!("lab cause {name}: {}", sentence(&why))),
         }
     }
     ExitCode::SUCCESS

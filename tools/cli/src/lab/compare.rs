@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Result, bail};
 use clap::Args;
 use stillframe::Unit;
 use stillframe::algorithms::ALL;
+use stillframe_lab::error::sentence;
 use stillframe_lab::output::{self, Records, Unwritable};
 use stillframe_lab::{
     Case, Distribution, FLOOR, LabError, Record, SinkKind, Verify, case, check, comparison,
@@ -142,15 +144,15 @@ struct Plan {
 }
 
 impl Arguments {
-    fn plan(&self) -> Result<Plan, String> {
+    fn plan(&self) -> Result<Plan> {
         if self.repeat == 0 {
-            return Err("--repeat 0: zero rounds leave nothing to compare".to_owned());
+            bail!("--repeat 0: zero rounds leave nothing to compare");
         }
         if self.self_test && self.verify == Verify::Off {
-            return Err("--self-test needs a verifier: leave out --verify off".to_owned());
+            bail!("--self-test needs a verifier: leave out --verify off");
         }
         if self.dir.is_some() && self.sink != "file" {
-            return Err(format!("--dir is for '--sink file', not '--sink {}'", self.sink));
+            bail!("--dir is for '--sink file', not '--sink {}'", self.sink);
         }
         let case = Case {
             unit: self.unit,
@@ -183,13 +185,13 @@ impl Arguments {
             ..Case::default()
         };
         if self.checkpoints == Some(0) {
-            return Err("--checkpoints 0: without an image there is nothing to compare".to_owned());
+            bail!("--checkpoints 0: without an image there is nothing to compare");
         }
         if u64::from(case.checkpoints) > case.ticks {
-            return Err(format!(
+            bail!(
                 "--checkpoints {} do not fit --ticks {}: a tick begins one at most",
                 case.checkpoints, case.ticks
-            ));
+            );
         }
         let cases: Vec<Case> = self.names()?.iter().map(|name| case.with_algorithm(name)).collect();
         cases.iter().try_for_each(check::case)?;
@@ -199,7 +201,7 @@ impl Arguments {
     }
 
     /// The floor first, then each name once.
-    fn names(&self) -> Result<Vec<&str>, String> {
+    fn names(&self) -> Result<Vec<&str>> {
         let mut names = vec![FLOOR];
         if self.algorithms == "all" {
             names.extend(ALL.iter().map(|info| info.name));
@@ -229,7 +231,10 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let plan = match arguments.plan() {
         Ok(plan) => plan,
-        Err(problem) => return fail(2, &format_args!("{problem} (see 'lab compare --help')")),
+        Err(problem) => {
+            let problem = sentence(&problem);
+            return fail(2, &format_args!("{problem} (see 'lab compare --help')"));
+        }
     };
     if let Err(refused) = quiet(arguments.busy) {
         return refused;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use stillframe_lab::error::sentence;
 use stillframe_lab::figures::plan::{Scale, Size, command};
 use stillframe_lab::figures::run::{
     FULL_ROUNDS, Finished, MOST_ROUNDS, Plan, QUICK_ROUNDS, RunError,
@@ -89,7 +90,7 @@ pub(crate) fn one(arguments: &One) -> ExitCode {
     for name in &arguments.names {
         match figures::named(name) {
             Ok(figures) => chosen.extend(figures),
-            Err(problem) => return fail(2, &problem),
+            Err(problem) => return fail(2, &sentence(&problem)),
         }
     }
     let mut seen = HashSet::new();

@@ -4,10 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result};
 use clap::Args;
 use serde::Serialize;
 use stillframe::algorithms::{ALL, available};
 use stillframe::{Completeness, Info};
+use stillframe_lab::error::sentence;
 use stillframe_lab::figures::{self, Listing};
 use stillframe_lab::{Record, summary};
 
@@ -75,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.markdown {
         return match arguments.results.as_deref().map_or_else(|| Ok(Vec::new()), read) {
             Ok(records) => put(Ok(summary::markdown(&records))),
-            Err(problem) => fail(2, &problem),
+            Err(problem) => fail(2, &sentence(&problem)),
         };
     }
     let algorithms = ALL.iter().map(Entry::new).collect();
@@ -89,17 +91,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// The records in a file, one JSON object a line.
-pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("reading {}: {error}", path.display()))?;
-    text.lines()
-        .enumerate()
-        .map(|(line, text)| {
-            serde_json::from_str(text).map_err(|error| {
-                format!("{}: line {} is not a record: {error}", path.display(), line + 1)
-            })
-        })
-        .collect()
+pub(super) fn read(path: &Path) -> Result<Vec<Record>> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("reading {}", path.display()))?;
+    let record = |(text, line): (&str, usize)| {
+        serde_json::from_str(text)
+            .with_context(|| format!("{}: line {line} is not a record", path.display()))
+    };
+    text.lines().zip(1..).map(record).collect()
 }
 
 fn put(text: io::Result<String>) -> ExitCode {
