@@ -93,6 +93,12 @@ impl Series {
 }
 
 impl Panel {
+    /// Without shaded stretches.
+    #[must_use]
+    pub fn new(title: &str, kind: Kind, x: &str, y: &str, series: Vec<Series>) -> Self {
+        let (title, x, y) = (title.to_owned(), x.to_owned(), y.to_owned());
+        Self { title, kind, x, y, series, shaded: Vec::new() }
+    }
     /// Every different x, in rising order.
     #[must_use]
     pub fn xs(&self) -> Vec<f64> {

@@ -91,10 +91,7 @@ pub fn case(case: &Case) -> Result<()> {
         bail!("{} threads: give a number from 1 to 1024", case.threads);
     }
     if !(0.0..=1e6).contains(&case.reads_per_update) {
-        bail!(
-            "{} reads per update: give a number from 0 to 1e6",
-            case.reads_per_update
-        );
+        bail!("{} reads per update: give a number from 0 to 1e6", case.reads_per_update);
     }
     if case.batch > 0 && (case.item_bytes != 8 || case.ahead > 0 || case.reads_per_update > 0.0) {
         bail!("batches are of items of 8 bytes, announced by themselves, with no reads");

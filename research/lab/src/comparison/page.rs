@@ -52,14 +52,7 @@ fn panel(records: &[Record], (title, value): &Shown) -> Panel {
         let values: Vec<f64> = rounds.filter_map(value).collect();
         Some(report::series(name, vec![Point::of(0.0, &values)?]))
     });
-    Panel {
-        title: (*title).to_owned(),
-        kind: Kind::Rows,
-        x: String::new(),
-        y: (*title).to_owned(),
-        series: series.collect(),
-        ..Panel::default()
-    }
+    Panel::new(title, Kind::Rows, "", title, series.collect())
 }
 
 fn images(records: &[Record]) -> Images {

@@ -26,8 +26,6 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "state [MB]",
         facets: |size| vec![forks(size)],
         columns: &[&BEGIN_MS, &WORST],
-        direct: None,
-        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 id: "linear",
@@ -41,6 +39,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 judge: |data| within(data, 0, &BEGIN_MS, tables),
             },
         ],
+        ..Figure::BLANK
     },
     Figure {
         name: "async-fork-11",
@@ -49,20 +48,17 @@ pub(super) const FIGURES: &[Figure] = &[
         workload: "50,000 writes a second, 20 us apart, of 1 KiB each at random places of 400 MB (there: 16 GB), \
                    during one image at 250 MB/s; writes that raised the count of copied tables are \
                    timed. Models in user space of both.",
-        swept: "",
-        facets: |_| Vec::new(),
-        columns: &[],
         direct: Some(Direct {
             seconds: |size| size.pick(4.5, 24.0, 24.0),
             measure: direct::interruptions,
         }),
-        tables: |_| Vec::new(),
         claims: &[Claim {
             id: "fewer-interruptions",
             text: "Async-fork interrupts the writer far less often: 446 against 7348 times (held: \
                    a fifth or less)",
             judge: fewer,
         }],
+        ..Figure::BLANK
     },
 ];
 

@@ -31,11 +31,12 @@ const RATE: &str = "updates per second";
 
 /// A workload at that many updates in a second of the paper's time.
 fn case(size: Size, mb: u64, per_second: u64) -> Case {
-    of_period(size, mb, per_second, size.pick((15, 10), (30, 40), (100, 40)))
+    let (tick_ms, period) = size.pick((15, 10), (30, 40), (100, 40));
+    with_period(size, mb, per_second, tick_ms, period)
 }
 
 /// The same with ticks of that length, and so many of them in a period.
-fn of_period(size: Size, mb: u64, per_second: u64, (tick_ms, period): (u64, u64)) -> Case {
+fn with_period(size: Size, mb: u64, per_second: u64, tick_ms: u64, period: u64) -> Case {
     let case = Case {
         size_bytes: mb * 1_000_000,
         updates_per_tick: per_second / 10,
@@ -81,8 +82,8 @@ fn by_rate(size: Size, algorithms: &[&'static str]) -> Vec<Facet> {
 /// ticks of `tick_ms`.
 fn by_size(size: Size, base: u64, tick_ms: u64) -> Vec<Facet> {
     let sizes: &[u64] = size.pick(&[25, 50], &[200, 800], &[100, 200, 400, 800, 1600]);
-    let period = size.pick((tick_ms, 40), (8 * tick_ms, 40), (100, 40));
-    let spot = |&mb: &u64| (mb as f64, of_period(size, mb, base * mb / 200, period));
+    let tick_ms = size.pick(tick_ms, 8 * tick_ms, 100);
+    let spot = |&mb: &u64| (mb as f64, with_period(size, mb, base * mb / 200, tick_ms, 40));
     let spots = sizes.iter().map(spot).collect();
     vec![facet("objects by Zipf 0.5", BEST, spots, &[Plot::Lines(&OVERHEAD)])]
 }
@@ -138,18 +139,12 @@ fn cut(data: &Data<'_>, name: &str, share: std::ops::RangeInclusive<f64>) -> Jud
 }
 
 const BASE: Figure = Figure {
-    name: "",
-    source: "",
-    title: "",
     workload: "Objects of 2,000 four-byte words, object and word by Zipf 0.5; an image each \
                period, of which nothing is read for four fifths of it, as with the paper's \
                writer of images off; time of the writer above the row 'none'.",
     swept: RATE,
-    facets: |_| Vec::new(),
     columns: &[&OVERHEAD, &MEAN, &WORST, &BEGIN],
-    direct: None,
-    tables: |_| Vec::new(),
-    claims: &[],
+    ..Figure::BLANK
 };
 
 const PLAYERS: &str = "2,000 players of 25,000 attributes of four bytes, fewer if scaled; five state \
@@ -382,7 +377,6 @@ pub(super) const FIGURES: &[Figure] = &[
                    one update while an image is held of which nothing is read; the state is cut \
                    as the last cache is. Times are not in it.",
         swept: "",
-        facets: |_| Vec::new(),
         columns: &[],
         direct: Some(Direct { seconds: |size| size.cut(25.0, 900.0), measure: profile::counts }),
         claims: &[

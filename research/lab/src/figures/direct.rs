@@ -47,14 +47,8 @@ pub(super) fn first_writes(size: Size) -> Result<Vec<Panel>> {
     let row = |(index, (name, times)): (usize, (&str, Vec<f64>))| {
         Series::numbered(index, name, vec![middle(times)])
     };
-    Ok(vec![Panel {
-        title: "one write".to_owned(),
-        kind: Kind::Rows,
-        x: String::new(),
-        y: "time of a write [us]".to_owned(),
-        series: rows.into_iter().enumerate().map(row).collect(),
-        ..Panel::default()
-    }])
+    let series = rows.into_iter().enumerate().map(row).collect();
+    Ok(vec![Panel::new("one write", Kind::Rows, "", "time of a write [us]", series)])
 }
 
 /// Median, and the middle 90 %.
@@ -128,14 +122,7 @@ pub(super) fn interruptions(size: Size) -> Result<Vec<Panel>> {
     ];
     let panel = |title: &str, kind, x: &str, y: &str, points: fn(&[f64]) -> Vec<Point>| {
         let series = models.iter().map(|(name, times)| report::series(name, points(times)));
-        Panel {
-            title: title.to_owned(),
-            kind,
-            x: x.to_owned(),
-            y: y.to_owned(),
-            series: series.collect(),
-            ..Panel::default()
-        }
+        Panel::new(title, kind, x, y, series.collect())
     };
     let count = |times: &[f64]| vec![Point::single(0.0, times.len() as f64)];
     let length = "length [us], up to";
@@ -219,14 +206,8 @@ pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>> {
         let points = Point::of(threads as f64, &rates).into_iter().collect();
         Series::numbered(index, &name, points)
     });
-    Ok(vec![Panel {
-        title: "memory bandwidth, reading".to_owned(),
-        kind: Kind::Rows,
-        x: String::new(),
-        y: "bandwidth [GB/s]".to_owned(),
-        series: series.collect(),
-        ..Panel::default()
-    }])
+    let title = "memory bandwidth, reading";
+    Ok(vec![Panel::new(title, Kind::Rows, "", "bandwidth [GB/s]", series.collect())])
 }
 
 fn read_gb_per_s(memory: &[u64], threads: usize) -> f64 {

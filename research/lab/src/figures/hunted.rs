@@ -22,16 +22,13 @@ pub(super) const FIGURE: Figure = Figure {
     title: "torn, stale, missing and mislabelled images of servers",
     workload: "Transactions of two writers at full speed, 20,000 keys of each type's share; one \
                full sync after the other, loaded and judged against what the transactions leave.",
-    swept: "",
-    facets: |_| Vec::new(),
-    columns: &[],
     direct: Some(Direct { seconds: |size| size.cut(25.0, 700.0), measure }),
-    tables: |_| Vec::new(),
     claims: &[Claim {
         id: "none-wrong",
         text: "no image of any server is wrong",
         judge: none_is_wrong,
     }],
+    ..Figure::BLANK
 };
 
 fn measure(size: Size) -> Result<Vec<Panel>> {
@@ -46,14 +43,7 @@ fn measure(size: Size) -> Result<Vec<Panel>> {
         let rows = reports.iter().enumerate().map(|(index, (server, report))| {
             Series::numbered(index, server, vec![Point::single(0.0, of(report) as f64)])
         });
-        Panel {
-            title: title.to_owned(),
-            kind: Kind::Rows,
-            x: String::new(),
-            y: format!("{title}, of {images} images"),
-            series: rows.collect(),
-            ..Panel::default()
-        }
+        Panel::new(title, Kind::Rows, "", &format!("{title}, of {images} images"), rows.collect())
     };
     Ok(vec![
         panel(WRONG, &|report| report.found.iter().map(|found| found.images).sum()),

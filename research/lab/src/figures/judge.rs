@@ -39,6 +39,13 @@ impl Judgement {
     pub fn untested(why: impl Into<String>) -> Self {
         Self { outcome: Outcome::Untestable(why.into()), measured: String::new() }
     }
+    /// Whether a ratio holds, with where it was found; `None` if nothing was measured.
+    pub(super) fn of_ratio(worst: Option<(f64, String)>, holds: impl Fn(f64) -> bool) -> Self {
+        match worst {
+            Some((ratio, place)) => Self::of(holds(ratio), format!("{place}: {}", times(ratio))),
+            None => Self::untested("it was not measured"),
+        }
+    }
     /// Both must hold; what cannot be tested decides last.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

@@ -153,17 +153,11 @@ const TRAVERSE: &str = "4-byte items, ticks with idle time, images read as fast 
                         all.";
 
 const BASE: Figure = Figure {
-    name: "",
-    source: "",
-    title: "",
     workload: "4-byte items, ticks with idle time, one image after the other into a sink of \
                limited rate, increments merged.",
     swept: RATE,
-    facets: |_| Vec::new(),
     columns: &[&MEAN, &WORST, &BEGIN, &IMAGE, &MEMORY],
-    direct: None,
-    tables: |_| Vec::new(),
-    claims: &[],
+    ..Figure::BLANK
 };
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -465,8 +459,6 @@ const TABLE_2: Figure = Figure {
     swept: "state [MB]",
     facets: facets_of_table_2,
     columns: &[&MEAN, &WORST, &SPIKE, &BEGIN, &THROUGHPUT, &MEMORY],
-    direct: None,
-    tables: |_| Vec::new(),
     claims: &[
         Claim {
             id: "cou-pp-mean",
@@ -522,6 +514,7 @@ const TABLE_2: Figure = Figure {
             },
         },
     ],
+    ..Figure::BLANK
 };
 
 fn facets_of_table_2(size: Size) -> Vec<Facet> {

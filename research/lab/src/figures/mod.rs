@@ -75,6 +75,20 @@ pub struct Direct {
 }
 
 impl Figure {
+    /// A figure of which nothing is said yet.
+    const BLANK: Self = Self {
+        name: "",
+        source: "",
+        title: "",
+        workload: "",
+        swept: "",
+        facets: |_| Vec::new(),
+        columns: &[],
+        direct: None,
+        tables: |_| Vec::new(),
+        claims: &[],
+    };
+
     /// Who claims that: the text shows what a paper does not say.
     #[must_use]
     pub fn whose(&self, claim: &Claim) -> Whose {
@@ -89,6 +103,11 @@ impl Figure {
 const OURS: &str = "ours";
 /// What a claim of ours on a figure of a paper says.
 const NOT_THEIRS: &str = "not in the paper";
+
+/// A metric without its unit, which stands in brackets behind it.
+fn without_unit(metric: &str) -> &str {
+    metric.split(" [").next().unwrap_or(metric)
+}
 
 /// A claim of the paper and the rule that judges it.
 #[derive(Debug)]

@@ -107,8 +107,6 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "state [MB]",
         facets: begin_by_size,
         columns: &[&BEGIN, &WORST],
-        direct: None,
-        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 id: "at-most-10-us",
@@ -121,6 +119,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 judge: |data| within(data, 0, &BEGIN, |it| it.grows(&["imprint"], li::FLAT)),
             },
         ],
+        ..Figure::BLANK
     },
     Figure {
         name: "ours-3",
@@ -131,14 +130,13 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "budget [MB]",
         facets: under_budget,
         columns: &[&BUDGET, &MEMORY_RATIO, &WAITS, &HELD, &WORST],
-        direct: None,
-        tables: |_| Vec::new(),
         claims: &[Claim {
             id: "within-budget",
             text: "an image of Imprint takes its budget at most (held: 1.25x, with 8 bytes a page \
                    for heads and what the allocator adds)",
             judge: |data| within(data, 0, &BUDGET, |it| it.most(&["imprint"], 1.25)),
         }],
+        ..Figure::BLANK
     },
     Figure {
         name: "ours-5",
@@ -148,8 +146,6 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "state [MB]",
         facets: ticks,
         columns: &[&MEAN, &HELD, &WORST, &BEGIN, &MEMORY],
-        direct: None,
-        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 id: "imprint-worst",
@@ -166,6 +162,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
         ],
+        ..Figure::BLANK
     },
 ];
 

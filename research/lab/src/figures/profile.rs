@@ -37,16 +37,12 @@ pub(super) fn counts(size: Size) -> Result<Vec<Panel>> {
     }
     let measured = ALGORITHMS.iter().map(|&name| Ok((name, counts_of(name, size)?)));
     let measured = measured.collect::<Result<Vec<_>>>()?;
-    let panel = |(number, (title, _)): (usize, &(&str, _))| Panel {
-        title: (*title).to_owned(),
-        kind: Kind::Rows,
-        x: String::new(),
-        y: format!("{title} for an update"),
-        series: measured
-            .iter()
-            .map(|(name, counts)| report::series(name, vec![Point::single(0.0, counts[number])]))
-            .collect(),
-        ..Panel::default()
+    let panel = |(number, (title, _)): (usize, &(&str, _))| {
+        let row = |(name, counts): &(&str, Vec<f64>)| {
+            report::series(name, vec![Point::single(0.0, counts[number])])
+        };
+        let (y, series) = (format!("{title} for an update"), measured.iter().map(row).collect());
+        Panel::new(title, Kind::Rows, "", &y, series)
     };
     Ok(EVENTS.iter().enumerate().map(panel).collect())
 }

@@ -76,14 +76,8 @@ pub(super) fn on_images(size: Size) -> Result<Vec<Panel>> {
         let series = found.iter().map(|(name, all)| {
             report::series(name, threads.iter().zip(all).filter_map(point).collect())
         });
-        Panel {
-            title: title.to_owned(),
-            kind: Kind::Lines,
-            x: "query threads".to_owned(),
-            y: y.to_owned(),
-            series: series.filter(|series| !series.points.is_empty()).collect(),
-            ..Panel::default()
-        }
+        let series = series.filter(|series| !series.points.is_empty());
+        Panel::new(title, Kind::Lines, "query threads", y, series.collect())
     };
     Ok(vec![
         panel("creating an image", "begin [ms]", |it| &it.begins_ms),
@@ -296,6 +290,8 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
             counts.stop();
         });
-        assert!(counts.queries().is_err_and(|why| why.to_string().contains("newer than their image")));
+        assert!(
+            counts.queries().is_err_and(|why| why.to_string().contains("newer than their image"))
+        );
     }
 }

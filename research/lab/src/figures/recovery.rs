@@ -20,9 +20,9 @@ use stillframe_durability::{Act, ActStore, Error, LogOptions, Options, Policy, S
 use super::cao::game_case;
 use super::child;
 use super::data::Data;
-use super::judge::{Judgement, times};
+use super::judge::Judgement;
 use super::plan::Size;
-use super::{Claim, Direct, Figure};
+use super::{Claim, Direct, Figure, without_unit};
 use crate::case::Case;
 use crate::case::check::dispatch;
 use crate::case::workload::{Ticks, value};
@@ -49,14 +49,10 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
     workload: "The players of cao-10. A checkpoint, a period of 40 steps, another checkpoint, and \
                a second period while it is taken, which the log keeps. Files are read from the \
                disk. Each state that came back was the one that was left, or the figure failed.",
-    swept: "",
-    facets: |_| Vec::new(),
-    columns: &[],
     direct: Some(Direct {
         seconds: |size| (1.0 + state_mb(size) / 25.0) * ALL.len() as f64,
         measure: |size| measure(size, |game| child::measure(PART, game)),
     }),
-    tables: |_| Vec::new(),
     claims: &[
         Claim {
             id: "same",
@@ -65,14 +61,11 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
             judge: |data| {
                 let mut all = seconds(data);
                 all.sort_by(|a, b| a.0.total_cmp(&b.0));
-                match (all.first(), all.last()) {
-                    (Some(quick), Some(slow)) => {
-                        let ratio = slow.0 / quick.0;
-                        let names = format!("{} / {}: {}", slow.1, quick.1, times(ratio));
-                        Judgement::of(ratio <= 1.5, names)
-                    }
-                    _ => Judgement::untested("it was not measured"),
-                }
+                let ratio = all
+                    .first()
+                    .zip(all.last())
+                    .map(|(quick, slow)| (slow.0 / quick.0, format!("{} / {}", slow.1, quick.1)));
+                Judgement::of_ratio(ratio, |ratio| ratio <= 1.5)
             },
         },
         Claim {
@@ -88,6 +81,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
             },
         },
     ],
+    ..Figure::BLANK
 }];
 
 fn state_mb(size: Size) -> f64 {
@@ -127,12 +121,9 @@ fn measure(size: Size, run: impl Fn(&Game) -> Result<Back>) -> Result<Vec<Panel>
         let game = Game { case: game_case(size).with_algorithm(info.name) };
         runs.push((info.name, run(&game).context(info.name)?));
     }
-    let panel = |&(metric, of): &(&str, Metric)| Panel {
-        title: metric.split(" [").next().unwrap_or(metric).to_owned(),
-        kind: Kind::Rows,
-        y: metric.to_owned(),
-        series: runs.iter().map(|it| series(it.0, vec![Point::single(0.0, of(&it.1))])).collect(),
-        ..Panel::default()
+    let panel = |&(metric, of): &(&str, Metric)| {
+        let row = |(name, back): &(&str, Back)| series(name, vec![Point::single(0.0, of(back))]);
+        Panel::new(without_unit(metric), Kind::Rows, "", metric, runs.iter().map(row).collect())
     };
     Ok(METRICS.iter().map(panel).collect())
 }

@@ -80,10 +80,9 @@ impl Plan {
         for case in all {
             match check::case(&case) {
                 Ok(()) => cases.push(case),
-                Err(why) => refused.push(Record {
-                    unavailable: Some(sentence(&why)),
-                    ..Record::new(&case)
-                }),
+                Err(why) => {
+                    refused.push(Record { unavailable: Some(sentence(&why)), ..Record::new(&case) })
+                }
             }
         }
         Self { figures, size, rounds, most: rounds, cases, refused }
@@ -473,17 +472,13 @@ mod tests {
         name: "broken",
         source: "none",
         title: "a figure that fails",
-        workload: "",
-        swept: "",
-        facets: |_| Vec::new(),
-        columns: &[],
         direct: Some(figures::Direct { seconds: |_| 0.1, measure: |_| panic!("no such clock") }),
-        tables: |_| Vec::new(),
         claims: &[figures::Claim {
             id: "works",
             text: "it works",
             judge: |_| panic!("no such rule"),
         }],
+        ..Figure::BLANK
     };
 
     #[test]

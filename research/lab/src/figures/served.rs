@@ -119,18 +119,7 @@ const SETS: &str = "SET of 1 KiB values (there: 8-byte keys, 50,000/s, 1 to 64 G
     Verified as li-21.";
 
 /// What the figures of Li et al. share.
-const ON_RECORDS: Figure = Figure {
-    name: "",
-    source: "",
-    title: "",
-    workload: RECORDS,
-    swept: "records [k]",
-    facets: |_| Vec::new(),
-    columns: &[],
-    direct: None,
-    tables: |_| Vec::new(),
-    claims: &[],
-};
+const ON_RECORDS: Figure = Figure { workload: RECORDS, swept: "records [k]", ..Figure::BLANK };
 /// What those of Pang et al. share.
 const ON_SETS: Figure = Figure { workload: SETS, swept: "values [MB]", ..ON_RECORDS };
 

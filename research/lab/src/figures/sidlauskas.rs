@@ -80,16 +80,13 @@ pub(super) const FIGURES: &[Figure] = &[
         title: "cost of the first write to a page after fork",
         workload: "Each page of a forked state is written once, each write timed by itself; bars \
                    span the middle 90 % of writes.",
-        swept: "",
-        facets: |_| Vec::new(),
-        columns: &[],
         direct: Some(Direct { seconds: |_| 3.0, measure: direct::first_writes }),
-        tables: |_| Vec::new(),
         claims: &[Claim {
             id: "huge-copy",
             text: "one copy-on-write of 2 MiB costs far more than one of 4 KiB (held: 10x)",
             judge: huge_fault,
         }],
+        ..Figure::BLANK
     },
     Figure {
         name: "sidlauskas-4",

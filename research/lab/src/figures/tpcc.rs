@@ -21,9 +21,9 @@ use stillframe_measure::draw::Rng;
 
 use super::child;
 use super::data::Data;
-use super::judge::{Judgement, times};
+use super::judge::Judgement;
 use super::plan::{self, Size};
-use super::{Claim, Direct, Figure};
+use super::{Claim, Direct, Figure, without_unit};
 use crate::aries::Aries;
 use crate::case::check::{dispatch, stated_copies};
 use crate::case::record::quantile;
@@ -71,13 +71,10 @@ pub(super) const FIGURES: &[Figure] = &[
                    to 4 of the specification, and the latter was the state that was left, or the \
                    figure failed.",
         swept: "warehouses",
-        facets: |_| Vec::new(),
-        columns: &[],
         direct: Some(Direct {
             seconds: |size| warehouses(size).into_iter().map(|it| estimate_s(size, it)).sum(),
             measure: |size| by_warehouses(size, |shop| child::measure(PART, shop)),
         }),
-        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 id: "ipp-below-ns",
@@ -95,6 +92,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 judge: |data| above(data, SALES, &["imprint"], "ipp-copy"),
             },
         ],
+        ..Figure::BLANK
     },
     Figure {
         name: "cao-13",
@@ -103,13 +101,10 @@ pub(super) const FIGURES: &[Figure] = &[
         workload: "As cao-12, at the most warehouses at which all find memory. From the start of \
                    a batch of 500 transactions to that of the next.",
         swept: "time [s]",
-        facets: |_| Vec::new(),
-        columns: &[],
         direct: Some(Direct {
             seconds: |size| estimate_s(size, most_for_all(size)),
             measure: |size| over_time(size, |shop| child::measure(PART, shop)),
         }),
-        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 id: "ns-above-ipp",
@@ -127,6 +122,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 judge: |data| above(data, WORST, &["ipp-copy"], "imprint"),
             },
         ],
+        ..Figure::BLANK
     },
 ];
 
@@ -194,10 +190,7 @@ fn above(data: &Data<'_>, metric: &str, names: &[&str], to: &str) -> Judgement {
             Some((point.y / other.y, format!("{name} / {to} at {}", point.x)))
         })
     });
-    match ratios.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((ratio, place)) => Judgement::of(ratio >= 1.0, format!("{place}: {}", times(ratio))),
-        None => Judgement::untested("it was not measured"),
-    }
+    Judgement::of_ratio(ratios.min_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio >= 1.0)
 }
 
 /// What one run gave.
@@ -220,10 +213,7 @@ fn shop(size: Size, algorithm: &str, warehouses: usize) -> Shop {
     Shop { algorithm: algorithm.to_owned(), warehouses, seconds, interval_s, is_tiny }
 }
 
-fn by_warehouses(
-    size: Size,
-    run: impl Fn(&Shop) -> Result<Sold>,
-) -> Result<Vec<Panel>> {
+fn by_warehouses(size: Size, run: impl Fn(&Shop) -> Result<Sold>) -> Result<Vec<Panel>> {
     let mut runs = Vec::new();
     for warehouses in warehouses(size) {
         for name in NAMES {
@@ -244,14 +234,8 @@ fn by_warehouses(
             let points = runs.map(|(_, at, sold)| Point::single(*at as f64, of(*at, sold)));
             Series::numbered(index, name, points.collect())
         };
-        Panel {
-            title: metric.split(" [").next().unwrap_or(metric).to_owned(),
-            kind: Kind::Lines,
-            x: "warehouses".to_owned(),
-            y: metric.to_owned(),
-            series: NAMES.into_iter().enumerate().map(of_one).collect(),
-            ..Panel::default()
-        }
+        let series = NAMES.into_iter().enumerate().map(of_one).collect();
+        Panel::new(without_unit(metric), Kind::Lines, "warehouses", metric, series)
     };
     Ok(vec![
         panel(SALES, &|_, sold| sold.orders_per_s / 1e3),
@@ -263,10 +247,7 @@ fn by_warehouses(
     ])
 }
 
-fn over_time(
-    size: Size,
-    run: impl Fn(&Shop) -> Result<Sold>,
-) -> Result<Vec<Panel>> {
+fn over_time(size: Size, run: impl Fn(&Shop) -> Result<Sold>) -> Result<Vec<Panel>> {
     let warehouses = most_for_all(size);
     let (mut lines, mut worst, mut middle) = (Vec::new(), Vec::new(), Vec::new());
     for (index, name) in NAMES.into_iter().enumerate() {
@@ -279,18 +260,10 @@ fn over_time(
         worst.push(Series::numbered(index, name, at(1.0)));
         middle.push(Series::numbered(index, name, at(0.5)));
     }
-    let panel = |title: &str, kind: Kind, x: &str, y: &str, series: Vec<Series>| Panel {
-        title: title.to_owned(),
-        kind,
-        x: x.to_owned(),
-        y: y.to_owned(),
-        series,
-        ..Panel::default()
-    };
     Ok(vec![
-        panel("response time", Kind::Strips, "time [s]", RESPONSES, lines),
-        panel("slowest batch", Kind::Rows, "", WORST, worst),
-        panel("median batch", Kind::Rows, "", "median batch [ms]", middle),
+        Panel::new("response time", Kind::Strips, "time [s]", RESPONSES, lines),
+        Panel::new("slowest batch", Kind::Rows, "", WORST, worst),
+        Panel::new("median batch", Kind::Rows, "", "median batch [ms]", middle),
     ])
 }
 

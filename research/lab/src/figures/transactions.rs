@@ -32,9 +32,9 @@ use stillframe_transactions::{
 
 use super::child;
 use super::data::Data;
-use super::judge::{Judgement, times};
+use super::judge::Judgement;
 use super::plan::Size;
-use super::{Claim, Direct, Figure};
+use super::{Claim, Direct, Figure, without_unit};
 use crate::case::FLOOR;
 use crate::case::record::quantile;
 use crate::machine::memory::proportional_bytes;
@@ -54,9 +54,15 @@ const RETRIES: &str = "attempts that met a lock [% of commits]";
 const IMAGE: &str = "processor time of an image [ms]";
 const MEMORY: &str = "most memory at an image [x state]";
 
-/// The unit of locks and flags, by name and words.
-const LINES: (&str, usize) = ("records of 64 bytes", 8);
-const PAGES: (&str, usize) = ("records of 4 KiB", 512);
+/// Records, the unit of locks and flags.
+#[derive(Clone, Copy)]
+struct Width {
+    name: &'static str,
+    words: usize,
+}
+
+const LINES: Width = Width { name: "records of 64 bytes", words: 8 };
+const PAGES: Width = Width { name: "records of 4 KiB", words: 512 };
 
 /// What a process of its own is asked for.
 pub(super) const PART: &str = "bank";
@@ -72,13 +78,10 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
                met a lock. Two cores run all threads and the images, so throughput beyond two \
                threads is that of two cores.",
     swept: "threads",
-    facets: |_| Vec::new(),
-    columns: &[],
     direct: Some(Direct {
         seconds: |size| seconds(size) * 95.0 + 30.0,
         measure: |size| measure(size, |bank| child::measure(PART, bank)),
     }),
-    tables: |_| Vec::new(),
     claims: &[
         Claim {
             id: "above-calc",
@@ -134,6 +137,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
             judge: |data| most(data, LINES, MEMORY, &["imprint"], FLOOR, 1.15),
         },
     ],
+    ..Figure::BLANK
 }];
 
 /// Seconds of one run.
@@ -141,13 +145,7 @@ fn seconds(size: Size) -> f64 {
     size.pick(0.4, 2.0, 5.0) / (size.shrink as f64).min(20.0)
 }
 
-fn value(
-    data: &Data<'_>,
-    records: (&str, usize),
-    metric: &str,
-    name: &str,
-    threads: usize,
-) -> Option<f64> {
+fn value(data: &Data<'_>, records: Width, metric: &str, name: &str, threads: usize) -> Option<f64> {
     let title = title(records, metric);
     let panel = data.direct().into_iter().find(|panel| panel.title == title)?;
     let series = panel.series.into_iter().find(|series| series.name == name)?;
@@ -157,7 +155,7 @@ fn value(
 /// The ratios of some algorithms to another one, and where.
 fn ratios(
     data: &Data<'_>,
-    records: (&str, usize),
+    records: Width,
     metric: &str,
     names: &[&str],
     to: &str,
@@ -174,7 +172,7 @@ fn ratios(
 /// Whether each ratio is at least 1.
 fn least(
     data: &Data<'_>,
-    records: (&str, usize),
+    records: Width,
     metric: &str,
     names: &[&str],
     to: &str,
@@ -182,13 +180,13 @@ fn least(
 ) -> Judgement {
     let all = ratios(data, records, metric, names, to, threads);
     let worst = all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-    judge(worst, |ratio| ratio >= 1.0)
+    Judgement::of_ratio(worst, |ratio| ratio >= 1.0)
 }
 
 /// Whether each ratio is at most `bound`, at 1 and 2 threads.
 fn most(
     data: &Data<'_>,
-    records: (&str, usize),
+    records: Width,
     metric: &str,
     names: &[&str],
     to: &str,
@@ -198,18 +196,11 @@ fn most(
 }
 
 fn judge_most(ratios: impl Iterator<Item = (f64, String)>, bound: f64) -> Judgement {
-    judge(ratios.max_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio <= bound)
+    Judgement::of_ratio(ratios.max_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio <= bound)
 }
 
-fn judge(worst: Option<(f64, String)>, holds: impl Fn(f64) -> bool) -> Judgement {
-    match worst {
-        Some((ratio, place)) => Judgement::of(holds(ratio), format!("{place}: {}", times(ratio))),
-        None => Judgement::untested("it was not measured"),
-    }
-}
-
-fn title((records, _): (&str, usize), metric: &str) -> String {
-    format!("{records}: {}", metric.split(" [").next().unwrap_or(metric))
+fn title(records: Width, metric: &str) -> String {
+    format!("{}: {}", records.name, without_unit(metric))
 }
 
 /// What one run of one algorithm gave.
@@ -251,7 +242,7 @@ fn measure(size: Size, run: impl Fn(&Bank) -> Result<Run>) -> Result<Vec<Panel>>
                 let bank = Bank {
                     algorithm: info.name.to_owned(),
                     bytes: 100_000_000 / usize::try_from(size.shrink.min(100)).unwrap_or(1),
-                    words: records.1,
+                    words: records.words,
                     threads,
                     seconds: seconds(size),
                 };
@@ -259,13 +250,9 @@ fn measure(size: Size, run: impl Fn(&Bank) -> Result<Run>) -> Result<Vec<Panel>>
                 runs.push((info.name, threads, run));
             }
         }
-        panels.extend(METRICS.iter().map(|(metric, of)| Panel {
-            title: title(records, metric),
-            kind: Kind::Lines,
-            x: "threads".to_owned(),
-            y: (*metric).to_owned(),
-            series: series(&runs, *of),
-            ..Panel::default()
+        panels.extend(METRICS.iter().map(|(metric, of)| {
+            let title = title(records, metric);
+            Panel::new(&title, Kind::Lines, "threads", metric, series(&runs, *of))
         }));
     }
     Ok(panels)
@@ -655,7 +642,7 @@ mod tests {
     }
 
     const BYTES: usize = 1_000_000;
-    const ACCOUNTS: usize = BYTES / 8 / LINES.1;
+    const ACCOUNTS: usize = BYTES / 8 / LINES.words;
     const RECORDS: usize = ACCOUNTS + 1;
 
     #[test]
@@ -663,7 +650,7 @@ mod tests {
         let bank = || Bank {
             algorithm: String::new(),
             bytes: BYTES,
-            words: LINES.1,
+            words: LINES.words,
             threads: 1,
             seconds: 0.02,
         };

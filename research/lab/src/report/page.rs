@@ -162,14 +162,8 @@ pub(super) mod tests {
             measured: text("1 & 2"),
             tally: Tally { held: 1, fell: 1 },
         };
-        let panel = Panel {
-            title: text("uniform"),
-            kind: Kind::Lines,
-            x: text("size [MB]"),
-            y: text("mean [ms]"),
-            series: vec![series("naive", vec![Point::single(1.0, 2.0)])],
-            ..Panel::default()
-        };
+        let series = vec![series("naive", vec![Point::single(1.0, 2.0)])];
+        let panel = Panel::new("uniform", Kind::Lines, "size [MB]", "mean [ms]", series);
         let figure = FigureReport {
             name: text("li-10"),
             title: text("\"mean\" <latency>"),

@@ -99,8 +99,7 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
         .env("TMPDIR", scratch.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn()
-        ?;
+        .spawn()?;
     let input = serde_json::to_vec(case).map_err(io::Error::from)?;
     if let Some(mut stdin) = child.stdin.take() {
         // The status of a process shows whether it died before it read.

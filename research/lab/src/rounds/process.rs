@@ -27,7 +27,9 @@ pub fn case_from_stdin() -> io::Result<()> {
 }
 
 /// Writes to standard output, as JSON, what becomes of the JSON on standard input.
-pub(crate) fn answer_stdin<I: DeserializeOwned, O: Serialize>(run: impl Fn(&I) -> O) -> io::Result<()> {
+pub(crate) fn answer_stdin<I: DeserializeOwned, O: Serialize>(
+    run: impl Fn(&I) -> O,
+) -> io::Result<()> {
     // The process that asked may be gone, and then needs nothing.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let input = serde_json::from_reader(io::stdin().lock())?;

@@ -107,8 +107,7 @@ impl Setup {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
-            .spawn()
-            ?;
+            .spawn()?;
         let mut server = Server { child, port };
         let deadline = Instant::now() + START;
         loop {
@@ -158,10 +157,7 @@ fn found(program: PathBuf) -> Result<PathBuf> {
     command.arg("--version").stdin(quiet()).stdout(quiet()).stderr(quiet());
     match command.status() {
         Ok(status) if status.success() => Ok(program),
-        _ => bail!(
-            "there is no {} here; scripts/install-peers.sh installs it",
-            program.display()
-        ),
+        _ => bail!("there is no {} here; scripts/install-peers.sh installs it", program.display()),
     }
 }
 

@@ -79,7 +79,7 @@ impl Plan {
         let warehouse = random.below(warehouses) as usize;
         let district = random.below(districts) as usize;
         match random.below(100) {
-            0..45 => self.new_order(layout, random, (warehouse, district), now),
+            0..45 => self.new_order(layout, random, warehouse, district, now),
             45..88 => {
                 let is_remote = warehouses > 1 && random.below(100) < 15;
                 let home = match is_remote {
@@ -120,7 +120,8 @@ impl Plan {
         &self,
         layout: &Layout,
         random: &mut Rng,
-        (warehouse, district): (usize, usize),
+        warehouse: usize,
+        district: usize,
         now: u64,
     ) -> Request {
         let scale = layout.scale;

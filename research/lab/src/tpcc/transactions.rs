@@ -46,13 +46,13 @@ pub fn run(layout: &Layout, names: &Names, state: &mut impl Words, request: &Req
     let mut run = Run { layout, names, state };
     match request {
         Request::NewOrder { warehouse, district, customer, items, now } => {
-            run.new_order((*warehouse, *district), *customer, items, *now)
+            run.new_order(*warehouse, *district, *customer, items, *now)
         }
         Request::Payment { warehouse, district, home, customer, amount, now } => {
-            run.payment((*warehouse, *district), *home, *customer, *amount, *now)
+            run.payment(*warehouse, *district, *home, *customer, *amount, *now)
         }
         Request::OrderStatus { warehouse, district, customer } => {
-            run.order_status((*warehouse, *district), *customer)
+            run.order_status(*warehouse, *district, *customer)
         }
         Request::Delivery { warehouse, carrier, now } => run.delivery(*warehouse, *carrier, *now),
         Request::StockLevel { warehouse, district, threshold } => {
@@ -92,7 +92,7 @@ impl<S: Words> Run<'_, S> {
         }
     }
 
-    fn find(&self, (warehouse, district): (usize, usize), customer: Customer) -> Option<usize> {
+    fn find(&self, warehouse: usize, district: usize, customer: Customer) -> Option<usize> {
         let number = match customer {
             Customer::Number(number) => number,
             Customer::Name(name) => self.names.middle(warehouse, district, name)?,
@@ -117,7 +117,8 @@ impl<S: Words> Run<'_, S> {
 
     fn new_order(
         &mut self,
-        (of, within): (usize, usize),
+        of: usize,
+        within: usize,
         giver: usize,
         items: &[Item],
         now: u64,
@@ -186,14 +187,15 @@ impl<S: Words> Run<'_, S> {
 
     fn payment(
         &mut self,
-        (of, within): (usize, usize),
+        of: usize,
+        within: usize,
         home: (usize, usize),
         customer: Customer,
         amount: u64,
         now: u64,
     ) -> Outcome {
         let layout = self.layout;
-        let Some(number) = self.find(home, customer) else { return Outcome::Nobody };
+        let Some(number) = self.find(home.0, home.1, customer) else { return Outcome::Nobody };
         let warehouse = layout.warehouse(of);
         let district = layout.district(of, within);
         let customer = layout.customer(home.0, home.1, number);
@@ -233,17 +235,17 @@ impl<S: Words> Run<'_, S> {
         Outcome::Paid(balance)
     }
 
-    fn order_status(&self, place: (usize, usize), customer: Customer) -> Outcome {
+    fn order_status(&self, of: usize, within: usize, customer: Customer) -> Outcome {
         let layout = self.layout;
-        let Some(customer) = self.find(place, customer) else { return Outcome::Nobody };
-        let customer = layout.customer(place.0, place.1, customer);
+        let Some(customer) = self.find(of, within, customer) else { return Outcome::Nobody };
+        let customer = layout.customer(of, within, customer);
         let balance = self.get(customer, customer::BALANCE) as i64;
         let number = self.get(customer, customer::LAST_ORDER);
         let mut amount = 0;
         if number > 0 {
-            let lines = self.get(layout.order(place.0, place.1, number), order::LINES);
+            let lines = self.get(layout.order(of, within, number), order::LINES);
             for nth in 0..lines as usize {
-                amount += self.get(layout.line(place.0, place.1, number, nth), line::AMOUNT);
+                amount += self.get(layout.line(of, within, number, nth), line::AMOUNT);
             }
         }
         Outcome::Status { number, balance, amount }
