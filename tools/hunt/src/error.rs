@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use stillframe_measure::target::hint;
 use thiserror::Error;
 
 /// Why there is no verdict.
@@ -21,7 +22,7 @@ pub enum HuntError {
         error: io::Error,
     },
     /// The server replied with an error.
-    #[error("{target} refuses {what}: {answer}{hint}")]
+    #[error("{target} refuses {what}: {answer}{}", hint(answer))]
     Refused {
         /// Host and port.
         target: String,
@@ -29,8 +30,6 @@ pub enum HuntError {
         what: String,
         /// The reply.
         answer: String,
-        /// What to do, with `; ` before it.
-        hint: &'static str,
     },
     /// The connection broke, or the received bytes made no sense.
     #[error("{target}: {error} while {doing}")]
@@ -56,18 +55,4 @@ pub enum HuntError {
     /// The hunt was stopped before it had judged an image.
     #[error("interrupted before an image was judged")]
     Interrupted,
-}
-
-/// What to do about an error reply.
-pub(crate) fn hint(answer: &str) -> &'static str {
-    match answer.split(' ').next().unwrap_or_default() {
-        "NOAUTH" => "; give --password (and --user)",
-        "WRONGPASS" => "; check --password and --user",
-        "LOADING" => "; wait until INFO persistence shows loading:0",
-        "MISCONF" => "; its last save failed: see its log",
-        "NOPERM" => "; this user may not run it: give another --user",
-        "READONLY" => "; it is a replica: point --target at its primary",
-        "OOM" => "; its maxmemory is used up: lower --keys",
-        _ => "",
-    }
 }

@@ -5,10 +5,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use stillframe_measure::target;
+use stillframe_measure::target::{self, readable};
 use stillframe_resp::{Reply, decode_reply};
 
-use crate::error::{HuntError, hint};
+use crate::error::HuntError;
 use crate::plan::Plan;
 
 /// How often a wait checks whether to go on.
@@ -147,8 +147,7 @@ impl<'a> Link<'a> {
     }
 
     pub(crate) fn refused(&self, what: &str, answer: String) -> HuntError {
-        let hint = hint(&answer);
-        HuntError::Refused { target: self.target.to_owned(), what: what.to_owned(), answer, hint }
+        HuntError::Refused { target: self.target.to_owned(), what: what.to_owned(), answer }
     }
 
     /// Sends requests that all have to succeed, some hundred at a time.
@@ -193,12 +192,6 @@ pub(crate) fn encode<W: AsRef<str>>(words: &[W], bytes: &mut Vec<u8>) {
         let word = word.as_ref();
         bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
     }
-}
-
-/// A server's text on one line, printable and short.
-pub(crate) fn readable(text: &[u8]) -> String {
-    let shown = String::from_utf8_lossy(&text[..text.len().min(120)]);
-    shown.chars().map(|c| if c.is_control() { '·' } else { c }).collect()
 }
 
 fn text(reply: &Reply<'_>) -> Answer {

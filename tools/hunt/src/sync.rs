@@ -2,11 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
+use stillframe_measure::target::readable;
 use stillframe_resp::{Limits, Parser};
 
 use crate::content::{Contents, apply};
 use crate::error::HuntError;
-use crate::link::{IMAGE_BYTES_MAX, Link, encode, readable};
+use crate::link::{IMAGE_BYTES_MAX, Link, encode};
 use crate::plan::Plan;
 
 const RECEIVING: &str = "receiving an image";

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use stillframe_measure::target::hint;
 use thiserror::Error;
 
 /// Why a measurement gave no figures.
@@ -20,7 +21,7 @@ pub enum LoadError {
         error: io::Error,
     },
     /// The server replied with an error before the measurement.
-    #[error("{target} refuses {what}: {answer}{hint}")]
+    #[error("{target} refuses {what}: {answer}{}", hint(answer))]
     Refused {
         /// Host and port.
         target: String,
@@ -28,8 +29,6 @@ pub enum LoadError {
         what: &'static str,
         /// The reply.
         answer: String,
-        /// What to do, behind `; `.
-        hint: &'static str,
     },
     /// The connection broke before the measurement.
     #[error("{target}: {error} while {doing}")]
@@ -64,43 +63,5 @@ fn way_out(error: &io::Error) -> &'static str {
             "; raise 'ulimit -n' or lower --clients"
         }
         _ => "",
-    }
-}
-
-/// A server's text on one line, printable and short: an error may repeat the request.
-pub(crate) fn readable(text: &[u8]) -> String {
-    const BYTES_MAX: usize = 120;
-    let more = if text.len() > BYTES_MAX { "..." } else { "" };
-    let shown = String::from_utf8_lossy(&text[..text.len().min(BYTES_MAX)]);
-    let shown: String = shown.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
-    format!("{shown}{more}")
-}
-
-/// What to do about an error of this code.
-pub(crate) fn hint(answer: &str) -> &'static str {
-    match answer.split(' ').next().unwrap_or_default() {
-        "NOAUTH" => "; give --password (and --user)",
-        "WRONGPASS" => "; check --password and --user",
-        "LOADING" => "; wait until INFO persistence shows loading:0",
-        "MISCONF" => "; its last save failed: see its log",
-        "NOPERM" => "; this user may not run it: give another --user",
-        "DENIED" => "; it takes clients from its own machine only",
-        "OOM" => "; its maxmemory is used up: take fewer or smaller values",
-        "WRONGTYPE" => "; the key holds another type: empty the database first",
-        "READONLY" => "; it is a replica: point --target at its primary",
-        _ => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_servers_text_is_one_short_printable_line() {
-        assert_eq!(readable(b"ERR it's \x01\r\n\xff"), "ERR it's ···\u{fffd}");
-        assert!(readable(&[b'x'; 1000]).len() < 170);
-        assert_eq!(hint("NOAUTH Authentication required."), "; give --password (and --user)");
-        assert_eq!(hint(""), "");
     }
 }

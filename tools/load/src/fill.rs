@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::LoadError;
-use crate::error::hint;
 use crate::plan::Plan;
 use crate::requests::{Check, Requests};
 use crate::side::Side;
@@ -39,8 +38,7 @@ pub(crate) fn fill(
             error,
         })?;
         if let Some(answer) = refused {
-            let hint = hint(&answer);
-            return Err(LoadError::Refused { target: target(), what: "the keys", answer, hint });
+            return Err(LoadError::Refused { target: target(), what: "the keys", answer });
         }
         progress(item);
     }

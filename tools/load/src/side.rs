@@ -5,12 +5,11 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use stillframe_measure::target::Place;
+use stillframe_measure::target::{Place, readable};
 use stillframe_resp::{Reply, decode_reply};
 
 use crate::LoadError;
 use crate::connection::closed;
-use crate::error::{hint, readable};
 use crate::plan::Plan;
 
 /// How often a wait checks whether to go on.
@@ -45,8 +44,7 @@ impl Side {
             let answer = side.call(words, &AtomicBool::new(false));
             let broken = |error| LoadError::Broken { target: target(), doing: what, error };
             answer.map_err(broken)?.map_err(|answer| {
-                let hint = hint(&answer);
-                LoadError::Refused { target: target(), what, answer, hint }
+                LoadError::Refused { target: target(), what, answer }
             })
         };
         match (&plan.user, &plan.password) {

@@ -88,6 +88,33 @@ pub fn connect(addresses: impl IntoIterator<Item = SocketAddr>) -> io::Result<Tc
     Err(failed)
 }
 
+/// A server's text on one line, printable and short: an error may repeat the request.
+#[must_use]
+pub fn readable(text: &[u8]) -> String {
+    const BYTES_MAX: usize = 120;
+    let more = if text.len() > BYTES_MAX { "..." } else { "" };
+    let shown = String::from_utf8_lossy(&text[..text.len().min(BYTES_MAX)]);
+    let shown: String = shown.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    format!("{shown}{more}")
+}
+
+/// What to do about an error reply, with `; ` before it.
+#[must_use]
+pub fn hint(answer: &str) -> &'static str {
+    match answer.split(' ').next().unwrap_or_default() {
+        "NOAUTH" => "; give --password (and --user)",
+        "WRONGPASS" => "; check --password and --user",
+        "LOADING" => "; wait until INFO persistence shows loading:0",
+        "MISCONF" => "; its last save failed: see its log",
+        "NOPERM" => "; this user may not run it: give another --user",
+        "DENIED" => "; it takes clients from its own machine only",
+        "OOM" => "; its maxmemory is used up: take fewer keys or smaller values",
+        "WRONGTYPE" => "; the key holds another type: empty the database first",
+        "READONLY" => "; it is a replica: point --target at its primary",
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +159,13 @@ mod tests {
         for wrong in ["unix:", "unix", "db"] {
             Place::check(wrong).expect_err(wrong);
         }
+    }
+
+    #[test]
+    fn a_servers_text_is_one_short_printable_line() {
+        assert_eq!(readable(b"ERR it's \x01\r\n\xff"), "ERR it's ···\u{fffd}");
+        assert!(readable(&[b'x'; 1000]).len() < 170);
+        assert_eq!(hint("NOAUTH Authentication required."), "; give --password (and --user)");
+        assert_eq!(hint(""), "");
     }
 }

@@ -4,7 +4,7 @@ use stillframe_measure::Table;
 use stillframe_measure::scale::number;
 
 use crate::clock::SECOND;
-use crate::error::hint;
+use stillframe_measure::target::hint;
 use crate::phases::Stretch;
 use crate::report::{Quantiles, Report};
 

@@ -12,7 +12,7 @@ use stillframe_resp::{Reply, format_integer};
 
 pub(crate) use records::FollowUp;
 
-use crate::error::readable;
+use stillframe_measure::target::readable;
 use crate::plan::{Distribution, Plan, Ratio, Workload};
 use records::Inserted;
 
