@@ -18,7 +18,7 @@ const CRATES: [&str; 7] = [
 ];
 
 /// Files, and folders, that may ask the operating system themselves, and why.
-const BESIDE: [(&str, &str); 15] = [
+const BESIDE: [(&str, &str); 14] = [
     ("library/durability/src/disk/real/mod.rs", "the file system of the machine itself"),
     ("library/durability/src/disk/real/", "the same, by system"),
     ("redis/server/src/node/config/file.rs", "reads settings, perhaps from a pipe"),
@@ -28,7 +28,6 @@ const BESIDE: [(&str, &str); 15] = [
     ("redis/server/src/connections/net/listen.rs", "unix sockets have names"),
     ("redis/server/src/node/machine.rs", "reads /proc"),
     ("tools/cli/src/generate.rs", "writes man pages"),
-    ("tools/cli/src/hunt.rs", "writes reports of measurements"),
     ("tools/cli/src/lab/", "writes reports of measurements"),
     ("tools/cli/src/load.rs", "writes reports of measurements"),
     ("tools/cli/src/logs/mod.rs", "lines for people, opened anew for each"),

@@ -1,16 +1,14 @@
 //! `stillframe hunt`: flags to a plan, a report to text and JSON.
 
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{self, ExitCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use stillframe_hunt::{HuntError, Plan, Report, hunt};
 
-use crate::load::watch_signals;
-use crate::outcome::{fail, print};
+use crate::load::deliver;
+use crate::outcome::{fail, watch_signals};
 use crate::values::{count, milliseconds};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -96,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(plan) => plan,
         Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe hunt --help')")),
     };
-    let stop = match watch_signals() {
+    let stop = match watch_signals(130) {
         Ok(stop) => stop,
         Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
     };
@@ -110,27 +108,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn write_report(arguments: &Arguments, report: &Report) -> ExitCode {
-    let mut text = report.table().text() + &report.notes().join("\n") + "\n";
-    let json = serde_json::to_string(report).unwrap_or_default() + "\n";
-    match arguments.json.as_deref() {
-        Some(path) if path == Path::new("-") => {
-            let _ = io::stderr().lock().write_all(text.as_bytes()); // nobody would read the failure
-            text = json;
-        }
-        Some(path) => {
-            if let Err(error) = fs::write(path, json) {
-                return fail(1, &format_args!("writing {}: {error}", path.display()));
-            }
-            text += &format!("JSON: {}\n", path.display());
-        }
-        None => {}
-    }
-    if let Err(status) = print(&text) {
-        return status;
-    }
-    match report.failure() {
-        Some(problem) => fail(1, &problem),
-        None if report.interrupted => ExitCode::from(130),
-        None => ExitCode::SUCCESS,
-    }
+    let text = report.table().text() + &report.notes().join("\n") + "\n";
+    deliver(text, report, arguments.json.as_deref(), report.failure(), report.interrupted)
 }

@@ -4,19 +4,16 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use serde::Serialize;
 use stillframe_load::{
     Distribution, LoadError, Plan, Progress, Rate, Ratio, Report, Stage, Workload, floor, html,
 };
 
 use crate::lab::progress::{clear_line, time};
-use crate::outcome::{fail, print};
+use crate::outcome::{fail, print, watch_signals};
 use crate::values::{count, milliseconds, size};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -137,10 +134,6 @@ impl Arguments {
         }
         Ok(plan)
     }
-
-    fn is_piped(&self) -> bool {
-        self.json.as_deref() == Some(Path::new("-"))
-    }
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -157,7 +150,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(plan) => plan,
         Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe load --help')")),
     };
-    let stop = match watch_signals() {
+    let stop = match watch_signals(130) {
         Ok(stop) => stop,
         Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
     };
@@ -178,17 +171,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         clear_line();
     }
     write_report(arguments, &report)
-}
-
-/// A flag that the first Ctrl-C raises; the second one ends the process.
-pub(crate) fn watch_signals() -> io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Order matters: the first signal finds the flag still down.
-        flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
-        flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
 }
 
 /// One line that is overwritten, on a terminal.
@@ -212,39 +194,50 @@ fn show(progress: &Progress) {
 }
 
 fn write_report(arguments: &Arguments, report: &Report) -> ExitCode {
-    let mut text = String::new();
     for warning in &report.warnings {
         eprintln!("stillframe: warning: {warning}");
     }
-    text += &report.table().text();
-    text += &report.notes().join("\n");
-    text += "\n";
-    let mut files = Vec::new();
+    let mut text = report.table().text() + &report.notes().join("\n") + "\n";
     if let Some(path) = &arguments.html {
-        files.push((path, html(report, &command())));
+        if let Err(status) = write(path, &html(report, &command())) {
+            return status;
+        }
         text += &format!("Page: {}\n", path.display());
     }
+    deliver(text, report, arguments.json.as_deref(), report.failure(), report.interrupted)
+}
+
+fn write(path: &Path, content: &str) -> Result<(), ExitCode> {
+    let written = fs::write(path, content);
+    written.map_err(|error| fail(1, &format_args!("writing {}: {error}", path.display())))
+}
+
+/// Hands a report over: as text, and as JSON into the file of --json; if that is standard output,
+/// the text goes to standard error.
+pub(crate) fn deliver(
+    mut text: String,
+    report: &impl Serialize,
+    file: Option<&Path>,
+    failure: Option<String>,
+    interrupted: bool,
+) -> ExitCode {
     let json = serde_json::to_string(report).unwrap_or_default() + "\n";
-    if let Some(path) = arguments.json.as_ref().filter(|_| !arguments.is_piped()) {
-        files.push((path, json.clone()));
-        text += &format!("JSON: {}\n", path.display());
-    }
-    for (path, content) in files {
-        if let Err(error) = fs::write(path, content) {
-            return fail(1, &format_args!("writing {}: {error}", path.display()));
+    let written = match file {
+        Some(path) if path == Path::new("-") => {
+            let _ = io::stderr().lock().write_all(text.as_bytes()); // nobody would read the failure
+            print(&json)
         }
-    }
-    if arguments.is_piped() {
-        let _ = io::stderr().lock().write_all(text.as_bytes());
-        text = json;
-    }
-    if let Err(status) = print(&text) {
-        return status;
-    }
-    match report.failure() {
-        Some(problem) => fail(1, &problem),
-        None if report.interrupted => ExitCode::from(130),
-        None => ExitCode::SUCCESS,
+        Some(path) => write(path, &json).and_then(|()| {
+            text += &format!("JSON: {}\n", path.display());
+            print(&text)
+        }),
+        None => print(&text),
+    };
+    match (written, failure) {
+        (Err(status), _) => status,
+        (Ok(()), Some(problem)) => fail(1, &problem),
+        (Ok(()), None) if interrupted => ExitCode::from(130),
+        (Ok(()), None) => ExitCode::SUCCESS,
     }
 }
 

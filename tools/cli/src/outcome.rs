@@ -1,13 +1,18 @@
 //! How a command ends: what it prints, what went wrong, and its exit status.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 /// Prints text. The error is the exit status: success if nobody reads the text any more.
 pub(crate) fn print(text: &str) -> Result<(), ExitCode> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
-        std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+    io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         _ => fail(1, &format_args!("cannot write the report: {error}")),
     })
 }
@@ -15,6 +20,17 @@ pub(crate) fn print(text: &str) -> Result<(), ExitCode> {
 /// Prints one sentence about a failure on standard error, and returns the exit status.
 pub(crate) fn fail(status: u8, problem: &dyn Display) -> ExitCode {
     // Nobody may read it, and its disk may be full.
-    let _ = writeln!(std::io::stderr(), "stillframe: {problem}");
+    let _ = writeln!(io::stderr(), "stillframe: {problem}");
     ExitCode::from(status)
+}
+
+/// A flag that the first Ctrl-C or SIGTERM raises; the second one ends the process.
+pub(crate) fn watch_signals(status: i32) -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Order matters: the first signal finds the flag still down.
+        flag::register_conditional_shutdown(signal, status, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
 }

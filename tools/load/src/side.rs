@@ -43,8 +43,10 @@ impl Side {
         let mut ask = |what: &'static str, words: &[&str]| {
             let answer = side.call(words, &AtomicBool::new(false));
             let broken = |error| LoadError::Broken { target: target(), doing: what, error };
-            answer.map_err(broken)?.map_err(|answer| {
-                LoadError::Refused { target: target(), what, answer }
+            answer.map_err(broken)?.map_err(|answer| LoadError::Refused {
+                target: target(),
+                what,
+                answer,
             })
         };
         match (&plan.user, &plan.password) {

@@ -190,7 +190,8 @@ impl Arguments {
         if u64::from(case.checkpoints) > case.ticks {
             bail!(
                 "--checkpoints {} do not fit --ticks {}: a tick begins one at most",
-                case.checkpoints, case.ticks
+                case.checkpoints,
+                case.ticks
             );
         }
         let cases: Vec<Case> = self.names()?.iter().map(|name| case.with_algorithm(name)).collect();

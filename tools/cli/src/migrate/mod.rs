@@ -23,12 +23,10 @@ use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use stillframe_server::LogLevel;
 
 use self::connection::{Connection, Login};
@@ -36,7 +34,7 @@ use self::feed::Feed;
 use self::topology::Address;
 use self::watch::Watch;
 use crate::logs;
-use crate::outcome::{fail, print};
+use crate::outcome::{fail, print, watch_signals};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -202,14 +200,10 @@ struct Moved {
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     logs::start(LogLevel::Notice);
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let handled = flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
-        if let Err(error) = handled {
-            return fail(1, &format_args!("cannot handle signals: {error}"));
-        }
-    }
+    let stop = match watch_signals(1) {
+        Ok(stop) => stop,
+        Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
+    };
     let begun = Instant::now();
     match migrate(arguments, &stop) {
         Ok(Moved { primaries, keys }) => {

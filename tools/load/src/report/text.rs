@@ -4,9 +4,9 @@ use stillframe_measure::Table;
 use stillframe_measure::scale::number;
 
 use crate::clock::SECOND;
-use stillframe_measure::target::hint;
 use crate::phases::Stretch;
 use crate::report::{Quantiles, Report};
+use stillframe_measure::target::hint;
 
 impl Report {
     /// Why this measurement failed, in one sentence; `None` if it did not.

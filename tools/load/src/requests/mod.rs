@@ -12,9 +12,9 @@ use stillframe_resp::{Reply, format_integer};
 
 pub(crate) use records::FollowUp;
 
-use stillframe_measure::target::readable;
 use crate::plan::{Distribution, Plan, Ratio, Workload};
 use records::Inserted;
+use stillframe_measure::target::readable;
 
 /// Stretches of random bytes start anywhere in here.
 const POOL_BYTES: u64 = 64 << 10;
