@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::archive;
 use crate::files::{self, Finding, Health};
-use crate::outcome::{fail, print};
+use crate::outcome::{OrFail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -37,37 +37,33 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     report(&arguments.paths, |finding| match arguments.json {
         true => json(&Finding { facts: None, ..finding.clone() }),
         false => text(finding),
     })
 }
 
-/// Examines all paths, prints each finding by `show`, and returns the exit status.
-pub(crate) fn report(paths: &[PathBuf], show: impl Fn(&Finding) -> String) -> ExitCode {
+/// Examines all paths, and prints each finding by `show`.
+pub(crate) fn report(paths: &[PathBuf], show: impl Fn(&Finding) -> String) -> Result<(), ExitCode> {
     let (mut bad, mut wrong) = (false, false);
     for path in paths {
         let found = match archive::url(path) {
             Some(url) => archive::find(url),
             None => files::find(path),
         };
-        match found {
-            Ok(findings) => {
-                for finding in findings {
-                    bad |= !matches!(finding.health, Health::Sound | Health::Skipped);
-                    if let Err(status) = print(&show(&finding)) {
-                        return status;
-                    }
-                }
-            }
-            Err(problem) => {
-                fail(2, &problem);
-                wrong = true;
-            }
+        let found = found.or_fail(2);
+        wrong |= found.is_err();
+        for finding in found.into_iter().flatten() {
+            bad |= !matches!(finding.health, Health::Sound | Health::Skipped);
+            print(&show(&finding))?;
         }
     }
-    ExitCode::from(if bad { 1 } else { u8::from(wrong) * 2 })
+    match (bad, wrong) {
+        (true, _) => Err(ExitCode::from(1)),
+        (false, true) => Err(ExitCode::from(2)),
+        (false, false) => Ok(()),
+    }
 }
 
 pub(crate) fn json(finding: &Finding) -> String {

@@ -40,28 +40,21 @@ pub(crate) struct CompletionsArguments {
 }
 
 /// Prints a man page.
-pub(crate) fn man(program: Command, arguments: &ManArguments) -> ExitCode {
+pub(crate) fn man(program: Command, arguments: &ManArguments) -> Result<(), ExitCode> {
     let mut program = program.disable_help_subcommand(true);
     program.build();
     if let Some(folder) = &arguments.all {
-        return match write_pages(&program, folder) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(1, &format_args!("writing to {}: {error}", folder.display())),
-        };
+        return write_pages(&program, folder)
+            .map_err(|error| fail(1, &format_args!("writing to {}: {error}", folder.display())));
     }
     let mut command = &program;
     for name in &arguments.path {
-        match command.find_subcommand(name) {
-            Some(inner) => command = inner,
-            None => {
-                return fail(2, &format_args!("{} has no command '{name}'", command.get_name()));
-            }
-        }
+        command = command.find_subcommand(name).ok_or_else(|| {
+            fail(2, &format_args!("{} has no command '{name}'", command.get_name()))
+        })?;
     }
-    match page(command) {
-        Ok(page) => print(&page).err().unwrap_or(ExitCode::SUCCESS),
-        Err(error) => fail(1, &format_args!("cannot write the page: {error}")),
-    }
+    let page = page(command);
+    print(&page.map_err(|error| fail(1, &format_args!("cannot write the page: {error}")))?)
 }
 
 /// Writes the pages of a command and of those below it.
@@ -84,12 +77,15 @@ fn page(command: &Command) -> io::Result<String> {
 }
 
 /// Prints the completions of a shell.
-pub(crate) fn completions(program: Command, arguments: &CompletionsArguments) -> ExitCode {
+pub(crate) fn completions(
+    program: Command,
+    arguments: &CompletionsArguments,
+) -> Result<(), ExitCode> {
     // The directives of `serve` are words to clap, and flags to who types them.
     let flag = |name: &'static str| Arg::new(name).long(name).value_name("VALUE");
     let flags = stillframe_server::directives().map(flag).collect::<Vec<_>>();
     let mut program = program.mut_subcommand("serve", |serve| serve.args(flags));
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut program, "stillframe", &mut text);
-    print(&String::from_utf8_lossy(&text)).err().unwrap_or(ExitCode::SUCCESS)
+    print(&String::from_utf8_lossy(&text))
 }

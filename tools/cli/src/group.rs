@@ -12,7 +12,7 @@ use stillframe_server::consensus::Peer;
 use stillframe_server::{Config, LogLevel};
 
 use crate::archive::{self, Scratch};
-use crate::outcome::{fail, print};
+use crate::outcome::{OrFail, print};
 use crate::{logs, rewind};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -83,16 +83,13 @@ struct Export {
     dbfilename: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     logs::start(LogLevel::Warning);
     let outcome = match &arguments.command {
         Command::Init(init) => init.run(),
         Command::Export(export) => export.run(),
     };
-    match outcome {
-        Ok(text) => print(&text).err().unwrap_or(ExitCode::SUCCESS),
-        Err(problem) => fail(1, &problem),
-    }
+    print(&outcome.or_fail(1)?)
 }
 
 /// Settings of a data directory that a tool makes.

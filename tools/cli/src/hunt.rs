@@ -5,7 +5,7 @@ use std::process::{self, ExitCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use stillframe_hunt::{HuntError, Plan, Report, hunt};
+use stillframe_hunt::{HuntError, Plan, hunt};
 
 use crate::load::deliver;
 use crate::outcome::{fail, watch_signals};
@@ -89,25 +89,17 @@ fn new_seed() -> u64 {
     (now.as_nanos() as u64 ^ u64::from(process::id()) << 20) % 1_000_000_000
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let plan = match arguments.plan() {
-        Ok(plan) => plan,
-        Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe hunt --help')")),
-    };
-    let stop = match watch_signals(130) {
-        Ok(stop) => stop,
-        Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
-    };
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
+    let plan = arguments
+        .plan()
+        .map_err(|problem| fail(2, &format_args!("{problem} (see 'stillframe hunt --help')")))?;
+    let stop = watch_signals(130)?;
     eprintln!("stillframe: hunting with seed {}", plan.seed);
-    match hunt(&plan, &stop) {
-        Ok(report) => write_report(arguments, &report),
-        Err(error @ HuntError::Plan(_)) => fail(2, &error),
-        Err(error @ HuntError::Interrupted) => fail(130, &error),
-        Err(error) => fail(1, &error),
-    }
-}
-
-fn write_report(arguments: &Arguments, report: &Report) -> ExitCode {
+    let report = hunt(&plan, &stop).map_err(|error| match error {
+        HuntError::Plan(_) => fail(2, &error),
+        HuntError::Interrupted => fail(130, &error),
+        error => fail(1, &error),
+    })?;
     let text = report.table().text() + &report.notes().join("\n") + "\n";
-    deliver(text, report, arguments.json.as_deref(), report.failure(), report.interrupted)
+    deliver(text, &report, arguments.json.as_deref(), report.failure(), report.interrupted)
 }

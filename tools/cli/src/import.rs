@@ -7,7 +7,7 @@ use clap::Args;
 use stillframe_server::{Config, LogLevel};
 
 use crate::logs;
-use crate::outcome::{fail, print};
+use crate::outcome::{OrFail, fail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -36,24 +36,19 @@ pub(crate) struct Arguments {
     skip_modules: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     let mut config = Config::default();
     let settings = [("dir", &arguments.dir), ("dbfilename", &arguments.dbfilename)];
     for (name, value) in settings {
         if let Some(value) = value
             && let Err(problem) = config.set(name, &[value])
         {
-            return fail(2, &format_args!("--{problem} (see 'stillframe import --help')"));
+            return Err(fail(2, &format_args!("--{problem} (see 'stillframe import --help')")));
         }
     }
     logs::start(LogLevel::Notice);
-    match stillframe_server::import(&arguments.from, config, arguments.skip_modules) {
-        Ok(imported) => {
-            let (keys, commands) = (imported.keys, imported.commands);
-            let dump = imported.dump.display();
-            let line = format!("imported {keys} keys after {commands} commands into {dump}\n");
-            print(&line).err().unwrap_or(ExitCode::SUCCESS)
-        }
-        Err(error) => fail(1, &error),
-    }
+    let imported = stillframe_server::import(&arguments.from, config, arguments.skip_modules);
+    let imported = imported.or_fail(1)?;
+    let (keys, commands, dump) = (imported.keys, imported.commands, imported.dump.display());
+    print(&format!("imported {keys} keys after {commands} commands into {dump}\n"))
 }

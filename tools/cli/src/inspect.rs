@@ -7,7 +7,7 @@ use crate::archive;
 use crate::check;
 use crate::files::{ApplicationFacts, CheckpointFacts, Facts, Finding, LogFacts, RdbFacts};
 use crate::moment::{ago, at};
-use crate::outcome::{fail, print};
+use crate::outcome::{OrFail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -18,26 +18,17 @@ Examples:
 inspect verifies every file as 'stillframe check' does, with the same exit statuses; of an archive
 it reads the manifest alone.";
 
-pub(crate) fn run(arguments: &check::Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &check::Arguments) -> Result<(), ExitCode> {
     let (archives, files): (Vec<_>, Vec<_>) =
         arguments.paths.iter().cloned().partition(|path| archive::url(path).is_some());
-    let mut wrong = false;
+    let mut all = Ok(());
     for path in &archives {
-        match archive::inspect(&path.to_string_lossy(), arguments.json) {
-            Ok(text) => {
-                if let Err(status) = print(&text) {
-                    return status;
-                }
-            }
-            Err(problem) => {
-                fail(1, &problem);
-                wrong = true;
-            }
+        match archive::inspect(&path.to_string_lossy(), arguments.json).or_fail(1) {
+            Ok(text) => print(&text)?,
+            Err(status) => all = Err(status),
         }
     }
-    if wrong {
-        return ExitCode::from(1);
-    }
+    all?;
     check::report(&files, if arguments.json { check::json } else { text })
 }
 

@@ -94,7 +94,7 @@ enum Command {
 
 /// Runs the command that the arguments of the process name.
 pub fn main() -> ExitCode {
-    match Cli::parse().command {
+    let done = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
@@ -109,11 +109,12 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "measure")]
         Command::Lab(arguments) => lab::run(arguments),
         #[cfg(not(feature = "measure"))]
-        Command::Measure { .. } => outcome::fail(
+        Command::Measure { .. } => Err(outcome::fail(
             2,
             &"load, hunt and lab are not in this build: cargo build --release --features measure",
-        ),
+        )),
         Command::Man(arguments) => generate::man(Cli::command(), &arguments),
         Command::Completions(arguments) => generate::completions(Cli::command(), &arguments),
-    }
+    };
+    done.err().unwrap_or(ExitCode::SUCCESS)
 }

@@ -145,24 +145,19 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let plan = match arguments.plan() {
-        Ok(plan) => plan,
-        Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe load --help')")),
-    };
-    let stop = match watch_signals(130) {
-        Ok(stop) => stop,
-        Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
-    };
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
+    let plan = arguments
+        .plan()
+        .map_err(|problem| fail(2, &format_args!("{problem} (see 'stillframe load --help')")))?;
+    let stop = watch_signals(130)?;
     let mut progress = |now: &Progress| show(now);
     let outcome = stillframe_load::run(&plan, &stop, &mut progress);
     clear_line();
-    let mut report = match outcome {
-        Ok(report) => report,
-        Err(error @ LoadError::Plan(_)) => return fail(2, &error),
-        Err(error @ LoadError::Interrupted) => return fail(130, &error),
-        Err(error) => return fail(1, &error),
-    };
+    let mut report = outcome.map_err(|error| match error {
+        LoadError::Plan(_) => fail(2, &error),
+        LoadError::Interrupted => fail(130, &error),
+        error => fail(1, &error),
+    })?;
     if arguments.null_server && !report.interrupted {
         match floor(&plan, &stop, &mut progress) {
             Ok(floor) => report.floor = Some(floor),
@@ -193,15 +188,13 @@ fn show(progress: &Progress) {
     eprint!("\r\x1b[K[{:3.0} %] {name}: {rate:.0}/s{times}{left}", share * 100.0);
 }
 
-fn write_report(arguments: &Arguments, report: &Report) -> ExitCode {
+fn write_report(arguments: &Arguments, report: &Report) -> Result<(), ExitCode> {
     for warning in &report.warnings {
         eprintln!("stillframe: warning: {warning}");
     }
     let mut text = report.table().text() + &report.notes().join("\n") + "\n";
     if let Some(path) = &arguments.html {
-        if let Err(status) = write(path, &html(report, &command())) {
-            return status;
-        }
+        write(path, &html(report, &command()))?;
         text += &format!("Page: {}\n", path.display());
     }
     deliver(text, report, arguments.json.as_deref(), report.failure(), report.interrupted)
@@ -220,24 +213,24 @@ pub(crate) fn deliver(
     file: Option<&Path>,
     failure: Option<String>,
     interrupted: bool,
-) -> ExitCode {
+) -> Result<(), ExitCode> {
     let json = serde_json::to_string(report).unwrap_or_default() + "\n";
-    let written = match file {
+    match file {
         Some(path) if path == Path::new("-") => {
             let _ = io::stderr().lock().write_all(text.as_bytes()); // nobody would read the failure
-            print(&json)
+            text = json;
         }
-        Some(path) => write(path, &json).and_then(|()| {
+        Some(path) => {
+            write(path, &json)?;
             text += &format!("JSON: {}\n", path.display());
-            print(&text)
-        }),
-        None => print(&text),
-    };
-    match (written, failure) {
-        (Err(status), _) => status,
-        (Ok(()), Some(problem)) => fail(1, &problem),
-        (Ok(()), None) if interrupted => ExitCode::from(130),
-        (Ok(()), None) => ExitCode::SUCCESS,
+        }
+        None => {}
+    }
+    print(&text)?;
+    match failure {
+        Some(problem) => Err(fail(1, &problem)),
+        None if interrupted => Err(ExitCode::from(130)),
+        None => Ok(()),
     }
 }
 

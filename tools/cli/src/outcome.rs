@@ -24,13 +24,26 @@ pub(crate) fn fail(status: u8, problem: &dyn Display) -> ExitCode {
     ExitCode::from(status)
 }
 
+/// Ends a command at what went wrong.
+pub(crate) trait OrFail<T> {
+    /// The value; or the exit status, after the problem was printed.
+    fn or_fail(self, status: u8) -> Result<T, ExitCode>;
+}
+
+impl<T, E: Display> OrFail<T> for Result<T, E> {
+    fn or_fail(self, status: u8) -> Result<T, ExitCode> {
+        self.map_err(|problem| fail(status, &problem))
+    }
+}
+
 /// A flag that the first Ctrl-C or SIGTERM raises; the second one ends the process.
-pub(crate) fn watch_signals(status: i32) -> io::Result<Arc<AtomicBool>> {
+pub(crate) fn watch_signals(status: i32) -> Result<Arc<AtomicBool>, ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // Order matters: the first signal finds the flag still down.
-        flag::register_conditional_shutdown(signal, status, Arc::clone(&stop))?;
-        flag::register(signal, Arc::clone(&stop))?;
+        flag::register_conditional_shutdown(signal, status, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
+            .map_err(|error| fail(1, &format_args!("cannot watch for Ctrl-C: {error}")))?;
     }
     Ok(stop)
 }

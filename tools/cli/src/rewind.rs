@@ -11,7 +11,7 @@ use stillframe_durability::{Accepted, Error, Until, rewind};
 use stillframe_server::{Config, LogLevel};
 
 use crate::archive::Scratch;
-use crate::outcome::{fail, print};
+use crate::outcome::{OrFail, fail, print};
 use crate::{check, files, logs};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -89,30 +89,24 @@ struct Report {
     notices: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     let outcome = match (&arguments.archive, &arguments.out) {
         (Some(url), _) => archived(url, arguments),
         (None, Some(out)) => {
             let (from, until) = (&arguments.directory, arguments.until);
-            let is_store = match holds_a_store(from) {
-                Ok(is_store) => is_store,
-                Err(error) => return fail(2, &error),
-            };
+            let is_store = holds_a_store(from).or_fail(2)?;
             logs::start(LogLevel::Warning);
             Way { from, until, out }.go(is_store, arguments)
         }
-        (None, None) => return fail(2, &"name a directory for the result (--out)"),
+        (None, None) => Err(fail(2, &"name a directory for the result (--out)")),
     };
-    let report = match outcome {
-        Ok(report) => report,
-        Err(status) => return status,
-    };
+    let report = outcome?;
     let text = if arguments.json {
         serde_json::to_string(&report).map_or_else(|error| error.to_string(), |line| line + "\n")
     } else {
         report.text()
     };
-    print(&text).err().unwrap_or(ExitCode::SUCCESS)
+    print(&text)
 }
 
 /// Whether a directory has files that a `Store` names, and no server.
@@ -145,8 +139,7 @@ fn archived(url: &str, arguments: &Arguments) -> Result<Report, ExitCode> {
     }
     logs::start(LogLevel::Warning);
     let scratch = Scratch::beside(out);
-    let fetched = stillframe_archive::fetch(url, arguments.until, &scratch.0);
-    let fetched = fetched.map_err(|error| fail(1, &error))?;
+    let fetched = stillframe_archive::fetch(url, arguments.until, &scratch.0).or_fail(1)?;
     let way = Way { from: &scratch.0, until: fetched.until, out };
     let mut report = way.go(fetched.store, arguments)?;
     report.notices.extend(fetched.notices);
@@ -206,8 +199,7 @@ fn server(way: Way<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
             return Err(fail(2, &format_args!("--{problem} (see 'stillframe rewind --help')")));
         }
     }
-    let rewound = stillframe_server::rewind(from, until, config);
-    let rewound = rewound.map_err(|error| fail(1, &error))?;
+    let rewound = stillframe_server::rewind(from, until, config).or_fail(1)?;
     Ok(Report {
         kind: "server",
         out: rewound.dump.display().to_string(),

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::Args;
 use stillframe_server::{Config, ConfigError, enter_directory, leaves_terminal, split_words};
 
-use crate::outcome::fail;
+use crate::outcome::{OrFail, fail};
 use crate::{allocator, archive, daemon, logs};
 
 /// The text of `serve --help` that clap does not write.
@@ -135,7 +135,7 @@ fn shown(flag: &[u8]) -> String {
 }
 
 /// Runs the server until a signal or SHUTDOWN stops it.
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     let (is_daemon, words) = daemon::is_daemon(&arguments.words);
     let mut input = Vec::new();
     let read = Line::read(words).and_then(|line| {
@@ -145,36 +145,24 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
         line.config(&input)
     });
-    let mut config = match read {
-        Ok(config) => config,
-        Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe serve --help')")),
-    };
+    let mut config = read
+        .map_err(|problem| fail(2, &format_args!("{problem} (see 'stillframe serve --help')")))?;
     if leaves_terminal(&config) && !is_daemon {
-        return match daemon::start(words, &input) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(1, &format_args!("cannot leave the terminal: {error}")),
-        };
+        return daemon::start(words, &input)
+            .map_err(|error| fail(1, &format_args!("cannot leave the terminal: {error}")));
     }
-    if let Err(error) = enter_directory(&mut config) {
-        return fail(1, &error);
-    }
-    if let Err(problem) = logs::start_for(&mut config) {
-        return fail(1, &problem);
-    }
+    enter_directory(&mut config).or_fail(1)?;
+    logs::start_for(&mut config).or_fail(1)?;
     let has_file = config.logfile().is_some();
     config.on_give_back(allocator::give_back);
     config.on_archive(archive::open);
     let member =
         Box::new(|begin| stillframe_group::start(begin).map_err(|error| error.to_string()));
-    match stillframe_server::serve(config, member) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if has_file {
-                tracing::error!("{error}");
-            }
-            fail(1, &error)
-        }
+    let served = stillframe_server::serve(config, member);
+    if has_file {
+        let _ = served.as_ref().inspect_err(|error| tracing::error!("{error}"));
     }
+    served.or_fail(1)
 }
 
 #[cfg(test)]

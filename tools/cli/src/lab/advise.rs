@@ -147,19 +147,11 @@ fn seen(observed: &Observed) -> String {
     )
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    if let Err(problem) = arguments.check() {
-        return fail(2, &sentence(&problem));
-    }
-    let observed = match arguments.observed() {
-        Ok(observed) => observed,
-        Err(problem) => return fail(1, &sentence(&problem)),
-    };
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
+    arguments.check().map_err(|why| fail(2, &sentence(&why)))?;
+    let observed = arguments.observed().map_err(|why| fail(1, &sentence(&why)))?;
     let need = arguments.need(observed.as_ref());
-    let figures = match arguments.figures(&need) {
-        Ok(figures) => figures,
-        Err(problem) => return fail(2, &sentence(&problem)),
-    };
+    let figures = arguments.figures(&need).map_err(|why| fail(2, &sentence(&why)))?;
     let advice = figures.advise(&need);
     let mut text = observed.as_ref().map_or(String::new(), seen);
     text += &advice.fitting.first().map_or(String::new(), |row| {
@@ -182,11 +174,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if !advice.gaps.is_empty() {
         text += "Measure your own load: stillframe lab compare (see --help).\n";
     }
-    if let Err(status) = print(&text) {
-        return status;
-    }
+    print(&text)?;
     if advice.fitting.is_empty() {
-        return fail(1, &"no algorithm keeps within the limits; raise --memory or --begin");
+        let problem = "no algorithm keeps within the limits; raise --memory or --begin";
+        return Err(fail(1, &problem));
     }
-    ExitCode::SUCCESS
+    Ok(())
 }

@@ -21,14 +21,13 @@ pub(crate) struct Arguments {
     size: u64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     let Arguments { names, size } = arguments;
     let is_meant = |it: &&Experiment| names.is_empty() || names.iter().any(|name| name == it.name);
     for Experiment { name, title, run } in EXPERIMENTS.iter().filter(is_meant) {
-        match run(*size) {
-            Ok(table) => println!("{name}: {title}\n\n{table}"),
-            Err(why) => return fail(1, &format_args!("lab cause {name}: {}", sentence(&why))),
-        }
+        let table = run(*size)
+            .map_err(|why| fail(1, &format_args!("lab cause {name}: {}", sentence(&why))))?;
+        println!("{name}: {title}\n\n{table}");
     }
-    ExitCode::SUCCESS
+    Ok(())
 }

@@ -17,7 +17,7 @@ use stillframe_lab::{
 
 use super::progress::{clear_line, show};
 use super::quiet;
-use crate::outcome::fail;
+use crate::outcome::{OrFail, fail};
 use crate::values::{Count, Milliseconds, Rate, Size, count, size};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -229,21 +229,12 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let plan = match arguments.plan() {
-        Ok(plan) => plan,
-        Err(problem) => {
-            let problem = sentence(&problem);
-            return fail(2, &format_args!("{problem} (see 'lab compare --help')"));
-        }
-    };
-    if let Err(refused) = quiet(arguments.busy) {
-        return refused;
-    }
-    let mut output = match open(arguments, &plan.json) {
-        Ok(output) => output,
-        Err(error) => return fail(2, &error),
-    };
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
+    let plan = arguments
+        .plan()
+        .map_err(|why| fail(2, &format_args!("{} (see 'lab compare --help')", sentence(&why))))?;
+    quiet(arguments.busy)?;
+    let mut output = open(arguments, &plan.json).or_fail(2)?;
     let mut records: Vec<Record> = Vec::new();
     let mut written = Ok(());
     let outcome =
@@ -261,14 +252,15 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     print(&records, &plan);
     match (outcome, written) {
         (Err(LabError::Interrupted), _) => {
-            fail(130, &format_args!("interrupted; {} rounds are kept", records.len()))
+            Err(fail(130, &format_args!("interrupted; {} rounds are kept", records.len())))
         }
-        (Err(error), _) => fail(1, &error),
-        (_, Err(error)) => fail(1, &error),
-        _ if records.iter().any(Record::is_wrong) => {
-            fail(1, &"not every round gave right images: see the column 'wrong' and the remarks")
-        }
-        _ => ExitCode::SUCCESS,
+        (Err(error), _) => Err(fail(1, &error)),
+        (_, Err(error)) => Err(fail(1, &error)),
+        _ if records.iter().any(Record::is_wrong) => Err(fail(
+            1,
+            &"not every round gave right images: see the column 'wrong' and the remarks",
+        )),
+        _ => Ok(()),
     }
 }
 

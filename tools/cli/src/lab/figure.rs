@@ -1,7 +1,6 @@
 //! `stillframe lab figure` and `lab all`: the figures of the papers, run again.
 
 use std::collections::HashSet;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,7 +15,7 @@ use stillframe_lab::report;
 
 use super::progress::{clear_line, show};
 use super::quiet;
-use crate::outcome::fail;
+use crate::outcome::{fail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -85,13 +84,10 @@ struct Manner {
     scale: u64,
 }
 
-pub(crate) fn one(arguments: &One) -> ExitCode {
+pub(crate) fn one(arguments: &One) -> Result<(), ExitCode> {
     let mut chosen: Vec<&'static Figure> = Vec::new();
     for name in &arguments.names {
-        match figures::named(name) {
-            Ok(figures) => chosen.extend(figures),
-            Err(problem) => return fail(2, &sentence(&problem)),
-        }
+        chosen.extend(figures::named(name).map_err(|why| fail(2, &sentence(&why)))?);
     }
     let mut seen = HashSet::new();
     chosen.retain(|figure| seen.insert(figure.name));
@@ -99,12 +95,12 @@ pub(crate) fn one(arguments: &One) -> ExitCode {
     arguments.manner.run(&chosen, &[&["figure"], &*words].concat())
 }
 
-pub(crate) fn all(arguments: &All) -> ExitCode {
+pub(crate) fn all(arguments: &All) -> Result<(), ExitCode> {
     arguments.manner.run(&figures::all(), &["all"])
 }
 
 impl Manner {
-    fn run(&self, figures: &[&'static Figure], words: &[&str]) -> ExitCode {
+    fn run(&self, figures: &[&'static Figure], words: &[&str]) -> Result<(), ExitCode> {
         let scale = match [self.quick, self.large, self.full] {
             [_, true, _] => Scale::Large,
             [_, _, true] => Scale::Full,
@@ -117,9 +113,7 @@ impl Manner {
         if self.dry_run {
             return print(&plan.text());
         }
-        if let Err(refused) = quiet(self.busy) {
-            return refused;
-        }
+        quiet(self.busy)?;
         eprint!("{}", plan.text());
         let mut repeat = self.repeat.map_or(String::new(), |repeat| format!(" --repeat {repeat}"));
         if self.at_most != MOST_ROUNDS {
@@ -128,14 +122,14 @@ impl Manner {
         let command = format!("{}{repeat} --out {}", command(words, size), self.out.display());
         let outcome = plan.run(&self.out, &command, &mut |progress| show(&progress));
         clear_line();
-        match outcome {
-            Ok(finished) => self.report(&finished),
-            Err(error @ RunError::Unwritable(_)) => fail(2, &error),
-            Err(error) => fail(1, &error),
-        }
+        let finished = outcome.map_err(|error| match error {
+            RunError::Unwritable(_) => fail(2, &error),
+            error => fail(1, &error),
+        })?;
+        self.report(&finished)
     }
 
-    fn report(&self, finished: &Finished) -> ExitCode {
+    fn report(&self, finished: &Finished) -> Result<(), ExitCode> {
         let figures = finished.report.figures.iter();
         let mut text = figures.map(report::text).collect::<Vec<_>>().join("\n");
         text += &format!(
@@ -145,24 +139,16 @@ impl Manner {
         );
         let printed = print(&text);
         if finished.is_interrupted {
-            return fail(130, &"interrupted; the page shows the finished figures");
+            return Err(fail(130, &"interrupted; the page shows the finished figures"));
         }
         match finished.wrong_rounds {
             0 => printed,
-            rounds => fail(
+            rounds => Err(fail(
                 1,
                 &format_args!(
                     "{rounds} rounds failed or gave wrong images: see the notes of the figures"
                 ),
-            ),
+            )),
         }
-    }
-}
-
-fn print(text: &str) -> ExitCode {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // A reader that has seen enough is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(1, &error),
-        _ => ExitCode::SUCCESS,
     }
 }

@@ -1,6 +1,5 @@
 //! `stillframe lab list`: what can be measured, and where it comes from.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +12,7 @@ use stillframe_lab::error::sentence;
 use stillframe_lab::figures::{self, Listing};
 use stillframe_lab::{Record, summary};
 
-use crate::outcome::fail;
+use crate::outcome::{OrFail, fail, print};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -73,21 +72,18 @@ impl Entry {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     if arguments.markdown {
-        return match arguments.results.as_deref().map_or_else(|| Ok(Vec::new()), read) {
-            Ok(records) => put(Ok(summary::markdown(&records))),
-            Err(problem) => fail(2, &sentence(&problem)),
-        };
+        let records = arguments.results.as_deref().map_or_else(|| Ok(Vec::new()), read);
+        let records = records.map_err(|why| fail(2, &sentence(&why)))?;
+        return print(&summary::markdown(&records));
     }
     let algorithms = ALL.iter().map(Entry::new).collect();
     let catalogue = Catalogue { algorithms, figures: figures::list() };
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&catalogue).map(|json| json + "\n").map_err(io::Error::other)
-    } else {
-        Ok(catalogue.text())
-    };
-    put(text)
+    print(&match arguments.json {
+        true => serde_json::to_string_pretty(&catalogue).or_fail(1)? + "\n",
+        false => catalogue.text(),
+    })
 }
 
 /// The records in a file, one JSON object a line.
@@ -99,14 +95,6 @@ pub(super) fn read(path: &Path) -> Result<Vec<Record>> {
             .with_context(|| format!("{}: line {line} is not a record", path.display()))
     };
     text.lines().zip(1..).map(record).collect()
-}
-
-fn put(text: io::Result<String>) -> ExitCode {
-    match text.and_then(|text| io::stdout().lock().write_all(text.as_bytes())) {
-        // A reader that has seen enough is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(1, &error),
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 impl Catalogue {

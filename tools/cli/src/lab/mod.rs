@@ -72,7 +72,7 @@ fn quiet(busy_is_accepted: bool) -> Result<(), ExitCode> {
     Ok(())
 }
 
-pub(crate) fn run(arguments: Arguments) -> ExitCode {
+pub(crate) fn run(arguments: Arguments) -> Result<(), ExitCode> {
     match arguments.command {
         Command::List(arguments) => list::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments),
@@ -80,14 +80,10 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Command::Figure(arguments) => figure::one(&arguments),
         Command::All(arguments) => figure::all(&arguments),
         Command::Cause(arguments) => cause::run(&arguments),
-        Command::Leash { parent, line } => fail(1, &stillframe_lab::leash(parent, &line)),
-        Command::Case => match stillframe_lab::case_from_stdin() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(2, &format_args!("lab case: {error}")),
-        },
-        Command::Part { kind } => match stillframe_lab::part_from_stdin(&kind) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(2, &format_args!("lab part: {error}")),
-        },
+        Command::Leash { parent, line } => Err(fail(1, &stillframe_lab::leash(parent, &line))),
+        Command::Case => stillframe_lab::case_from_stdin()
+            .map_err(|error| fail(2, &format_args!("lab case: {error}"))),
+        Command::Part { kind } => stillframe_lab::part_from_stdin(&kind)
+            .map_err(|error| fail(2, &format_args!("lab part: {error}"))),
     }
 }

@@ -34,7 +34,7 @@ use self::feed::Feed;
 use self::topology::Address;
 use self::watch::Watch;
 use crate::logs;
-use crate::outcome::{fail, print, watch_signals};
+use crate::outcome::{OrFail, print, watch_signals};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -198,24 +198,16 @@ struct Moved {
     keys: u64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     logs::start(LogLevel::Notice);
-    let stop = match watch_signals(1) {
-        Ok(stop) => stop,
-        Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
-    };
+    let stop = watch_signals(1)?;
     let begun = Instant::now();
-    match migrate(arguments, &stop) {
-        Ok(Moved { primaries, keys }) => {
-            let (to, seconds) = (&arguments.to, begun.elapsed().as_secs());
-            let line = format!(
-                "moved {primaries} primaries into {to}, which is a primary of {keys} keys now, in \
-                 {seconds} s\n"
-            );
-            print(&line).err().unwrap_or(ExitCode::SUCCESS)
-        }
-        Err(why) => fail(1, &why),
-    }
+    let Moved { primaries, keys } = migrate(arguments, &stop).or_fail(1)?;
+    let (to, seconds) = (&arguments.to, begun.elapsed().as_secs());
+    print(&format!(
+        "moved {primaries} primaries into {to}, which is a primary of {keys} keys now, in \
+         {seconds} s\n"
+    ))
 }
 
 fn migrate(arguments: &Arguments, stop: &AtomicBool) -> Result<Moved, String> {
