@@ -117,15 +117,16 @@ impl Beside {
 /// One sentence: why the path cannot be examined.
 pub(crate) fn find(path: &Path) -> Result<Vec<Finding>, String> {
     let failed = |error| format!("cannot read {}: {error}", path.display());
-    let opened = match disk::open_path(path) {
+    let (input, bytes) = match disk::open_path(path) {
         Err(error) if error.kind() == ErrorKind::IsADirectory => return directory(path),
         opened => opened.map_err(failed)?,
     };
     let name = path.file_name().and_then(|name| Name::parse(name.to_str()?));
-    Ok(vec![file(path, opened, Beside { name, ..Beside::default() }).map_err(failed)?])
+    let found = examine_file(path, input, bytes, Beside { name, ..Beside::default() });
+    Ok(vec![found.map_err(failed)?])
 }
 
-fn file(path: &Path, (file, bytes): (Input, u64), beside: Beside) -> io::Result<Finding> {
+fn examine_file(path: &Path, file: Input, bytes: u64, beside: Beside) -> io::Result<Finding> {
     if let Some(problem) = mostly_holes(&file, bytes)? {
         let flaws = vec![Flaw { bytes: 0..bytes, problem }];
         return Ok(Finding { flaws, ..Finding::of(path, Kind::Unknown, Health::Damaged, bytes) });
@@ -217,7 +218,7 @@ fn members(files: &Directory, from: u64) -> Result<Vec<Finding>, String> {
 fn member(files: &Directory, name: &str, beside: Beside) -> Result<Option<Finding>, Error> {
     let path = files.at(name);
     let was_ours = beside.name.is_some() || name.ends_with(".rdb");
-    let opened = match files.open_file(name) {
+    let (input, bytes) = match files.open_file(name) {
         Err(Error::File { source, .. }) if is_foreign(source.kind(), was_ours) => return Ok(None),
         opened => opened?,
     };
@@ -229,9 +230,10 @@ fn member(files: &Directory, name: &str, beside: Beside) -> Result<Option<Findin
         _ => "",
     };
     if !why.is_empty() {
-        return Ok(Some(Finding::skipped(&path, opened.1, why)));
+        return Ok(Some(Finding::skipped(&path, bytes, why)));
     }
-    let finding = file(&path, opened, beside).map_err(Error::file("reading", &path))?;
+    let finding =
+        examine_file(&path, input, bytes, beside).map_err(Error::file("reading", &path))?;
     Ok(Some(finding).filter(|finding| finding.kind != Kind::Unknown || was_ours))
 }
 

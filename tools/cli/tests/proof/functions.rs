@@ -184,8 +184,7 @@ fn meetings(client: &mut Client, other: &mut Client) -> Vec<String> {
 
 /// Cuts the replica off for a moment in which the libraries of its primary change, then makes it
 /// a primary, from which the other one replicates.
-fn promoted(primary: (&Server, &mut Client), replica: (&Server, &mut Client), other: &[u8]) {
-    let ((above, first), (below, second)) = (primary, replica);
+fn promoted(above: &Server, first: &mut Client, below: &Server, second: &mut Client, other: &[u8]) {
     first.ok("CONFIG SET repl-diskless-sync-delay 0");
     let up = |client: &mut Client| client.info("master_link_status") == "up";
     second.ok(&format!("REPLICAOF 127.0.0.1 {}", above.port));
@@ -249,7 +248,7 @@ fn libraries_meet_transactions_users_limits_logs_and_promotion() {
         assert_eq!(listed(&mut client), before, "after a log was begun");
         for below in [Kind::Redis, Kind::subject("imprint")] {
             let replica = Server::start(below);
-            promoted((&server, &mut client), (&replica, &mut replica.client()), OTHER);
+            promoted(&server, &mut client, &replica, &mut replica.client(), OTHER);
             load(&mut client, OTHER);
         }
         if kind == Kind::Redis {
