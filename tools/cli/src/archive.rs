@@ -64,13 +64,13 @@ pub(crate) fn url(path: &Path) -> Option<&str> {
     path.to_str().filter(|text| text.contains("://"))
 }
 
-fn look(url: &str) -> Result<Contents, String> {
+fn read_contents(url: &str) -> Result<Contents, String> {
     stillframe_archive::look(url).map_err(|error| error.to_string())
 }
 
 /// What the newest manifest says.
 pub(crate) fn inspect(url: &str, json: bool) -> Result<String, String> {
-    let Contents { url, manifest, .. } = look(url)?;
+    let Contents { url, manifest, .. } = read_contents(url)?;
     if json {
         let line = serde_json::to_string(&manifest).map_err(|error| error.to_string())?;
         return Ok(line + "\n");
@@ -110,7 +110,7 @@ pub(crate) fn inspect(url: &str, json: bool) -> Result<String, String> {
 
 /// The findings of all objects of an archive, as if they were files.
 pub(crate) fn find(url: &str) -> Result<Vec<Finding>, String> {
-    let contents = look(url)?;
+    let contents = read_contents(url)?;
     let scratch = Scratch::temporary();
     let mut findings = Vec::new();
     for number in 0..contents.manifest.sets.len() {

@@ -123,14 +123,14 @@ impl Init {
                 let scratch = Scratch::beside(&self.directory);
                 let fetched = stillframe_archive::fetch(url, self.until, &scratch.0);
                 let fetched = fetched.map_err(|error| error.to_string())?;
-                let (keys, mut notices) = self.take(&scratch.0, fetched.until, &own)?;
+                let (keys, mut notices) = self.make_dump(&scratch.0, fetched.until, &own)?;
                 notices.extend(fetched.notices);
                 if let Err(error) = scratch.remove() {
                     notices.push(format!("what was fetched is left: {error}"));
                 }
                 (keys, notices)
             }
-            None => self.take(&self.from, self.until, &own)?,
+            None => self.make_dump(&self.from, self.until, &own)?,
         };
         let dump = self.dbfilename.as_deref().unwrap_or("dump.rdb");
         stillframe_group::begin_group(&self.directory, dump, &self.raft_group, self.raft_id)
@@ -151,7 +151,7 @@ impl Init {
     }
 
     /// Makes the first dump of the group from a file or a directory; its keys, and notices.
-    fn take(
+    fn make_dump(
         &self,
         from: &Path,
         until: Option<Until>,

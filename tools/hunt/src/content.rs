@@ -52,13 +52,13 @@ impl Content {
 /// A store in which requests can be run.
 pub trait Keys {
     /// Removes a key and returns what it held.
-    fn take(&mut self, name: &Name) -> Option<Content>;
+    fn take_key(&mut self, name: &Name) -> Option<Content>;
     /// Stores a key.
     fn put(&mut self, name: Name, content: Content);
 }
 
 impl Keys for Contents {
-    fn take(&mut self, name: &Name) -> Option<Content> {
+    fn take_key(&mut self, name: &Name) -> Option<Content> {
         self.remove(name)
     }
     fn put(&mut self, name: Name, content: Content) {
@@ -84,13 +84,13 @@ fn run(keys: &mut impl Keys, db: &mut u64, command: &[u8], arguments: &[&[u8]]) 
         (b"SELECT", [number]) => *db = index(number)?,
         (b"DEL" | b"UNLINK", names) => {
             for &name in names {
-                keys.take(&(*db, name.to_vec()));
+                keys.take_key(&(*db, name.to_vec()));
             }
         }
         (b"MOVE", [name, to]) => {
             let (from, to) = ((*db, name.to_vec()), (index(to)?, name.to_vec()));
-            let target = keys.take(&to);
-            match (keys.take(&from), target) {
+            let target = keys.take_key(&to);
+            match (keys.take_key(&from), target) {
                 (Some(content), None) => keys.put(to, content),
                 (source, target) => {
                     // MOVE changes nothing when the target exists.
@@ -201,7 +201,7 @@ fn change<T>(
     edit: impl FnOnce(&mut Content) -> Option<T>,
 ) -> Option<T> {
     let name = (db, name.to_vec());
-    let mut content = keys.take(&name).unwrap_or_else(fresh);
+    let mut content = keys.take_key(&name).unwrap_or_else(fresh);
     let result = edit(&mut content);
     if !content.is_empty() {
         keys.put(name, content);

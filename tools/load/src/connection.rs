@@ -86,11 +86,11 @@ impl Connection {
             };
             if self.input.is_empty() {
                 // As a rule replies come whole, and need no copy.
-                let used = take(&scratch[..count], &mut self.waiting, &mut each)?;
+                let used = take_replies(&scratch[..count], &mut self.waiting, &mut each)?;
                 self.input.extend_from_slice(&scratch[used..count]);
             } else {
                 self.input.extend_from_slice(&scratch[..count]);
-                let used = take(&self.input, &mut self.waiting, &mut each)?;
+                let used = take_replies(&self.input, &mut self.waiting, &mut each)?;
                 self.input.drain(..used);
             }
             if count < scratch.len() {
@@ -106,7 +106,7 @@ pub(crate) fn closed() -> io::Error {
 }
 
 /// Hands over the whole replies at the start of `bytes`; returns their length.
-fn take(
+fn take_replies(
     bytes: &[u8],
     waiting: &mut VecDeque<SentQuery>,
     each: &mut impl FnMut(SentQuery, &Reply<'_>),

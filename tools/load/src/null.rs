@@ -38,7 +38,7 @@ impl NullServer {
     /// # Errors
     /// The system gives no socket or no thread.
     pub fn start() -> io::Result<Self> {
-        Self::begin(None)
+        Self::start_with(None)
     }
 
     /// Starts one that replies to `after` requests and then is silent for `length`.
@@ -46,10 +46,10 @@ impl NullServer {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn stalling(after: usize, length: Duration) -> io::Result<Self> {
-        Self::begin(Some(Stall { after, length }))
+        Self::start_with(Some(Stall { after, length }))
     }
 
-    fn begin(stall: Option<Stall>) -> io::Result<Self> {
+    fn start_with(stall: Option<Stall>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let (address, stop) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));

@@ -29,7 +29,7 @@ pub(crate) type Answer = Result<String, String>;
 /// The place of a plan's target.
 pub(crate) fn resolve(plan: &Plan) -> Result<Place, LoadError> {
     let wrong = |error| LoadError::Connect { target: plan.target.clone(), error };
-    Place::of(&plan.target).map_err(wrong)
+    Place::from_target(&plan.target).map_err(wrong)
 }
 
 impl Side {

@@ -40,13 +40,13 @@ impl Task {
     fn every(self, common: &Common<'_>) -> Option<Duration> {
         [common.plan.bgsave_every, common.plan.rewrite_every][self as usize]
     }
-    fn of(self, stretches: &mut Stretches) -> &mut Vec<Stretch> {
+    fn stretches_mut(self, stretches: &mut Stretches) -> &mut Vec<Stretch> {
         match self {
             Self::Save => &mut stretches.saves,
             Self::Rewrite => &mut stretches.rewrites,
         }
     }
-    fn of_ref(self, stretches: &Stretches) -> &[Stretch] {
+    fn stretches(self, stretches: &Stretches) -> &[Stretch] {
         match self {
             Self::Save => &stretches.saves,
             Self::Rewrite => &stretches.rewrites,
@@ -108,7 +108,7 @@ impl<'a> Watch<'a> {
         if self.side.is_none() {
             self.common.phases.know(u64::MAX, |_| ());
         } else if let Some(task) = self.due(now) {
-            self.begin(task, now);
+            self.begin_task(task, now);
         } else if now >= self.next_poll {
             self.poll();
         }
@@ -123,13 +123,13 @@ impl<'a> Watch<'a> {
     }
 
     /// Begins a save or a rewrite, unless one runs or the measurement is over.
-    fn begin(&mut self, task: Task, now: u64) {
+    fn begin_task(&mut self, task: Task, now: u64) {
         let every = task.every(self.common).map_or(u64::MAX, nanos);
         self.next[task as usize] = Some(now.saturating_add(every)).filter(|&at| at < self.end());
         if now >= self.end() {
             return;
         }
-        let runs = |it: &Stretches| task.of_ref(it).last().is_some_and(|it| it.to_ns.is_none());
+        let runs = |it: &Stretches| task.stretches(it).last().is_some_and(|it| it.to_ns.is_none());
         if self.common.phases.with(runs) {
             let (what, flag) = (task.name(), task.flag());
             self.warn(format!("a {what} took longer than {flag}: the next one was skipped"));
@@ -139,7 +139,7 @@ impl<'a> Watch<'a> {
         let known = self.common.phases.known_until().max(begun.from_ns);
         let mut before = 0;
         self.common.phases.know(known, |it| {
-            let all = task.of(it);
+            let all = task.stretches_mut(it);
             before = all.len();
             // What the last poll saw has ended, so this one starts after it.
             let ended = all.last().and_then(|it| it.to_ns).unwrap_or(0);
@@ -150,7 +150,7 @@ impl<'a> Watch<'a> {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
                 // None ran: the time that was set aside for it was normal.
-                self.common.phases.know(known, |it| task.of(it).truncate(before));
+                self.common.phases.know(known, |it| task.stretches_mut(it).truncate(before));
                 self.warn(format!("{} was refused: {error}", task.command()));
             }
             Err(error) => self.go_blind(&error),
@@ -230,7 +230,7 @@ impl<'a> Watch<'a> {
             stage,
             share,
             rate: (sum.answered - self.last_report.1) as f64 / seconds,
-            latencies: Some(Quantiles::of(&sum.latencies)),
+            latencies: Some(Quantiles::from_histogram(&sum.latencies)),
             elapsed: Duration::from_nanos(now),
         });
         self.last_report = (now, sum.answered);

@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
                 return Ok(Some(now));
             }
             if now >= self.next_look {
-                self.look();
+                self.assign_phases();
                 self.next_look = now + LOOK;
                 if self.common.stop.load(Ordering::Relaxed) {
                     return Ok(Some(now));
@@ -277,7 +277,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Puts queries into phases as far as these are known, and publishes the progress.
-    fn look(&mut self) {
+    fn assign_phases(&mut self) {
         let known = self.common.phases.known_until();
         let tally = &mut self.tally;
         self.common.phases.with(|stretches| tally.assign(known, stretches));

@@ -47,10 +47,10 @@ impl Environment {
 /// The machine as it was when this was first called, so that the load is that of others.
 pub fn environment() -> &'static Environment {
     static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-    ENVIRONMENT.get_or_init(look)
+    ENVIRONMENT.get_or_init(read_environment)
 }
 
-fn look() -> Environment {
+fn read_environment() -> Environment {
     let cpu = read("/proc/cpuinfo");
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let load = read("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok());

@@ -69,7 +69,7 @@ impl Point {
     }
     /// Median and spread of `values`, or `None` if there are none.
     #[must_use]
-    pub fn of(x: f64, values: &[f64]) -> Option<Self> {
+    pub fn from_values(x: f64, values: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let (low, high) = (*sorted.first()?, *sorted.last()?);
@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn a_point_is_the_median_with_its_spread() {
-        assert_eq!(Point::of(1.0, &[]), None);
-        assert_eq!(Point::of(1.0, &[5.0, f64::NAN]), Some(Point::single(1.0, 5.0)));
+        assert_eq!(Point::from_values(1.0, &[]), None);
+        assert_eq!(Point::from_values(1.0, &[5.0, f64::NAN]), Some(Point::single(1.0, 5.0)));
         let odd = Point { x: 1.0, y: 2.0, low: 1.0, high: 9.0 };
-        assert_eq!(Point::of(1.0, &[9.0, 1.0, 2.0]), Some(odd));
-        assert_eq!(Point::of(1.0, &[9.0, 1.0, 2.0, 4.0]), Some(Point { y: 3.0, ..odd }));
+        assert_eq!(Point::from_values(1.0, &[9.0, 1.0, 2.0]), Some(odd));
+        assert_eq!(Point::from_values(1.0, &[9.0, 1.0, 2.0, 4.0]), Some(Point { y: 3.0, ..odd }));
     }
 }

@@ -51,7 +51,7 @@ impl Place {
     ///
     /// # Errors
     /// Names are not resolved.
-    pub fn of(target: &str) -> io::Result<Self> {
+    pub fn from_target(target: &str) -> io::Result<Self> {
         match target.strip_prefix(UNIX) {
             Some(path) => Ok(Self::Unix(path.into())),
             None => Ok(Self::Net(target.to_socket_addrs()?.collect())),
@@ -148,14 +148,15 @@ mod tests {
         let listener = std::os::unix::net::UnixListener::bind(&path).expect("it is free");
         let target = format!("unix:{}", path.display());
         assert_eq!(Place::check(&target), Ok(()));
-        let mut here = Place::of(&target).and_then(|place| place.connect()).expect("it listens");
+        let mut here =
+            Place::from_target(&target).and_then(|place| place.connect()).expect("it listens");
         let (mut there, _) = listener.accept().expect("somebody came");
         let mut byte = [0];
         there.write_all(b"x").expect("it is open");
         here.read_exact(&mut byte).expect("it is open");
         assert_eq!(&byte, b"x");
         std::fs::remove_file(&path).expect("it is there");
-        assert!(Place::of(&target).and_then(|place| place.connect()).is_err());
+        assert!(Place::from_target(&target).and_then(|place| place.connect()).is_err());
         for wrong in ["unix:", "unix", "db"] {
             Place::check(wrong).expect_err(wrong);
         }

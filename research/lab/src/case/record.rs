@@ -146,7 +146,7 @@ pub struct Latency {
 impl Latency {
     /// The distribution of these values; all zero if there are none.
     #[must_use]
-    pub fn of(values: &[f64]) -> Self {
+    pub fn from_values(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let mean = sorted.iter().sum::<f64>() / sorted.len().max(1) as f64;
@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn quantiles_are_values_that_occurred() {
         let values: Vec<f64> = (1..=1000).rev().map(f64::from).collect();
-        let latency = Latency::of(&values);
+        let latency = Latency::from_values(&values);
         assert_eq!((latency.p50, latency.p99, latency.p999), (500.0, 990.0, 999.0));
         assert_eq!((latency.mean, latency.max), (500.5, 1000.0));
-        assert_eq!(Latency::of(&[]), Latency::default());
-        assert_eq!(Latency::of(&[3.0]).p50, 3.0);
+        assert_eq!(Latency::from_values(&[]), Latency::default());
+        assert_eq!(Latency::from_values(&[3.0]).p50, 3.0);
     }
 }

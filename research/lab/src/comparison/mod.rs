@@ -210,7 +210,7 @@ mod tests {
         Record {
             algorithm: name.to_owned(),
             round,
-            tick_latency_ms: Latency::of(&[mean]),
+            tick_latency_ms: Latency::from_values(&[mean]),
             mismatched_words: wrong,
             images: 1,
             ..Record::default()

@@ -50,7 +50,7 @@ fn panel(records: &[Record], (title, value): &Shown) -> Panel {
     let series = comparison::names(records).into_iter().filter_map(|name| {
         let rounds = records.iter().filter(|it| it.algorithm == name && it.is_measured());
         let values: Vec<f64> = rounds.filter_map(value).collect();
-        Some(report::series(name, vec![Point::of(0.0, &values)?]))
+        Some(report::series(name, vec![Point::from_values(0.0, &values)?]))
     });
     Panel::new(title, Kind::Rows, "", title, series.collect())
 }
@@ -72,7 +72,7 @@ mod tests {
     fn the_page_has_every_algorithm_and_what_was_wrong() {
         let record = |name: &str, wrong| Record {
             algorithm: name.to_owned(),
-            tick_latency_ms: Latency::of(&[1.5]),
+            tick_latency_ms: Latency::from_values(&[1.5]),
             mismatched_words: wrong,
             ..Record::default()
         };

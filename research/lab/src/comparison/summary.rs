@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(markdown(&[]).lines().count(), ALL.len() + 2);
         let record = |name: &str, mean: f64, begin_us| Record {
             algorithm: name.to_owned(),
-            tick_latency_ms: Latency::of(&[mean]),
-            tick_latency_capture_ms: Latency::of(&[mean]),
+            tick_latency_ms: Latency::from_values(&[mean]),
+            tick_latency_capture_ms: Latency::from_values(&[mean]),
             begin_us,
             read_idle_ns: mean,
             memory_peak_bytes: (mean * 100.0) as u64,

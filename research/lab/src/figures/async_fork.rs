@@ -88,7 +88,7 @@ fn tables(it: View<'_>) -> Judgement {
     match (it.value("fork", last), it.value("fork-huge", last)) {
         (Some(small), Some(huge)) if small > 0.0 => {
             let share = 1.0 - huge / small;
-            Judgement::of(share >= 0.9, format!("{:.1} % is gone", share * 100.0))
+            Judgement::new(share >= 0.9, format!("{:.1} % is gone", share * 100.0))
         }
         (None, _) => Judgement::untested("fork was not measured"),
         _ => {
@@ -102,7 +102,7 @@ fn fewer(data: &Data<'_>) -> Judgement {
         (Some(odf), Some(other)) => {
             let ratio = odf.y / other.y.max(1.0);
             let text = format!("{} against {}: {}", other.y, odf.y, times(ratio));
-            Judgement::of(ratio >= 5.0, text)
+            Judgement::new(ratio >= 5.0, text)
         }
         _ => Judgement::untested("the models were not measured"),
     }

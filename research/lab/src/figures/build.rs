@@ -272,7 +272,7 @@ fn units(data: &Data<'_>) -> String {
 
 fn range(data: &Data<'_>, of: fn(&Record) -> Option<f64>) -> String {
     let values: Vec<f64> = data.records().filter_map(of).collect();
-    match Point::of(0.0, &values) {
+    match Point::from_values(0.0, &values) {
         Some(point) if point.low == point.high => number(point.y),
         Some(point) => format!("{} to {}", number(point.low), number(point.high)),
         None => "-".to_owned(),

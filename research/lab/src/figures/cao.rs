@@ -131,7 +131,7 @@ fn cut(data: &Data<'_>, name: &str, share: std::ops::RangeInclusive<f64>) -> Jud
     match (small, large) {
         (Some(small), Some(large)) if small > 0.0 => {
             let cut = 1.0 - large / small;
-            Judgement::of(share.contains(&cut), format!("{name}: cut by {:.0} %", cut * 100.0))
+            Judgement::new(share.contains(&cut), format!("{name}: cut by {:.0} %", cut * 100.0))
         }
         (Some(_), Some(_)) => Judgement::untested(format!("{name} has no overhead to cut")),
         _ => Judgement::untested(format!("{name} was not measured")),

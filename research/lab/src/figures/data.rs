@@ -23,9 +23,9 @@ impl Cache {
     }
     /// The rounds of a case.
     pub fn rounds(&self, case: &crate::Case) -> &[Record] {
-        self.of(&plan::key(case))
+        self.records_of(&plan::key(case))
     }
-    fn of(&self, key: &str) -> &[Record] {
+    fn records_of(&self, key: &str) -> &[Record] {
         self.records.get(key).map_or(&[], Vec::as_slice)
     }
 }
@@ -95,7 +95,7 @@ impl<'a> Data<'a> {
     #[must_use]
     pub fn whole_rounds(&self, asked: &Asked) -> Vec<u32> {
         let measured = |key: &String| -> BTreeSet<u32> {
-            let rounds = self.cache.of(key).iter().filter(|record| record.is_measured());
+            let rounds = self.cache.records_of(key).iter().filter(|record| record.is_measured());
             rounds.map(|record| record.round).collect()
         };
         let cases = asked.cases.iter().map(measured).filter(|rounds| !rounds.is_empty());
@@ -129,7 +129,7 @@ impl<'a> Data<'a> {
     pub fn rounds(&self, facet: &Facet, spot: usize, algorithm: &str) -> &'a [Record] {
         let Ok(case) = facet.case(algorithm, spot) else { return &[] };
         let key = plan::key(&case);
-        let rounds = self.cache.of(&key);
+        let rounds = self.cache.records_of(&key);
         self.asked.borrow_mut().insert(key);
         rounds
     }
@@ -168,7 +168,7 @@ fn merged(direct: &Direct) -> Vec<Panel> {
                 let ys: Vec<f64> = at(x).map(|point| point.y).collect();
                 let low = at(x).map(|point| point.low).fold(f64::INFINITY, f64::min);
                 let high = at(x).map(|point| point.high).fold(f64::NEG_INFINITY, f64::max);
-                Some(Point { low, high, ..Point::of(x, &ys)? })
+                Some(Point { low, high, ..Point::from_values(x, &ys)? })
             };
             series.points = xs.into_iter().filter_map(merged).collect();
         }
@@ -196,7 +196,7 @@ impl View<'_> {
                 (self.metric.of)(record, same.or(floors.first()).copied())
             })
             .collect();
-        Point::of(x, &values)
+        Point::from_values(x, &values)
     }
     /// The median at the spot of that number.
     #[must_use]

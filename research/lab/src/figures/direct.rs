@@ -203,7 +203,7 @@ pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>> {
     let series = counts.enumerate().map(|(index, threads)| {
         let rates: Vec<f64> = (0..3).map(|_| read_gb_per_s(&memory, threads)).collect();
         let name = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
-        let points = Point::of(threads as f64, &rates).into_iter().collect();
+        let points = Point::from_values(threads as f64, &rates).into_iter().collect();
         Series::numbered(index, &name, points)
     });
     let title = "memory bandwidth, reading";

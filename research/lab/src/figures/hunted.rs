@@ -72,5 +72,5 @@ fn none_is_wrong(data: &Data<'_>) -> Judgement {
     } else {
         bad.join(", ")
     };
-    Judgement::of(bad.is_empty(), text)
+    Judgement::new(bad.is_empty(), text)
 }

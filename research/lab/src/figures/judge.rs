@@ -30,7 +30,7 @@ pub enum At {
 impl Judgement {
     /// Held or not.
     #[must_use]
-    pub fn of(is_held: bool, measured: String) -> Self {
+    pub fn new(is_held: bool, measured: String) -> Self {
         let outcome = if is_held { Outcome::Held } else { Outcome::NotHeld };
         Self { outcome, measured }
     }
@@ -40,9 +40,9 @@ impl Judgement {
         Self { outcome: Outcome::Untestable(why.into()), measured: String::new() }
     }
     /// Whether a ratio holds, with where it was found; `None` if nothing was measured.
-    pub(super) fn of_ratio(worst: Option<(f64, String)>, holds: impl Fn(f64) -> bool) -> Self {
+    pub(super) fn from_ratio(worst: Option<(f64, String)>, holds: impl Fn(f64) -> bool) -> Self {
         match worst {
-            Some((ratio, place)) => Self::of(holds(ratio), format!("{place}: {}", times(ratio))),
+            Some((ratio, place)) => Self::new(holds(ratio), format!("{place}: {}", times(ratio))),
             None => Self::untested("it was not measured"),
         }
     }
@@ -161,7 +161,7 @@ impl View<'_> {
         }
         let missing = self.missing(&[high, low].concat());
         match worst {
-            Some((ratio, text)) => Judgement::of(ratio >= factor, text).without(&missing),
+            Some((ratio, text)) => Judgement::new(ratio >= factor, text).without(&missing),
             None => self.nothing(&[high, low].concat()),
         }
     }
@@ -177,7 +177,7 @@ impl View<'_> {
         let worst = found.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((name, ratio)) = worst else { return self.nothing(names) };
         let text = format!("{name} varies by {}", times(*ratio));
-        Judgement::of(*ratio <= most, text).without(&self.missing(names))
+        Judgement::new(*ratio <= most, text).without(&self.missing(names))
     }
 
     /// From the first to the last swept value, each grows as x to a power within `powers`: 1 is
@@ -194,7 +194,7 @@ impl View<'_> {
         let worst = found.iter().max_by(|a, b| off(a.1).total_cmp(&off(b.1)));
         let Some((name, power)) = worst else { return self.nothing(names) };
         let text = format!("{name} grows as x to the {power:.2}");
-        Judgement::of(powers.contains(power), text).without(&self.missing(names))
+        Judgement::new(powers.contains(power), text).without(&self.missing(names))
     }
 
     /// At the last swept value, the greatest is at most `most` times the least.
@@ -211,7 +211,7 @@ impl View<'_> {
         }
         let ratio = high.1 / low.1;
         let text = format!("{} / {} = {}", high.0, low.0, times(ratio));
-        Judgement::of(ratio <= most, text).without(&self.missing(names))
+        Judgement::new(ratio <= most, text).without(&self.missing(names))
     }
 
     /// Each value, at each swept value, is at least `least`.
@@ -221,7 +221,7 @@ impl View<'_> {
         let worst = found.iter().min_by(|a, b| a.1.total_cmp(&b.1));
         let Some((name, value)) = worst else { return self.nothing(names) };
         let text = format!("{name}: {} {}", number(*value), self.metric.unit);
-        Judgement::of(*value >= least, text).without(&self.missing(names))
+        Judgement::new(*value >= least, text).without(&self.missing(names))
     }
 
     /// Each value, at each swept value, is at most `most`.
@@ -231,7 +231,7 @@ impl View<'_> {
         let worst = found.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((name, value)) = worst else { return self.nothing(names) };
         let text = format!("{name}: {} {}", number(*value), self.metric.unit);
-        Judgement::of(*value <= most, text).without(&self.missing(names))
+        Judgement::new(*value <= most, text).without(&self.missing(names))
     }
 
     fn of_each<'n>(
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn of_two_rules_the_worse_decides() {
-        let (held, fell) = (Judgement::of(true, "a".into()), Judgement::of(false, "b".into()));
+        let (held, fell) = (Judgement::new(true, "a".into()), Judgement::new(false, "b".into()));
         let open = Judgement::untested("c");
         assert_eq!(held.clone().and(fell.clone()).outcome, Outcome::NotHeld);
         assert_eq!(held.clone().and(fell.clone()).measured, "a; b");

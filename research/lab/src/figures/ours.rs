@@ -338,7 +338,7 @@ fn undominated(data: &Data<'_>) -> Judgement {
     };
     let by: Vec<String> = facets.iter().filter_map(beaten).collect();
     let text = if by.is_empty() { "by none".to_owned() } else { by.join("; ") };
-    Judgement::of(by.is_empty(), text)
+    Judgement::new(by.is_empty(), text)
 }
 
 fn unbeaten(data: &Data<'_>, place: Option<usize>) -> Judgement {
@@ -361,5 +361,5 @@ fn unbeaten(data: &Data<'_>, place: Option<usize>) -> Judgement {
         }
     }
     let text = if beaten.is_empty() { "in none".to_owned() } else { beaten.join("; ") };
-    Judgement::of(beaten.is_empty(), text)
+    Judgement::new(beaten.is_empty(), text)
 }

@@ -125,7 +125,7 @@ fn misses(data: &Data<'_>, name: &str, of: &str, holds: impl Fn(f64) -> bool) ->
     };
     match (named(name), named(of)) {
         (Some(a), Some(b)) => {
-            Judgement::of(holds(a / b), format!("{name} / {of} = {a:.2} / {b:.2} = {:.2}x", a / b))
+            Judgement::new(holds(a / b), format!("{name} / {of} = {a:.2} / {b:.2} = {:.2}x", a / b))
         }
         _ => Judgement::untested("no misses were counted: that needs valgrind"),
     }

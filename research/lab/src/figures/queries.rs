@@ -72,7 +72,7 @@ pub(super) fn on_images(size: Size) -> Result<Vec<Panel>> {
         found.push(swept("fork-huge", |extent, queries| virtual_images(extent, queries, true))?);
     }
     let panel = |title: &str, y: &str, of: fn(&Found) -> &[f64]| {
-        let point = |(&q, found)| Point::of(q as f64, of(found));
+        let point = |(&q, found)| Point::from_values(q as f64, of(found));
         let series = found.iter().map(|(name, all)| {
             report::series(name, threads.iter().zip(all).filter_map(point).collect())
         });

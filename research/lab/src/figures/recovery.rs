@@ -65,7 +65,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
                     .first()
                     .zip(all.last())
                     .map(|(quick, slow)| (slow.0 / quick.0, format!("{} / {}", slow.1, quick.1)));
-                Judgement::of_ratio(ratio, |ratio| ratio <= 1.5)
+                Judgement::from_ratio(ratio, |ratio| ratio <= 1.5)
             },
         },
         Claim {
@@ -75,7 +75,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
             judge: |data| match seconds(data).into_iter().max_by(|a, b| a.0.total_cmp(&b.0)) {
                 Some((seconds, name)) => {
                     let most = 2.0 * 0.1 * PERIOD as f64;
-                    Judgement::of(seconds <= most, format!("{name}: {seconds:.2} s of {most} s"))
+                    Judgement::new(seconds <= most, format!("{name}: {seconds:.2} s of {most} s"))
                 }
                 None => Judgement::untested("it was not measured"),
             },

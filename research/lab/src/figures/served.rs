@@ -34,18 +34,21 @@ const FEW: &[&str] = &[FLOOR, REDIS, IMPRINT];
 const GROWS: RangeInclusive<f64> = 0.35..=f64::INFINITY;
 const LINEAR: RangeInclusive<f64> = 0.75..=1.25;
 
-static THROUGHPUT: Metric =
-    Metric { name: "queries", unit: "k/s", of: |it, _| positive(of(it)?.throughput_per_s / 1e3) };
+static THROUGHPUT: Metric = Metric {
+    name: "queries",
+    unit: "k/s",
+    of: |it, _| positive(served_part(it)?.throughput_per_s / 1e3),
+};
 static LEAST: Metric = Metric {
     name: "least of 50 ms in a save",
     unit: "k/s",
-    of: |it, _| Some(of(it)?.least_throughput_per_s? / 1e3),
+    of: |it, _| Some(served_part(it)?.least_throughput_per_s? / 1e3),
 };
 static LEAST_SHARE: Metric = Metric {
     name: "least of 50 ms in a save",
     unit: "of the mean",
     of: |it, _| {
-        let served = of(it)?;
+        let served = served_part(it)?;
         positive(served.throughput_per_s).and_then(|all| Some(served.least_throughput_per_s? / all))
     },
 };
@@ -53,29 +56,35 @@ static LONGEST: Metric = Metric {
     name: "longest query",
     unit: "ms",
     of: |it, _| {
-        let served = of(it)?;
+        let served = served_part(it)?;
         let max = |of: Option<QueryMs>| of.map_or(0.0, |it| it.max);
         positive(max(served.normal).max(max(served.busy)))
     },
 };
-static NORMAL_P99: Metric =
-    Metric { name: "p99 of normal queries", unit: "ms", of: |it, _| positive(of(it)?.normal?.p99) };
-static NORMAL_MAX: Metric =
-    Metric { name: "longest normal query", unit: "ms", of: |it, _| positive(of(it)?.normal?.max) };
+static NORMAL_P99: Metric = Metric {
+    name: "p99 of normal queries",
+    unit: "ms",
+    of: |it, _| positive(served_part(it)?.normal?.p99),
+};
+static NORMAL_MAX: Metric = Metric {
+    name: "longest normal query",
+    unit: "ms",
+    of: |it, _| positive(served_part(it)?.normal?.max),
+};
 static BUSY_P99: Metric = Metric {
     name: "p99 while an image is taken",
     unit: "ms",
-    of: |it, _| positive(of(it)?.busy?.p99),
+    of: |it, _| positive(served_part(it)?.busy?.p99),
 };
 static BUSY_MAX: Metric = Metric {
     name: "longest while an image is taken",
     unit: "ms",
-    of: |it, _| positive(of(it)?.busy?.max),
+    of: |it, _| positive(served_part(it)?.busy?.max),
 };
 static BUSY_P99_RATIO: Metric = Metric {
     name: "p99 while an image is taken",
     unit: "x normal",
-    of: |it, _| positive(of(it)?.busy?.p99 / of(it)?.normal?.p99),
+    of: |it, _| positive(served_part(it)?.busy?.p99 / served_part(it)?.normal?.p99),
 };
 static PEAK: Metric = Metric {
     name: "peak memory",
@@ -88,10 +97,13 @@ static PEAK_RATIO: Metric = Metric {
     of: |it, _| positive(it.memory_peak_bytes as f64 / it.memory_base_bytes as f64),
 };
 static DUMP: Metric = Metric { name: "dump", unit: "s", of: |it, _| it.image_s };
-static DUMP_SIZE: Metric =
-    Metric { name: "dump file", unit: "MB", of: |it, _| positive(of(it)?.dump_bytes as f64 / 1e6) };
+static DUMP_SIZE: Metric = Metric {
+    name: "dump file",
+    unit: "MB",
+    of: |it, _| positive(served_part(it)?.dump_bytes as f64 / 1e6),
+};
 
-fn of(record: &Record) -> Option<&Served> {
+fn served_part(record: &Record) -> Option<&Served> {
     record.served.as_ref()
 }
 
@@ -593,14 +605,15 @@ pub(super) fn parameters(cases: &[&Case], data: &Data<'_>) -> Vec<(String, Strin
     };
     let mut servers: Vec<String> = Vec::new();
     for record in data.records() {
-        let Some(served) = of(record) else { continue };
+        let Some(served) = served_part(record) else { continue };
         let text = format!("{}: {}", record.algorithm, served.server);
         if !servers.contains(&text) {
             servers.push(text);
         }
     }
-    let late: u64 = data.records().filter_map(of).map(|served| served.late_own).sum();
-    let unanswered: u64 = data.records().filter_map(of).map(|served| served.unanswered).sum();
+    let late: u64 = data.records().filter_map(served_part).map(|served| served.late_own).sum();
+    let unanswered: u64 =
+        data.records().filter_map(served_part).map(|served| served.unanswered).sum();
     let rounds = data.records().map(|record| record.round).max().unwrap_or(0);
     let seconds = |ms: u64| format!("{} s", number(ms as f64 / 1e3));
     let cores = data.records().next().map_or(0, |record| record.environment.cores);

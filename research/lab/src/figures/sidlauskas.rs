@@ -212,7 +212,7 @@ fn share_of_bandwidth(data: &Data<'_>) -> Judgement {
     }
     let share = 2.0 * copied / bandwidth;
     let text = format!("{:.0} % ({copied:.1} of {bandwidth:.1} GB/s)", share * 100.0);
-    Judgement::of(share >= 0.76, text)
+    Judgement::new(share >= 0.76, text)
 }
 
 fn huge_fault(data: &Data<'_>) -> Judgement {
@@ -226,7 +226,7 @@ fn huge_fault(data: &Data<'_>) -> Judgement {
                 let why = format!("Linux {kernel} splits a page of 2 MiB and copies 4 KiB of it");
                 return Judgement { measured: text, ..Judgement::untested(why) };
             }
-            Judgement::of(ratio >= 10.0, text)
+            Judgement::new(ratio >= 10.0, text)
         }
         _ => Judgement::untested("there are no 2 MiB pages here"),
     }
@@ -272,7 +272,7 @@ fn signs(data: &Data<'_>) -> Vec<Table> {
 fn first(it: View<'_>, more: &str, less: &str) -> Judgement {
     match (it.value(more, 0), it.value(less, 0)) {
         (Some(a), Some(b)) if b > 0.0 => {
-            Judgement::of(a >= b, format!("{more} / {less} = {:.2}x with uniform updates", a / b))
+            Judgement::new(a >= b, format!("{more} / {less} = {:.2}x with uniform updates", a / b))
         }
         _ => Judgement::untested(format!("{more} or {less} was not measured")),
     }

@@ -190,7 +190,7 @@ fn above(data: &Data<'_>, metric: &str, names: &[&str], to: &str) -> Judgement {
             Some((point.y / other.y, format!("{name} / {to} at {}", point.x)))
         })
     });
-    Judgement::of_ratio(ratios.min_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio >= 1.0)
+    Judgement::from_ratio(ratios.min_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio >= 1.0)
 }
 
 /// What one run gave.

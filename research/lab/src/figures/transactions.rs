@@ -122,7 +122,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
                     Some((at("imprint")? - at(FLOOR)?, threads))
                 });
                 match more.max_by(|a, b| a.0.total_cmp(&b.0)) {
-                    Some((more, threads)) => Judgement::of(
+                    Some((more, threads)) => Judgement::new(
                         more <= 2e3,
                         format!("{:.2} ms more than none at {threads} threads", more / 1e3),
                     ),
@@ -180,7 +180,7 @@ fn least(
 ) -> Judgement {
     let all = ratios(data, records, metric, names, to, threads);
     let worst = all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-    Judgement::of_ratio(worst, |ratio| ratio >= 1.0)
+    Judgement::from_ratio(worst, |ratio| ratio >= 1.0)
 }
 
 /// Whether each ratio is at most `bound`, at 1 and 2 threads.
@@ -196,7 +196,7 @@ fn most(
 }
 
 fn judge_most(ratios: impl Iterator<Item = (f64, String)>, bound: f64) -> Judgement {
-    Judgement::of_ratio(ratios.max_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio <= bound)
+    Judgement::from_ratio(ratios.max_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio <= bound)
 }
 
 fn title(records: Width, metric: &str) -> String {

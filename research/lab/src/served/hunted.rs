@@ -14,7 +14,7 @@ use super::process::{Scratch, Setup};
 /// # Errors
 /// The server does not start, or the hunt ends without a verdict.
 pub(crate) fn hunted(server: &str, images: u64, seed: u64) -> Result<Option<Report>> {
-    let Ok(setup) = Setup::for_algorithm(server, false) else { return Ok(None) };
+    let Ok(setup) = Setup::from_algorithm(server, false) else { return Ok(None) };
     let scratch = Scratch::new(&format!("hunt-{server}"))?;
     let running = setup.start(scratch.path())?;
     running.client()?.call(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"])?;

@@ -56,7 +56,7 @@ pub(crate) fn run(case: &Case, service: &Service) -> Record {
     let record = if case.is_floor() {
         null(service).map(|served| Record { served: Some(served), ..named.clone() })
     } else {
-        match Setup::for_algorithm(&case.algorithm, service.rewrite) {
+        match Setup::from_algorithm(&case.algorithm, service.rewrite) {
             Ok(setup) => round(case, service, &setup, named.clone()),
             Err(why) => return Record { unavailable: Some(sentence(&why)), ..named },
         }

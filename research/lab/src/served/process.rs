@@ -71,7 +71,7 @@ impl Setup {
     ///
     /// # Errors
     /// Why the server is missing here.
-    pub(super) fn for_algorithm(algorithm: &str, has_log: bool) -> Result<Self> {
+    pub(super) fn from_algorithm(algorithm: &str, has_log: bool) -> Result<Self> {
         let (program, own): (PathBuf, &[&str]) = match algorithm {
             REDIS => (found(REDIS.into())?, &[]),
             VALKEY => (found(valkey())?, &[]),

@@ -210,7 +210,7 @@ impl<'a, S: Subject> Trial<'a, S> {
         let sink = begin.map(|begin| self.depot.sink(begin.paced)).transpose()?;
         let started = Instant::now();
         if let Some(sink) = sink {
-            let took = self.subject.begin(sink, &self.depot)?;
+            let took = self.subject.begin_image(sink, &self.depot)?;
             self.held = Some((self.ticks.number(), started));
             self.log.begun(started, took);
         }
@@ -317,8 +317,8 @@ impl Log {
         }
     }
     fn note_in(self, record: &mut Record) {
-        record.tick_latency_ms = Latency::of(&self.stages_ms);
-        record.tick_latency_capture_ms = Latency::of(&self.captures_ms);
+        record.tick_latency_ms = Latency::from_values(&self.stages_ms);
+        record.tick_latency_capture_ms = Latency::from_values(&self.captures_ms);
         record.capture_ticks = self.captures_ms.len() as u64;
         record.begin_us = (!self.begins_us.is_empty()).then(|| {
             let max = self.begins_us.iter().copied().fold(0.0, f64::max);

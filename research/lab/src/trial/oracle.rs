@@ -41,7 +41,7 @@ pub(crate) fn verify(case: &Case, unit: Unit, images: &[Taken], live: Option<Tak
             ticks.advance(|| ());
         }
         findings.mismatched_words += mismatched_words(case.verify, &state, &image.digests);
-        touched.begin(image.timed);
+        touched.begin_period(image.timed);
     }
     if case.verify != Verify::Off {
         findings.verified_images = u32::try_from(images.len()).unwrap_or(u32::MAX);
@@ -103,7 +103,7 @@ impl Touched {
         self.note(2 * word + 1);
     }
     /// A period ends, another begins; the one after an untimed image does not count.
-    fn begin(&mut self, timed: bool) {
+    fn begin_period(&mut self, timed: bool) {
         if self.counting {
             self.units.end();
             self.pages.end();
@@ -180,15 +180,15 @@ mod tests {
         let case = Case { size_bytes: 3 * 4096, ..Case::default() };
         let mut touched = Touched::new(&case, Unit::Line);
         touched.note_word(0);
-        touched.begin(true);
+        touched.begin_period(true);
         for word in [0, 1, 7, 8, 511, 512, 0] {
             touched.note_word(word);
         }
-        touched.begin(true);
+        touched.begin_period(true);
         touched.note_word(3);
-        touched.begin(false);
+        touched.begin_period(false);
         touched.note_word(900);
-        touched.begin(true);
+        touched.begin_period(true);
         assert_eq!(touched.units.mean(), Some(2.5));
         assert_eq!(touched.pages.mean(), Some(1.5));
     }
@@ -197,12 +197,12 @@ mod tests {
     fn halves_of_a_word_are_two_units_where_units_are_halves() {
         for (unit, items, words) in [(Unit::Half, 3.0, 4.0), (Unit::Word, 2.0, 2.0)] {
             let mut touched = Touched::new(&Case::default(), unit);
-            touched.begin(true);
+            touched.begin_period(true);
             [6, 7, 9, 7].into_iter().for_each(|half| touched.note(half));
-            touched.begin(true);
+            touched.begin_period(true);
             assert_eq!(touched.units.mean(), Some(items), "{unit:?}");
             [3, 4].into_iter().for_each(|word| touched.note_word(word));
-            touched.begin(false);
+            touched.begin_period(false);
             assert_eq!(touched.units.mean(), Some((items + words) / 2.0), "{unit:?}");
         }
     }

@@ -32,7 +32,7 @@ pub(crate) trait Subject: Sized {
     fn state(&self) -> &Self::State;
     fn state_mut(&mut self) -> &mut Self::State;
     /// Begins an image and returns how long that took.
-    fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration>;
+    fn begin_image(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration>;
     /// The progress of the image under way.
     fn progress(&self) -> Option<Progress>;
 
@@ -146,7 +146,7 @@ impl Subject for Floor {
     fn state_mut(&mut self) -> &mut Self {
         self
     }
-    fn begin(&mut self, _sink: LabSink, _depot: &Depot) -> Result<Duration> {
+    fn begin_image(&mut self, _sink: LabSink, _depot: &Depot) -> Result<Duration> {
         bail!("plain memory has no images")
     }
     fn progress(&self) -> Option<Progress> {
@@ -174,7 +174,7 @@ impl<A: Algorithm> Subject for Snapshotted<A> {
     fn state_mut(&mut self) -> &mut Engine<A> {
         &mut self.0
     }
-    fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration> {
+    fn begin_image(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration> {
         Ok(self.0.snapshot(Point::declare(), sink, depot.publisher())?.begin)
     }
     fn progress(&self) -> Option<Progress> {

@@ -10,16 +10,17 @@ use super::{Beside, Facts, Finding, Flaw, Health, Kind};
 
 /// Reads a file of `bytes` bytes to its end.
 pub(crate) fn examine(mut input: impl Read + Seek, bytes: u64, beside: Beside) -> Finding {
-    let mut finding = Finding::of(Path::new(""), Kind::Unknown, Health::Damaged, bytes);
+    let mut finding = Finding::new(Path::new(""), Kind::Unknown, Health::Damaged, bytes);
     match kind(&mut input, bytes) {
         Ok(Kind::Checkpoint) => {
             let examined = Checkpoint::examine(input, bytes, beside.number());
-            finding.take(Kind::Checkpoint, examined, |facts| Facts::Checkpoint(facts.into()));
+            finding
+                .add_examined(Kind::Checkpoint, examined, |facts| Facts::Checkpoint(facts.into()));
         }
         Ok(Kind::Log) => {
             let examined = Segment::examine(input, bytes, beside.neighbours());
             let torn = examined.facts.as_ref().and_then(|facts| facts.torn.clone());
-            finding.take(Kind::Log, examined, |facts| Facts::Log(facts.into()));
+            finding.add_examined(Kind::Log, examined, |facts| Facts::Log(facts.into()));
             if let (Some(torn), Health::Sound) = (torn, finding.health) {
                 finding.health = Health::Torn;
                 let problem = "torn: no records, or damaged ones after the last mark; nothing \
@@ -56,7 +57,12 @@ fn kind(input: &mut (impl Read + Seek), bytes: u64) -> io::Result<Kind> {
 }
 
 impl Finding {
-    fn take<F>(&mut self, kind: Kind, examined: Examined<F>, facts: impl FnOnce(F) -> Facts) {
+    fn add_examined<F>(
+        &mut self,
+        kind: Kind,
+        examined: Examined<F>,
+        facts: impl FnOnce(F) -> Facts,
+    ) {
         self.kind = kind;
         self.health = match (examined.newer, examined.flaws.is_empty()) {
             (true, _) => Health::Unreadable,

@@ -84,5 +84,5 @@ fn missing(path: &Path, generation: u64, from: u64) -> Finding {
     let problem =
         format!("the dump file needs this log from record {from} on, but the log is missing");
     let flaws = vec![Flaw { bytes: 0..0, problem }];
-    Finding { flaws, ..Finding::of(&path, Kind::Log, Health::Damaged, 0) }
+    Finding { flaws, ..Finding::new(&path, Kind::Log, Health::Damaged, 0) }
 }

@@ -129,7 +129,7 @@ pub(crate) fn find(path: &Path) -> Result<Vec<Finding>, String> {
 fn examine_file(path: &Path, file: Input, bytes: u64, beside: Beside) -> io::Result<Finding> {
     if let Some(problem) = mostly_holes(&file, bytes)? {
         let flaws = vec![Flaw { bytes: 0..bytes, problem }];
-        return Ok(Finding { flaws, ..Finding::of(path, Kind::Unknown, Health::Damaged, bytes) });
+        return Ok(Finding { flaws, ..Finding::new(path, Kind::Unknown, Health::Damaged, bytes) });
     }
     let mut finding = examine(file, bytes, beside);
     finding.path = path.to_owned();
@@ -150,14 +150,14 @@ fn mostly_holes(file: &Input, bytes: u64) -> io::Result<Option<String>> {
 }
 
 impl Finding {
-    fn of(path: &Path, kind: Kind, health: Health, bytes: u64) -> Self {
+    fn new(path: &Path, kind: Kind, health: Health, bytes: u64) -> Self {
         let path = path.to_owned();
         Self { path, kind, health, bytes, flaws: Vec::new(), notice: None, facts: None }
     }
 
     fn skipped(path: &Path, bytes: u64, why: &str) -> Self {
         let notice = Some(why.to_owned());
-        Self { notice, ..Self::of(path, Kind::Unknown, Health::Skipped, bytes) }
+        Self { notice, ..Self::new(path, Kind::Unknown, Health::Skipped, bytes) }
     }
 }
 

@@ -24,7 +24,7 @@ static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Starts logging on standard error. `RUST_LOG` overrides the level, for developers.
 pub(crate) fn start(level: LogLevel) {
-    begin(level, LogFormat::Text, None);
+    start_with(level, LogFormat::Text, None);
 }
 
 /// Starts logging as a server's settings say, and follows its level from then on.
@@ -35,7 +35,7 @@ pub(crate) fn start_for(config: &mut Config) -> Result<(), String> {
             format!("cannot write the log file {}: {error}; see --logfile", path.display())
         })?;
     }
-    begin(config.loglevel(), config.log_format(), file);
+    start_with(config.loglevel(), config.log_format(), file);
     config.on_loglevel(|level| {
         if let Some(handle) = FILTER.get() {
             let _ = handle.reload(filter(level)); // fails only if logging has ended
@@ -58,7 +58,7 @@ fn filter(level: LogLevel) -> EnvFilter {
     EnvFilter::new(format!("{own},{SILENT}"))
 }
 
-fn begin(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {
+fn start_with(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {
     let first = EnvFilter::try_from_default_env().unwrap_or_else(|_| filter(level));
     let (filter, handle) = reload::Layer::new(first);
     let ansi = file.is_none() && io::stderr().is_terminal();

@@ -44,11 +44,13 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    fn of(reply: &Reply<'_>) -> Result<Self, String> {
+    fn from_reply(reply: &Reply<'_>) -> Result<Self, String> {
         Ok(match reply {
             Reply::Simple(text) | Reply::Bulk(text) => Self::Text(text.to_vec()),
             Reply::Integer(number) => Self::Number(*number),
-            Reply::Array(all) => Self::List(all.iter().map(Self::of).collect::<Result<_, _>>()?),
+            Reply::Array(all) => {
+                Self::List(all.iter().map(Self::from_reply).collect::<Result<_, _>>()?)
+            }
             Reply::Error(text) => return Err(String::from_utf8_lossy(text).into_owned()),
             _ => Self::Nothing,
         })
@@ -118,7 +120,7 @@ impl Connection {
             match decode_reply(&self.input).map_err(|error| format!("{address}: {error}"))? {
                 Some((reply, used)) => {
                     let named = |error| format!("{address} refuses {}: {error}", shown(words));
-                    let answer = Answer::of(&reply).map_err(named);
+                    let answer = Answer::from_reply(&reply).map_err(named);
                     self.input.drain(..used);
                     return answer;
                 }

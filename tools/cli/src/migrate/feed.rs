@@ -184,7 +184,7 @@ impl Feed {
     }
 
     /// The target is there, and reports what it has applied.
-    pub(super) fn hear(&self, applied: Option<u64>) {
+    pub(super) fn note_reply(&self, applied: Option<u64>) {
         let mut state = self.lock();
         state.heard = Some(Instant::now());
         if let Some(applied) = applied.filter(|&it| it > state.start && it <= state.end()) {
@@ -279,11 +279,11 @@ mod tests {
         assert_eq!(feed.begin_round(), 0);
         push(&feed, &block([0, 0], "0123456789"));
         let end = feed.end();
-        feed.hear(Some(end - 4));
+        feed.note_reply(Some(end - 4));
         assert_eq!(all(&feed, end - 4), "6789");
         assert!(feed.from(end - 5, 9).is_none() && !feed.continues(end - 5));
         assert!(feed.continues(end - 2) && feed.continues(end) && !feed.continues(end + 1));
-        feed.hear(Some(end + 1));
+        feed.note_reply(Some(end + 1));
         assert_eq!([feed.waiting(), feed.end()], [4, end], "more than there is");
         assert!(feed.is_applied(end - 4) && !feed.is_applied(end));
     }
@@ -307,7 +307,7 @@ mod tests {
                 cursor += piece.len() as u64;
                 got.extend(piece);
             }
-            feed.hear(Some(cursor - u64::from(n % 4).min(cursor)));
+            feed.note_reply(Some(cursor - u64::from(n % 4).min(cursor)));
         }
         let got = String::from_utf8(got).expect("text") + &all(&feed, cursor);
         assert!(got.replace("\r\n", " ").ends_with(&sent));
@@ -345,7 +345,7 @@ mod tests {
         assert!(matches!(refused, Err(Refused::Ended("stopped"))));
         let end = feed.end();
         let mut hear = || -> Result<(), ()> {
-            feed.hear(Some(end));
+            feed.note_reply(Some(end));
             Ok(())
         };
         feed.push(feed.round(), &block([0, 0], "x"), &mut hear).expect("there is room now");

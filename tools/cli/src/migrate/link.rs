@@ -430,7 +430,7 @@ impl<'a> Follower<'a> {
 
     /// Passes on what is whole.
     fn flush(&mut self, wire: &mut Wire, batch: &mut Batch) -> Result<(), Broken> {
-        let (block, settled) = batch.take();
+        let (block, settled) = batch.take_whole();
         if !block.bytes.is_empty() {
             let offset = settled.offset;
             let mut idle = || {
@@ -540,7 +540,7 @@ impl Batch {
     }
 
     /// Takes what is whole, and the place behind it.
-    fn take(&mut self) -> (Block, Place) {
+    fn take_whole(&mut self) -> (Block, Place) {
         let settled = self.settled();
         self.moving = false;
         let bytes: Vec<u8> = self.bytes.drain(..settled.len).collect();
@@ -565,7 +565,7 @@ mod tests {
             let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             batch.add(&args, 10, &shared).expect("nothing is dropped");
         }
-        let (Block { bytes, .. }, place) = batch.take();
+        let (Block { bytes, .. }, place) = batch.take_whole();
         let text = String::from_utf8(bytes).expect("text");
         let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
         (words.collect::<Vec<_>>().join(" ").trim().to_owned(), [place.offset, place.db])

@@ -78,14 +78,14 @@ fn attend<'s>(scope: &'s Scope<'s, '_>, mut stream: TcpStream, turn: &Turn, shar
             },
         }
         // A target that loads sends empty lines.
-        shared.feed.hear(None);
+        shared.feed.note_reply(None);
         while let Ok(Some(used)) = parser.parse(&mut input) {
             let args: Vec<Vec<u8>> =
                 parser.args().iter().map(|range| input[range.clone()].to_vec()).collect();
             input.drain(..used);
             let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
             if follows {
-                shared.feed.hear(applied(&args));
+                shared.feed.note_reply(applied(&args));
                 continue;
             }
             let cursor = cursor(&args, shared);

@@ -36,7 +36,7 @@ impl Display for Address {
 pub(super) struct Slots(Vec<RangeInclusive<u16>>);
 
 impl Slots {
-    fn of(mut ranges: Vec<RangeInclusive<u16>>) -> Self {
+    fn from_ranges(mut ranges: Vec<RangeInclusive<u16>>) -> Self {
         ranges.sort_by_key(|range| *range.start());
         let mut merged: Vec<RangeInclusive<u16>> = Vec::new();
         for range in ranges {
@@ -114,7 +114,7 @@ impl Topology {
             let own =
                 own.ok_or_else(|| format!("CLUSTER NODES of {asked} has odd slots: {line}"))?;
             if flags.contains(&"master") && !own.is_empty() {
-                primaries.push(Primary { address, slots: Slots::of(own) });
+                primaries.push(Primary { address, slots: Slots::from_ranges(own) });
             }
         }
         primaries.sort_by(|one, other| one.address.cmp(&other.address));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn long_lists_of_slots_are_shown_in_short() {
-        let slots = Slots::of((0..9).map(|n| n * 3..=n * 3 + n % 2).collect());
+        let slots = Slots::from_ranges((0..9).map(|n| n * 3..=n * 3 + n % 2).collect());
         assert_eq!(slots.to_string(), "0,3-4,6,9-10,...");
     }
 }

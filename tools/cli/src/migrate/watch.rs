@@ -100,12 +100,12 @@ impl<'s, 'e> Watch<'s, 'e> {
             reported: now,
             pinged: now,
         };
-        topology.primaries.into_iter().for_each(|primary| watch.begin(primary));
+        topology.primaries.into_iter().for_each(|primary| watch.begin_link(primary));
         watch
     }
 
     /// Begins a link.
-    fn begin(&mut self, primary: Primary) {
+    fn begin_link(&mut self, primary: Primary) {
         let Primary { address, slots } = primary;
         tracing::info!("following {address}, with the slots {slots}");
         let link = Arc::new(Link::new(address, slots));
@@ -120,7 +120,7 @@ impl<'s, 'e> Watch<'s, 'e> {
         let mut was_caught_up = false;
         loop {
             let is_stopped = stop.load(Ordering::SeqCst);
-            self.look()?;
+            self.check_target()?;
             let caught_up = self.catch_up()?;
             if caught_up && (is_stopped || until) {
                 return self.finish();
@@ -140,7 +140,7 @@ impl<'s, 'e> Watch<'s, 'e> {
     }
 
     /// Looks at the target and at the cluster.
-    fn look(&mut self) -> Result<(), String> {
+    fn check_target(&mut self) -> Result<(), String> {
         if let Some(why) = self.shared.failure() {
             return Err(why);
         }
@@ -237,7 +237,7 @@ impl<'s, 'e> Watch<'s, 'e> {
         for primary in primaries {
             let running = self.links.iter().find(|it| it.link.slots == primary.slots);
             match running.map(|it| &it.link) {
-                None => self.begin(primary),
+                None => self.begin_link(primary),
                 Some(link) if link.address() != primary.address => {
                     let (old, new, slots) = (link.address(), &primary.address, &primary.slots);
                     tracing::warn!("{new} has taken over the slots {slots} from {old}");

@@ -113,7 +113,7 @@ pub(crate) fn requests(pools: &[Pool], random: &mut Random) -> Vec<Words> {
 
 /// Compares the replies to a batch.
 pub(crate) fn run(pair: &mut Pair, mut batch: Vec<Words>, history: &mut Vec<Words>) {
-    let difference = first_difference(pair, &batch, By::of);
+    let difference = first_difference(pair, &batch, By::from_words);
     let compared = difference.as_ref().map_or(batch.len(), |(index, _)| index + 1);
     history.extend(batch.drain(..compared));
     if let Some((_, difference)) = difference {
@@ -132,7 +132,7 @@ fn transaction(pools: &[Pool], random: &mut Random) -> Vec<Words> {
     requests.push(filled("MULTI", random));
     for _ in 0..random.below(6) {
         let words = command_of(pools, random);
-        if By::of(&words) == By::Bytes {
+        if By::from_words(&words) == By::Bytes {
             requests.push(words);
         }
     }
@@ -143,7 +143,7 @@ fn transaction(pools: &[Pool], random: &mut Random) -> Vec<Words> {
 /// Requests in a script, whose replies are compared byte for byte.
 fn scripted(pools: &[Pool], random: &mut Random) -> Words {
     let drawn = (0..1 + random.below(4)).map(|_| command_of(pools, random));
-    script(&drawn.filter(|words| By::of(words) == By::Bytes).collect::<Vec<_>>())
+    script(&drawn.filter(|words| By::from_words(words) == By::Bytes).collect::<Vec<_>>())
 }
 
 /// Ranges by name are only defined where all scores are equal.

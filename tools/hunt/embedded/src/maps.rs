@@ -29,7 +29,7 @@ macro_rules! persistent {
         struct $keys($map);
 
         impl Keys for $keys {
-            fn take(&mut self, name: &Name) -> Option<Content> {
+            fn take_key(&mut self, name: &Name) -> Option<Content> {
                 self.0.remove(name)
             }
             fn put(&mut self, name: Name, content: Content) {
@@ -59,7 +59,7 @@ pub(crate) struct NoLock(Mutex<Contents>);
 struct OneByOne<'a>(&'a Mutex<Contents>);
 
 impl Keys for OneByOne<'_> {
-    fn take(&mut self, name: &Name) -> Option<Content> {
+    fn take_key(&mut self, name: &Name) -> Option<Content> {
         // Left in its place, or readers would miss keys that are being changed.
         lock(self.0).get(name).cloned()
     }

@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How a state machine takes its snapshot.
 pub(crate) trait Manner: Send + Sync + Default + 'static {
     /// Label and contents.
-    fn take(state: &Mutex<State>) -> (Label, Vec<u8>);
+    fn take_image(state: &Mutex<State>) -> (Label, Vec<u8>);
 }
 
 type Label = (Option<LogId<NodeId>>, StoredMembership<NodeId, ()>);
@@ -79,7 +79,7 @@ impl State {
 pub(crate) struct Honest;
 
 impl Manner for Honest {
-    fn take(state: &Mutex<State>) -> (Label, Vec<u8>) {
+    fn take_image(state: &Mutex<State>) -> (Label, Vec<u8>) {
         let state = lock(state);
         (state.label(), state.serialised())
     }
@@ -89,7 +89,7 @@ impl Manner for Honest {
 pub(crate) struct Naive;
 
 impl Manner for Naive {
-    fn take(state: &Mutex<State>) -> (Label, Vec<u8>) {
+    fn take_image(state: &Mutex<State>) -> (Label, Vec<u8>) {
         let label = lock(state).label();
         // As long as it takes to open a file.
         thread::sleep(Duration::from_millis(1));
@@ -119,7 +119,7 @@ impl<M> Clone for Machine<M> {
 
 impl<M: Manner> RaftSnapshotBuilder<TypeConfig> for Machine<M> {
     async fn build_snapshot(&mut self) -> Result<Snapshot<TypeConfig>, StorageError<NodeId>> {
-        let ((last_log_id, last_membership), data) = M::take(&self.state);
+        let ((last_log_id, last_membership), data) = M::take_image(&self.state);
         let mut built = lock(&self.built);
         built.count += 1;
         let snapshot_id = built.count.to_string();

@@ -15,7 +15,7 @@ macro_rules! surreal {
         struct $keys($crate_name::Transaction);
 
         impl Keys for $keys {
-            fn take(&mut self, name: &Name) -> Option<Content> {
+            fn take_key(&mut self, name: &Name) -> Option<Content> {
                 let held = self.0.get(bytes::key(name)).expect("a read");
                 let content = held.map(|held| bytes::content(&held));
                 if content.is_some() {

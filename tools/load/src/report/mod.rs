@@ -45,7 +45,7 @@ pub struct Quantiles {
 
 impl Quantiles {
     /// From latencies in nanoseconds.
-    pub(crate) fn of(latencies: &Histogram<u64>) -> Self {
+    pub(crate) fn from_histogram(latencies: &Histogram<u64>) -> Self {
         let at = |share| latencies.value_at_quantile(share) as f64 / 1e3;
         if latencies.is_empty() {
             return Self::default();
@@ -190,7 +190,7 @@ pub struct Report {
 }
 
 impl Late {
-    fn of(tally: &Tally) -> Self {
+    fn from_tally(tally: &Tally) -> Self {
         Self {
             over_us: LATE as f64 / 1e3,
             own: tally.late,
@@ -208,9 +208,9 @@ impl Floor {
         Self {
             count: latencies.len(),
             rate: latencies.len() as f64 / seconds,
-            latency: Quantiles::of(&latencies),
+            latency: Quantiles::from_histogram(&latencies),
             slower: Slower::all(&latencies),
-            late: Late::of(tally),
+            late: Late::from_tally(tally),
         }
     }
 }
@@ -262,7 +262,7 @@ impl Report {
             answered: tally.answered,
             missing: tally.missing,
             unanswered: tally.unanswered,
-            late: Late::of(&tally),
+            late: Late::from_tally(&tally),
             errors: errors.collect(),
             wrong: Counted {
                 code: String::new(),
@@ -314,7 +314,7 @@ fn phase_report(tally: &Tally, phase: Phase, seconds: f64) -> PhaseReport {
     let all = both(latencies);
     let part = |op: Op| {
         let part = &latencies[op as usize];
-        (!part.is_empty()).then(|| Quantiles::of(part))
+        (!part.is_empty()).then(|| Quantiles::from_histogram(part))
     };
     let rate = if seconds > 0.0 { all.len() as f64 / seconds } else { 0.0 };
     PhaseReport {
@@ -322,7 +322,7 @@ fn phase_report(tally: &Tally, phase: Phase, seconds: f64) -> PhaseReport {
         seconds,
         count: all.len(),
         rate,
-        latency: Quantiles::of(&all),
+        latency: Quantiles::from_histogram(&all),
         writes: part(Op::Write),
         reads: part(Op::Read),
         slower: Slower::all(&all),

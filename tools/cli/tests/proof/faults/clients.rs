@@ -37,7 +37,7 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    pub(super) fn of(bandwidth: Option<u64>) -> Self {
+    pub(super) fn from_bandwidth(bandwidth: Option<u64>) -> Self {
         let two_seconds = bandwidth.map_or(usize::MAX, |bytes| 2 * bytes as usize);
         Self { bandwidth, largest: two_seconds.min(64 << 20) }
     }

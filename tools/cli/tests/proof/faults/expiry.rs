@@ -66,11 +66,11 @@ impl Expiry {
             let place = keys.len() - 1 - random.below(keys.len().min(60));
             (place, keys[place].name.clone())
         };
-        self.look(seeker, place, &name);
+        self.look_up(seeker, place, &name);
     }
 
     /// Reads a key; whether it is known to be gone.
-    fn look(&self, seeker: &mut Seeker, place: usize, name: &str) -> Option<bool> {
+    fn look_up(&self, seeker: &mut Seeker, place: usize, name: &str) -> Option<bool> {
         let invoked = Instant::now();
         let found = seeker.ask(&["GET", name])?;
         let returned = Instant::now();

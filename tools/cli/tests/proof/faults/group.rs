@@ -57,7 +57,8 @@ impl Group {
         let folder = tempfile::tempdir().expect("a folder");
         let (raft, client) = ([(); MEMBERS].map(|()| own_port()), [(); MEMBERS]);
         let client = client.map(|()| own_port());
-        let (speed, network) = (Speed::of(bandwidth), Network::start(&raft, bandwidth, seed));
+        let (speed, network) =
+            (Speed::from_bandwidth(bandwidth), Network::start(&raft, bandwidth, seed));
         let peer = |place: usize| {
             format!("{}={}/127.0.0.1:{}", place + 1, network.address(place), client[place])
         };
@@ -264,10 +265,10 @@ impl Group {
             Fault::FullDisk(bytes) => self.members[place].fill_disk(Some(bytes)),
             Fault::FailSyncs(count) => self.members[place].fail_syncs(count),
             Fault::Clock(ms) => self.members[place].set_clock(ms),
-            Fault::Image => self.tell(place, &["BGSAVE"]),
+            Fault::Image => self.ask_quietly(place, &["BGSAVE"]),
             Fault::Transfer => {
                 let to = ((place + 1) % MEMBERS + 1).to_string();
-                self.tell(place, &["STILLFRAME", "RAFT", "TRANSFER", &to]);
+                self.ask_quietly(place, &["STILLFRAME", "RAFT", "TRANSFER", &to]);
             }
             Fault::Keep => self.members[place].keep(),
             Fault::Directory(other) => self.displace(place, other),
@@ -344,7 +345,7 @@ impl Group {
     }
 
     /// Sends a request to a member, whose reply nobody waits for.
-    fn tell(&self, place: usize, words: &[&str]) {
+    fn ask_quietly(&self, place: usize, words: &[&str]) {
         let server = self.servers[place];
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         std::thread::spawn(move || {

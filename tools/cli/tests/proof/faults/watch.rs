@@ -50,7 +50,7 @@ impl Watch {
         let shared = Arc::new(Shared { stop, serves: AtomicUsize::new(NOBODY), seen });
         let thread = |(place, &server): (usize, &SocketAddr)| {
             let shared = Arc::clone(&shared);
-            std::thread::spawn(move || shared.look(place, server))
+            std::thread::spawn(move || shared.watch_member(place, server))
         };
         let threads = servers.iter().enumerate().map(thread).collect();
         Self { shared, threads }
@@ -89,7 +89,7 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, place: usize, server: SocketAddr) {
+    fn watch_member(&self, place: usize, server: SocketAddr) {
         let mut connection = None;
         while !self.stop.is_due() {
             std::thread::sleep(Duration::from_millis(10));

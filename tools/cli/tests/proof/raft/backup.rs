@@ -113,7 +113,7 @@ fn a_group_begins_with_the_data_of_a_moment() {
     let url = format!("file://{}", archive.path().display());
     server.kill();
     for from in [&url, &folder] {
-        let group = Group::of(3, 1, &[]);
+        let group = Group::with_members(3, 1, &[]);
         println!("{}", init(&group, from, Some(&record)).expect("it is made"));
         let mut servers = start_all(&group, &digest);
         assert_times(&mut servers[leader(&servers)].client(), 0..15);
@@ -130,7 +130,7 @@ fn a_group_begins_with_the_data_of_a_moment() {
         assert!(again.contains("is not empty"), "{again}");
     }
     // The newest state, and a dump file by itself.
-    let group = Group::of(3, 1, &[]);
+    let group = Group::with_members(3, 1, &[]);
     init(&group, &url, None).expect("it is made");
     let server = group.start(0);
     leader([&server]);
@@ -139,14 +139,14 @@ fn a_group_begins_with_the_data_of_a_moment() {
     let digest = server.client().ask("DEBUG DIGEST");
     server.client().ok("BGSAVE");
     wait_until("an image is there", || server.client().info_int("raft_snapshot_index") > 1);
-    let other = Group::of(3, 1, &[]);
+    let other = Group::with_members(3, 1, &[]);
     init(&other, &server.dump().display().to_string(), None).expect("it is made");
     start_all(&other, &digest);
 }
 
 #[test]
 fn a_group_begins_with_nothing_that_is_damaged_or_elsewhere() {
-    let group = Group::of(1, 1, &[]);
+    let group = Group::with_members(1, 1, &[]);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("dump.rdb");
     fs::write(&file, b"REDIS0010 and no more").expect("a file");
@@ -186,11 +186,11 @@ fn export(directories: &[&Path], out: &Path) -> Result<String, String> {
 #[test]
 fn the_data_of_a_group_goes_to_a_single_server() {
     // Nobody gives up a leader of a busy machine here.
-    let group = Group::of(3, 3, &["--raft-election-timeout", "5000"]);
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", "5000"]);
     let scratch = tempfile::tempdir().expect("a folder");
     let mut servers = group.start_founders();
     // Another group of the same name.
-    let other = Group::of(1, 1, &[]);
+    let other = Group::with_members(1, 1, &[]);
     let mut strangers = other.start_founders();
     write_to(&strangers, 0);
     let strange = strangers[0].folder.clone();

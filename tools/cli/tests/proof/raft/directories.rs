@@ -218,7 +218,7 @@ fn a_directory_that_went_back_is_refused() {
 /// What lacks or is damaged is named, with the advice that helps a member.
 #[test]
 fn a_directory_without_one_of_its_parts_is_refused_by_name() {
-    let group = Group::of(1, 1, &["--raft-log-keep-entries", "0"]);
+    let group = Group::with_members(1, 1, &["--raft-log-keep-entries", "0"]);
     let server = group.start(0);
     leader([&server]);
     let mut client = server.client();
@@ -277,7 +277,7 @@ fn a_directory_without_one_of_its_parts_is_refused_by_name() {
 /// image, and nobody panics.
 #[test]
 fn a_member_whose_log_lost_its_end_catches_up() {
-    let group = Group::of(3, 3, &["--raft-log-keep-entries", "0"]);
+    let group = Group::with_members(3, 3, &["--raft-log-keep-entries", "0"]);
     let mut servers = group.start_founders();
     put(&servers, "before");
     for is_cut in [false, true] {
@@ -344,7 +344,7 @@ fn members_are_not_told_by_strangers_to_leave_or_to_stand() {
 #[test]
 fn nothing_is_lost_while_most_directories_are_whole() {
     let mut random = Random::new("nothing_is_lost_while_most_directories_are_whole");
-    let group = Group::of(3, 3, &["--raft-log-keep-entries", "5"]);
+    let group = Group::with_members(3, 3, &["--raft-log-keep-entries", "5"]);
     let mut servers = group.start_founders();
     let mut counter = Counter::new("n");
     let kept = group.folder.path().join("kept");

@@ -14,7 +14,7 @@ const STEADY: &str = "5000";
 fn start(election_timeout: &str) -> (Group, Vec<Server>, [usize; 3]) {
     let flags = ["--raft-forward", "yes", "--raft-election-timeout", election_timeout];
     let renamed = ["--rename-command", "APPEND", "add-to"];
-    let group = Group::of(3, 3, &[&flags[..], &renamed].concat());
+    let group = Group::with_members(3, 3, &[&flags[..], &renamed].concat());
     let servers = group.start_founders();
     let leads = leader(&servers);
     let others = [(leads + 1) % 3, (leads + 2) % 3];

@@ -111,7 +111,7 @@ fn check(client: &mut Client, who: &str, request: &str, expected: Expected) {
 #[test]
 fn each_request_is_right_at_all_members_or_refused() {
     let flags = ["--raft-election-timeout", "5000", "--enable-protected-configs", "yes"];
-    let group = Group::of(3, 3, &flags);
+    let group = Group::with_members(3, 3, &flags);
     let servers = group.start_founders();
     let outside = Server::start(Kind::Ours("imprint"));
     let leads = leader(&servers);
@@ -162,7 +162,7 @@ fn each_request_is_right_at_all_members_or_refused() {
 
 #[test]
 fn a_directory_of_another_server_is_refused() {
-    let group = Group::of(3, 3, &[]);
+    let group = Group::with_members(3, 3, &[]);
     let mut servers = group.start_founders();
     let leads = leader(&servers);
     let mut client = servers[leads].client();
@@ -171,7 +171,7 @@ fn a_directory_of_another_server_is_refused() {
     wait_until("an image is there", || client.info_int("raft_snapshot_index") > 0);
     let dump = fs::read(servers[leads].dump()).expect("the dump");
     servers.iter_mut().for_each(Server::kill);
-    let other = Group::of(1, 1, &[]);
+    let other = Group::with_members(1, 1, &[]);
     let refused = |why: &str| {
         let folder = other.folder.path().join("1");
         let output = other.setup(0).command(&folder, other.ports[0][1]).output().expect("it runs");
@@ -205,7 +205,7 @@ fn a_directory_of_another_server_is_refused() {
 
 #[test]
 fn settings_that_no_member_can_have_are_refused_at_the_start() {
-    let group = Group::of(1, 1, &[]);
+    let group = Group::with_members(1, 1, &[]);
     for (flags, why) in [
         (&["--appendonly", "yes"][..], "the log of a member is the group's"),
         (&["--replicaof", "127.0.0.1 1"], "follows the leader of the group"),

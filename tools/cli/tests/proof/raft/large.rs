@@ -12,7 +12,7 @@ fn again(servers: &[Server]) -> Client {
 }
 
 fn small() -> Group {
-    Group::of(3, 3, &["--raft-write-max-size", "1mb", "--raft-election-timeout", "5000"])
+    Group::with_members(3, 3, &["--raft-write-max-size", "1mb", "--raft-election-timeout", "5000"])
 }
 
 /// A refusal that names the setting.
@@ -111,7 +111,7 @@ fn what_turns_out_to_be_too_large_is_undone() {
 fn memory_loaded_anew_without_an_image_has_the_members() {
     let flags = ["--raft-log-min-size", "100mb", "--raft-log-keep-entries", "0"];
     let small = ["--raft-write-max-size", "1mb", "--raft-election-timeout", "5000"];
-    let group = Group::of(3, 3, &[&small[..], &flags].concat());
+    let group = Group::with_members(3, 3, &[&small[..], &flags].concat());
     let mut servers = group.start_founders();
     let leads = leader(&servers);
     let mut client = servers[leads].client();

@@ -83,7 +83,7 @@ fn fill(client: &mut Client) {
 
 #[test]
 fn members_join_and_leave_under_load() {
-    let group = Group::of(5, 3, &["--raft-log-keep-entries", "5", SLOW[0], SLOW[1]]);
+    let group = Group::with_members(5, 3, &["--raft-log-keep-entries", "5", SLOW[0], SLOW[1]]);
     let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
     let mut servers = group.start_founders();
     let first = leader(&servers);
@@ -156,7 +156,7 @@ fn members_join_and_leave_under_load() {
 #[test]
 fn a_member_joins_while_image_follows_image() {
     let flags = ["--raft-log-keep-entries", "0", "--raft-image-rate", "1mb", SLOW[0], SLOW[1]];
-    let group = Group::of(4, 3, &flags);
+    let group = Group::with_members(4, 3, &flags);
     let mut servers = group.start_founders();
     let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
     let leads = leader(&servers);
@@ -228,13 +228,13 @@ fn the_lead_goes_where_it_is_sent() {
 
 #[test]
 fn a_change_that_makes_no_sense_is_refused() {
-    let group = Group::of(4, 3, &[]);
+    let group = Group::with_members(4, 3, &[]);
     let mut servers = group.start_founders();
     let leads = leader(&servers);
     let (one, two) = ((leads + 1) % 3, (leads + 2) % 3);
     let mut client = servers[leads].client();
     let nobody = "127.0.0.1:1/127.0.0.1:2";
-    let other = Group::of(2, 1, &[]);
+    let other = Group::with_members(2, 1, &[]);
     let foreign = other.start(0);
     leader([&foreign]);
     let foreign_address = other.addresses(0);
@@ -288,7 +288,7 @@ fn a_change_that_makes_no_sense_is_refused() {
 
 #[test]
 fn a_leader_that_is_killed_within_a_change_leaves_one_group() {
-    let group = Group::of(4, 3, &[]);
+    let group = Group::with_members(4, 3, &[]);
     let ports: Vec<u16> = group.ports.iter().map(|ports| ports[1]).collect();
     let mut random = Random::new("a leader is killed within a change");
     let mut counters = [Counter::new("a")];

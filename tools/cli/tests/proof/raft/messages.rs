@@ -11,13 +11,13 @@ fn listener(server: &Server, request: &str) -> Client {
 }
 
 /// The next message, as words.
-fn heard(client: &mut Client) -> Vec<String> {
+fn next_message(client: &mut Client) -> Vec<String> {
     client.reply().list().iter().map(|part| part.text()).collect()
 }
 
 #[test]
 fn a_message_comes_to_the_subscribers_of_all_members() {
-    let group = Group::of(3, 3, &["--raft-election-timeout", "5000"]);
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", "5000"]);
     let mut servers = group.start_founders();
     let leads = leader(&servers);
     let requests = ["SUBSCRIBE news", "PSUBSCRIBE n*", "SSUBSCRIBE part"];
@@ -31,9 +31,9 @@ fn a_message_comes_to_the_subscribers_of_all_members() {
         assert_eq!(client.ask("PUBLISH other x").int(), 0);
         let from = from.to_string();
         for [plain, pattern, shard] in &mut listeners {
-            assert_eq!(heard(plain), ["message", "news", &from]);
-            assert_eq!(heard(pattern), ["pmessage", "n*", "news", &from]);
-            assert_eq!(heard(shard), ["smessage", "part", &from]);
+            assert_eq!(next_message(plain), ["message", "news", &from]);
+            assert_eq!(next_message(pattern), ["pmessage", "n*", "news", &from]);
+            assert_eq!(next_message(shard), ["smessage", "part", &from]);
         }
     }
     // In order, and each once; from a transaction and a script, too.
@@ -53,7 +53,7 @@ fn a_message_comes_to_the_subscribers_of_all_members() {
     });
     for i in (0..20_000).map(|i| i.to_string()).chain(["last", "script"].map(str::to_owned)) {
         for [plain, _, _] in &mut listeners {
-            assert_eq!(heard(plain), ["message", "news", &i]);
+            assert_eq!(next_message(plain), ["message", "news", &i]);
         }
     }
     sent.join().expect("all was sent");
@@ -70,7 +70,7 @@ fn a_message_comes_to_the_subscribers_of_all_members() {
         spoken += 1;
         servers[leads].client().ok(&format!("PUBLISH news again:{spoken}"));
         back.send(&[b"PING"]);
-        while let [kind, _, text] = &heard(&mut back)[..] {
+        while let [kind, _, text] = &next_message(&mut back)[..] {
             assert_eq!(kind, "message");
             assert_ne!(text, "missed");
             hears = true;
@@ -78,16 +78,16 @@ fn a_message_comes_to_the_subscribers_of_all_members() {
         hears
     });
     servers[leads].client().ok("PUBLISH news end");
-    while heard(&mut back)[2] != "end" {}
+    while next_message(&mut back)[2] != "end" {}
     let [plain, _, _] = &mut listeners[from];
-    assert_eq!(heard(plain)[2], "missed");
-    (1..=spoken).for_each(|i| assert_eq!(heard(plain)[2], format!("again:{i}")));
-    assert_eq!(heard(plain)[2], "end");
+    assert_eq!(next_message(plain)[2], "missed");
+    (1..=spoken).for_each(|i| assert_eq!(next_message(plain)[2], format!("again:{i}")));
+    assert_eq!(next_message(plain)[2], "end");
 }
 
 #[test]
 fn each_member_notifies_of_changed_keys_itself() {
-    let group = Group::of(3, 3, &["--raft-election-timeout", "5000"]);
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", "5000"]);
     let servers = group.start_founders();
     let leads = leader(&servers);
     let follows = (leads + 1) % 3;
@@ -103,7 +103,7 @@ fn each_member_notifies_of_changed_keys_itself() {
     for (mut listens, gone) in listens.into_iter().zip(["expired", "del"]) {
         let mut events: Vec<String> = Vec::new();
         while events.last().is_none_or(|last| last != "del list") {
-            let [_, _, event, key] = &heard(&mut listens)[..] else { panic!("four words") };
+            let [_, _, event, key] = &next_message(&mut listens)[..] else { panic!("four words") };
             events.push(format!("{} {key}", event.trim_start_matches("__keyevent@0__:")));
         }
         let of = |key: &str| -> Vec<&str> {

@@ -32,11 +32,11 @@ pub(crate) struct Group {
 
 impl Group {
     fn new() -> Self {
-        Self::of(3, 3, &[])
+        Self::with_members(3, 3, &[])
     }
 
     /// A group that `founders` of these members begin. They are counted from 0, and named from 1.
-    fn of(members: usize, founders: usize, flags: &[&str]) -> Self {
+    fn with_members(members: usize, founders: usize, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let ports: Vec<_> = (0..members).map(|_| [(); 2].map(|()| own_port())).collect();
         let reached = ports.iter().map(|ports| ports[0]).collect();

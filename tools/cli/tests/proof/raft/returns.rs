@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Away for longer than it takes to miss a leader, it must not end the reign of one that is well.
 #[test]
 fn a_member_that_was_away_costs_no_election() {
-    let group = Group::of(3, 3, &["--raft-election-timeout", "2000"]);
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", "2000"]);
     let servers = group.start_founders();
     let leads = put(&servers, "before");
     let term = || servers[leads].client().info_int("raft_term");
@@ -53,7 +53,7 @@ fn a_member_that_was_removed_while_it_was_away_is_told() {
 /// Passed on to a leader that says no more, it is not left waiting until another leads.
 #[test]
 fn a_client_of_a_leader_that_is_missed_is_told() {
-    let group = Group::of(3, 3, &["--raft-forward", "yes"]);
+    let group = Group::with_members(3, 3, &["--raft-forward", "yes"]);
     let servers = group.start_founders();
     let leads = put(&servers, "before");
     let (follows, other) = ((leads + 1) % 3, (leads + 2) % 3);

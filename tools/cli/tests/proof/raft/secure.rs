@@ -26,7 +26,7 @@ fn with(setup: Setup, flags: &[String]) -> Setup {
 fn members_of_one_authority_are_a_group_and_strangers_are_not() {
     let test = "members_of_one_authority_are_a_group_and_strangers_are_not";
     let Some(made) = Certificates::new(test, &[]) else { return };
-    let group = Group::of(5, 3, &["--raft-election-timeout", "1000"]);
+    let group = Group::with_members(5, 3, &["--raft-election-timeout", "1000"]);
     let names = ["server", "second", "client"];
     let start =
         |member: usize| with(group.setup(member), &flags(&made, names[member], "ca.crt")).start();
@@ -85,7 +85,7 @@ fn certificates_are_replaced_while_members_run() {
     let Some(made) = Certificates::new("certificates_are_replaced_while_members_run", &[]) else {
         return;
     };
-    let group = Group::of(3, 3, &["--raft-election-timeout", "1000"]);
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", "1000"]);
     let place = |member: usize, file: &str| group.folder.path().join(format!("{member}.{file}"));
     let text = |name: &str| std::fs::read(made.path(name)).expect("openssl made it");
     let put = |member, file, bytes: &[u8]| {
@@ -139,7 +139,8 @@ fn certificates_are_replaced_while_members_run() {
 fn with_tls_a_member_listens_and_passes_clients_on_beyond_this_machine() {
     let test = "with_tls_a_member_listens_and_passes_clients_on_beyond_this_machine";
     let Some(made) = Certificates::new(test, &[]) else { return };
-    let group = Group::of(3, 3, &["--raft-election-timeout", "5000", "--raft-forward", "yes"]);
+    let group =
+        Group::with_members(3, 3, &["--raft-election-timeout", "5000", "--raft-forward", "yes"]);
     let names = ["server", "second", "client"];
     let start = |member: usize| {
         let [raft, client] = group.ports[member];

@@ -46,7 +46,7 @@ impl Links {
 /// With four times the timeout of the default, over links of a quarter of what the default bears:
 /// so a busy machine decides nothing.
 fn group(flags: &[&str]) -> Group {
-    Group::of(3, 3, &[&["--raft-election-timeout", "4000"], flags].concat())
+    Group::with_members(3, 3, &[&["--raft-election-timeout", "4000"], flags].concat())
 }
 
 /// The reign in which a member leads.

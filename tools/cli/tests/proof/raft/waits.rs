@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 #[test]
 fn wait_counts_the_members_that_have_the_writes() {
-    let group = Group::of(3, 3, &["--raft-election-timeout", "2000"]);
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", "2000"]);
     let mut servers = group.start_founders();
     let leads = leader(&servers);
     let (one, two) = ((leads + 1) % 3, (leads + 2) % 3);

@@ -74,7 +74,7 @@ pub(crate) enum By {
 
 impl By {
     /// As little as Redis promises of a command's replies.
-    pub(crate) fn of(words: &Words) -> Self {
+    pub(crate) fn from_words(words: &Words) -> Self {
         match words[0].to_ascii_uppercase().as_slice() {
             b"SMEMBERS" | b"SINTER" | b"SUNION" | b"SDIFF" | b"SPOP" | b"SSCAN" | b"HGETALL"
             | b"HKEYS" | b"HVALS" | b"HSCAN" | b"KEYS" | b"GEOSEARCH" | b"GEORADIUSBYMEMBER" => {

@@ -13,7 +13,7 @@ const KEYS: [&str; 5] = ["a", "b", "c", "d", "text"];
 fn fields_expire_as_in_redis_8() {
     let test = "fields_expire_as_in_redis_8";
     if are_here(test, &[Peer::Redis8]) {
-        prove_beside(test, debugged(Kind::Newer(Peer::Redis8), None, ""), By::of, command);
+        prove_beside(test, debugged(Kind::Newer(Peer::Redis8), None, ""), By::from_words, command);
     }
 }
 
