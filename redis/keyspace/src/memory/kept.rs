@@ -3,7 +3,7 @@
 
 use crate::hash::Hasher;
 use crate::memory::entry::{Entry, KEY_BYTES, Owned};
-use crate::memory::index::{Index, Seat};
+use crate::memory::index::Index;
 use crate::memory::slot_set::SlotSet;
 
 /// Numbers of a chunk.
@@ -12,7 +12,7 @@ const CHUNK: usize = if cfg!(any(test, miri)) { 8 } else { 256 };
 /// Entries by number and by key.
 #[derive(Default)]
 pub(crate) struct Kept {
-    /// A cell names its number (see [`seat`]), and not the entry.
+    /// Of numbers, in the place of slots.
     index: Index,
     chunks: Vec<Option<Box<[Option<Item>]>>>,
     bytes: usize,
@@ -25,10 +25,6 @@ pub(crate) struct Item {
     pub(crate) entry: Owned,
     /// What counts of the entry's bytes: not those that it shares.
     pub(crate) bytes: usize,
-}
-
-fn seat(number: u32) -> Seat {
-    Seat { slot: number, word: u64::from(number) + 1 }
 }
 
 impl Kept {
@@ -64,15 +60,13 @@ impl Kept {
     /// The number of the entry of a key.
     pub(crate) fn find(&self, hash: u64, space: usize, key: &[u8]) -> Option<u32> {
         let is_it = |entry: &Entry| entry.space() == space && entry.key() == key;
-        let found =
-            self.index.find(hash, |word| self.entry((word - 1) as u32).is_some_and(is_it))?;
-        Some(found.slot)
+        self.index.find(hash, |number| self.entry(number).is_some_and(is_it).then_some(number))
     }
 
     /// Adds an entry; there is none of its number or key.
     pub(crate) fn insert(&mut self, hash: u64, number: u32, item: Item) {
         self.put(number, item);
-        self.index.insert(hash, seat(number));
+        self.index.insert(hash, number);
     }
 
     /// Puts an entry in the place of one that was [lifted](Self::lift), of the same key.

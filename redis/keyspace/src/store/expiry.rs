@@ -7,7 +7,7 @@ use super::mistakes::Mutant;
 use super::{Db, Keyspace};
 use crate::DATABASES;
 use crate::collection::edits::HashEdit;
-use crate::memory::index::Seat;
+use crate::memory::slots::Seat;
 
 /// Most fields that one look at a hash deletes.
 const FIELDS: usize = if cfg!(any(test, miri)) { 4 } else { 256 };

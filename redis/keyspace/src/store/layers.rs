@@ -22,9 +22,10 @@ use super::cursor::Cursor;
 use super::lookup::Lookup;
 use crate::DATABASES;
 use crate::memory::entry::{Entry, KEY_BYTES};
-use crate::memory::index::{Index, Seat, below};
+use crate::memory::index::{Index, below};
 use crate::memory::shown::Counts;
 use crate::memory::shown::mutants::Mutant;
+use crate::memory::slots::Seat;
 
 /// Slots of others that a step of a scan looks at, for each key that it may answer with.
 const SLOTS_PER_KEY: usize = 16;
@@ -113,7 +114,7 @@ impl<A: Algorithm> Keyspace<A> {
             let entry = self.at(seat.slot);
             let (owner, shared_bytes) = (self.spaces.db_of(entry), entry.outside_bytes());
             let again = entry.copy_born(self.birth(owner));
-            self.exchange(owner, seat, hash, again, shared_bytes);
+            self.exchange(owner, seat, again, shared_bytes);
         }
         let own = self.slots.find(&self.dbs[db].index, hash, self.at(seat.slot).key());
         debug_assert!(own.is_some(), "it has a copy now");

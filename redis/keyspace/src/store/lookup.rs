@@ -14,7 +14,7 @@ use stillframe::Algorithm;
 
 use super::Keyspace;
 use crate::collection::tree::BATCH;
-use crate::memory::index::Seat;
+use crate::memory::slots::Seat;
 
 /// What a lookup of a key finds.
 #[derive(Clone, Copy)]

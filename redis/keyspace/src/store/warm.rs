@@ -1,10 +1,9 @@
 //! Prefetching for a batch of lookups.
 //!
-//! A lookup is a chain of dependent loads (index cell, entry, for a write the slot too), each a
-//! cache miss once the keys outgrow the caches: most of the time of a GET. Chains of different keys
-//! do not depend on each other, so walking each link for all keys of a batch before the next link
-//! lets the processor wait for many misses at once. The same holds for the paths to elements of one
-//! large collection.
+//! A lookup is a chain of dependent loads (index cell, slot, entry), each a cache miss once the keys
+//! outgrow the caches: most of the time of a GET. Chains of different keys do not depend on each
+//! other, so walking each link for all keys of a batch before the next link lets the processor wait
+//! for many misses at once. The same holds for the paths to elements of one large collection.
 
 use std::hint::black_box;
 
@@ -15,7 +14,6 @@ use super::Keyspace;
 use crate::collection::form::Form;
 use crate::collection::tree::{self, Order};
 use crate::collection::warm::Named;
-use crate::memory::index::Seat;
 
 /// Keys whose loads are under way together.
 pub const WARM_BATCH: usize = tree::BATCH;
@@ -42,11 +40,10 @@ impl<A: Algorithm> Keyspace<A> {
         // The first cell with the key's tag is its own, except for one in billions, so there is no
         // need to wait for the entry. An absent key has nothing more to fetch.
         let hashes = &hashes[..count];
-        let seats: [Option<Seat>; WARM_BATCH] =
-            std::array::from_fn(|at| index.find(*hashes.get(at)?, |_| true));
+        let slots: [Option<u32>; WARM_BATCH] =
+            std::array::from_fn(|at| index.find(*hashes.get(at)?, Some));
+        let seats = slots.map(|slot| self.slots.seat(slot?));
         let found = || seats.iter().flatten();
-        // A read needs the entry alone, a write its slot as well.
-        black_box(found().filter(|seat| self.slots.is_used(seat.slot)).count());
         // The beginning of a value is in the next lines; a long one the processor follows.
         for &seat in found() {
             let entry = std::ptr::from_ref(self.slots.entry_of(seat)).cast::<u8>();

@@ -11,7 +11,7 @@ use super::mistakes::Mutant;
 use crate::collection::packed::NEVER;
 use crate::integer::{IntText, parse_int};
 use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
-use crate::memory::index::Seat;
+use crate::memory::slots::Seat;
 
 /// Dead entries swept before the slot array grows.
 const SWEEP_FOR_SLOT: usize = 16;
@@ -296,7 +296,7 @@ impl<A: Algorithm> Keyspace<A> {
             self.sweep(SWEEP_FOR_SLOT);
         }
         let seat = self.slots.insert(entry)?;
-        self.dbs[db].index.insert(hash, seat);
+        self.dbs[db].index.insert(hash, seat.slot);
         self.access.begin(seat.slot);
         self.book(db, seat, NOTHING);
         Ok(seat)
@@ -312,21 +312,13 @@ impl<A: Algorithm> Keyspace<A> {
         shared_bytes: usize,
     ) {
         self.part(old.slot, hash);
-        self.exchange(db, old, hash, entry, shared_bytes);
+        self.exchange(db, old, entry, shared_bytes);
     }
 
     /// Puts another entry where one is that no other database shows.
-    pub(crate) fn exchange(
-        &mut self,
-        db: usize,
-        old: Seat,
-        hash: u64,
-        entry: Owned,
-        shared_bytes: usize,
-    ) {
+    pub(crate) fn exchange(&mut self, db: usize, old: Seat, entry: Owned, shared_bytes: usize) {
         let booked = self.booked(old);
         let seat = self.slots.replace(old.slot, entry, shared_bytes);
-        self.dbs[db].index.update(hash, seat);
         self.book(db, seat, booked);
     }
 

@@ -43,9 +43,9 @@ use word::{Kind, Packed, Word};
 /// size.
 pub(crate) const INLINE_MAX: usize = 4096;
 const _: () = assert!(RUN_BYTES_MAX <= INLINE_MAX);
-/// Bytes of a key beside its entry: a slot word, a cell of an index that is two thirds full, and
+/// Bytes of a key beside its entry: a slot word, a cell of an index that is three quarters full, and
 /// the number of its last use.
-pub(crate) const KEY_BYTES: usize = 8 + 24 + 4;
+pub(crate) const KEY_BYTES: usize = 8 + 11 + 4;
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1 << 30;
 

@@ -16,8 +16,8 @@
 //! - M4: limbo releases a range when the capture has passed all of it (`Engine::captured`, Acquire:
 //!   the sink has let go of those entries), and everything when the image is over (Acquire too).
 //! - M5: images of another process (fork) see that process's entries: nothing is frozen here.
-//! - M6: the word that an index keeps beside a slot is the slot's word: code that inserts, replaces
-//!   or removes an entry here does the same there before the next lookup.
+//! - M6: a slot in an index is in use: code that inserts or removes an entry here does the same
+//!   there before the next lookup.
 //! - M7: a seat that a lookup found is used up to the next write of its slot: until then its word
 //!   is the slot's. Only this room makes seats, and they live in the locals of one method of the
 //!   keyspace: what a keyspace remembers of a key is its slot. A stale seat would name an entry
@@ -52,7 +52,7 @@ use crate::hash::Hasher;
 use crate::memory::chunks::Stack;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::history::{History, mutants as mistakes};
-use crate::memory::index::{Index, Seat};
+use crate::memory::index::Index;
 use crate::memory::limbo::{Limbo, Loan};
 use crate::memory::mutants::Mutant;
 use crate::memory::reclaim::Reclaimer;
@@ -68,6 +68,13 @@ const PENDING_BYTES_MAX: usize = 64 << 20;
 const GROWTH_MIN: usize = if cfg!(any(test, miri)) { 16 } else { 8192 };
 /// A slot's number has 32 bits wherever one is kept.
 const KEYS_MAX: usize = u32::MAX as usize;
+
+/// A slot in use and the word in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) slot: u32,
+    word: u64,
+}
 
 /// Slots with their entries.
 pub(crate) struct Slots<A: Algorithm> {
@@ -168,10 +175,6 @@ impl<A: Algorithm> Slots<A> {
         self.reclaimer.pending_bytes()
     }
 
-    pub(crate) fn is_used(&self, slot: u32) -> bool {
-        self.engine.read(slot as usize) != 0
-    }
-
     #[inline]
     pub(crate) fn entry(&self, slot: u32) -> Option<&Entry> {
         match self.engine.read(slot as usize) {
@@ -189,13 +192,12 @@ impl<A: Algorithm> Slots<A> {
         (word != 0).then_some(Seat { slot, word })
     }
 
-    /// The slot of `index` that holds `key`. The words of an index are those of their slots (M6).
+    /// The slot of `index` that holds `key`.
     #[inline]
     pub(crate) fn find(&self, index: &Index, hash: u64, key: &[u8]) -> Option<Seat> {
-        index.find(hash, |word| {
-            // SAFETY: M1 by M6; as in `entry`.
-            let entry = unsafe { Entry::from_word(word) };
-            entry.key() == key
+        index.find(hash, |slot| {
+            let seat = self.seat(slot)?; // M6
+            (self.entry_of(seat).key() == key).then_some(seat)
         })
     }
 
