@@ -160,7 +160,8 @@ impl<A: Algorithm> Keyspace<A> {
         };
         let booked = self.booked(seat);
         let deadline = at.unwrap_or(NEVER);
-        if let Some(entry) = self.slots.entry_mut(seat) {
+        let entry = self.slots.entry_mut(seat);
+        if let Some(entry) = entry.filter(|entry| entry.has_place_for(deadline)) {
             entry.set_deadline(deadline);
             self.book(db, seat, booked);
         } else {
@@ -249,7 +250,8 @@ impl<A: Algorithm> Keyspace<A> {
         if let Some(seat) = lookup.seat {
             let booked = self.booked(seat);
             deadline = expire.deadline(booked.deadline);
-            if let Some(entry) = self.slots.entry_mut(seat) {
+            let entry = self.slots.entry_mut(seat);
+            if let Some(entry) = entry.filter(|entry| entry.has_place_for(deadline)) {
                 match entry.overwrite(value) {
                     Ok(()) => {
                         if !Mutant::SetKeepsDeadline.is_made() {

@@ -5,8 +5,12 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::word::New;
-use super::{Blob, Entry, HEADER, Header, KEY_BYTES_MAX, fat};
+use super::word::{Link, New};
+use super::{
+    Blob, DEADLINE, ERA_AT, Entry, Header, KEY_BYTES_MAX, KEY_LEN_AT, KEY_LEN_MAX, LEN_AT, LENGTHS,
+    LINK, MORTAL, PAD, TAIL, UNIT, UNITS_AT, UNITS_MAX, WIDE, fat,
+};
+use crate::collection::packed::NEVER;
 use crate::collection::trunk::Trunk;
 
 const ALIGN: usize = 8;
@@ -34,30 +38,49 @@ impl Owned {
         reserve: usize,
     ) -> Self {
         assert!(space < 16 && key.len() <= KEY_BYTES_MAX, "a key or database out of bounds");
-        let parts = value.inline();
-        let inline = parts[0].len() + parts[1].len();
-        let layout = layout(key.len() + inline + reserve);
-        let room = layout.size() - HEADER; // what rounding up adds is room as well
+        let (facts, mut front) = (value.facts(), Front { bytes: [0; _], len: 0 });
+        let is_linked = facts.kind.is_linked();
+        let has_place = deadline != NEVER || is_linked;
+        let needed = TAIL
+            + if is_linked { LINK } else { 0 }
+            + if has_place { DEADLINE } else { 0 }
+            + key.len()
+            + facts.len
+            + reserve;
+        let is_wide = key.len() > KEY_LEN_MAX || needed > UNITS_MAX * UNIT;
+        let layout = layout(needed + if is_wide { LENGTHS } else { 0 });
+        let units = layout.size() / UNIT; // what rounding up adds is room as well
+        let mut stamp = era << ERA_AT | facts.bits() | space as u64;
+        let mut info = 0;
+        if is_wide {
+            stamp |= WIDE;
+            let lengths = [key.len(), units, facts.len, facts.count];
+            lengths.iter().for_each(|&length| front.push(&(length as u32).to_ne_bytes()));
+        } else {
+            stamp |= (key.len() as u64) << KEY_LEN_AT;
+            info = (units << UNITS_AT | facts.len << LEN_AT | facts.count) as u32;
+        }
+        let link_at = TAIL + front.len + PAD;
+        if is_linked {
+            front.push(&[0; LINK]);
+        }
+        if has_place {
+            stamp |= MORTAL;
+            front.push(&deadline.to_ne_bytes());
+        }
         // SAFETY: the layout is not empty, the header is in it.
         let Some(start) = NonNull::new(unsafe { alloc(layout) }) else {
             handle_alloc_error(layout)
         };
-        let (kind, word) = value.into_word();
-        let header = Header {
-            stamp: era << 8 | kind.bits() << 4 | space as u64,
-            expire_at: deadline,
-            key_len: key.len() as u32,
-            room: room as u32,
-            value: word,
-            tail: [],
-        };
         // SAFETY: the allocation is aligned and large enough for the header.
-        unsafe { start.cast::<Header>().write(header) };
-        let mut left = room;
+        unsafe { start.cast::<Header>().write(Header { stamp, info, tail: [] }) };
+        let mut left = layout.size() - TAIL;
         // SAFETY: the allocation goes on behind the header.
-        let mut at = unsafe { start.as_ptr().add(HEADER) };
-        for part in [key, parts[0], parts[1]] {
-            assert!(part.len() <= left, "the layout has room for key and value");
+        let mut at = unsafe { start.as_ptr().add(TAIL) };
+        let mut int = [0; 8];
+        let [first, second] = value.inline(&mut int);
+        for part in [&front.bytes[..front.len], key, first, second] {
+            assert!(part.len() <= left, "the layout has room for all parts");
             // SAFETY: `left` bytes from `at` on belong to the allocation, which is new, so that
             // nothing overlaps it.
             unsafe { ptr::copy_nonoverlapping(part.as_ptr(), at, part.len()) };
@@ -67,6 +90,12 @@ impl Owned {
         }
         // SAFETY: as above.
         unsafe { ptr::write_bytes(at, 0, left) };
+        if let Some(link) = value.into_link() {
+            // SAFETY: the front has room for it there.
+            let place = unsafe { start.as_ptr().add(link_at) };
+            // SAFETY: as above; it is a multiple of 8 bytes from the start.
+            unsafe { place.cast::<Link>().write(link) };
+        }
         Self(start)
     }
 
@@ -85,7 +114,9 @@ impl Owned {
         // SAFETY: the owner keeps it alive.
         let entry = unsafe { fat(self.0.as_ptr()) };
         // SAFETY: as the caller says.
-        unsafe { &mut *entry }.0.tail.fill(0xdd);
+        let entry = unsafe { &mut *entry };
+        let key_at = entry.key_at(); // what freeing it needs stays
+        entry.0.tail[key_at..].fill(0xdd);
     }
 
     /// As [`poison`](Self::poison).
@@ -118,12 +149,26 @@ impl Drop for Owned {
         let layout = Layout::for_value(unsafe { &*entry });
         // SAFETY: as above, and it is dropped once.
         unsafe { ptr::drop_in_place(entry) };
-        // SAFETY: allocated with this layout by `new`: the size is the header plus `room`, which
-        // was chosen so that it needs no rounding.
+        // SAFETY: allocated with this layout by `new`: the size is that of all units, and needs no
+        // rounding.
         unsafe { dealloc(self.0.as_ptr(), layout) };
     }
 }
 
-fn layout(room: usize) -> Layout {
-    Layout::from_size_align(HEADER + room, ALIGN).expect("lengths are bounded").pad_to_align()
+/// What lies between the header and the key.
+struct Front {
+    bytes: [u8; LENGTHS + LINK + DEADLINE],
+    len: usize,
+}
+
+impl Front {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..][..bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}
+
+fn layout(bytes: usize) -> Layout {
+    let bytes = bytes.next_multiple_of(UNIT);
+    Layout::from_size_align(bytes, ALIGN).expect("lengths are bounded")
 }

@@ -1,45 +1,39 @@
-//! The value word of an entry, and values on their way into one.
+//! What an entry links, and values on their way into one.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use super::{Blob, INLINE_MAX};
+use super::{Blob, INLINE_MAX, KIND_AT, LINKED, LOOSE, TIMED};
 use crate::collection::chunk::Chunk;
 use crate::collection::kind::Type;
 use crate::collection::packed::NEVER;
 use crate::collection::trunk::Trunk;
 
+/// The value of an entry, where it does not lie inline.
 #[repr(C)]
-pub(super) union Word {
-    pub(super) int: i64,
-    pub(super) len: u64,
+pub(super) union Link {
     pub(super) blob: ManuallyDrop<Blob>,
-    pub(super) packed: Packed,
     pub(super) trunk: ManuallyDrop<Arc<Trunk>>,
 }
 
-#[repr(C)]
+/// What an entry says of its value.
 #[derive(Clone, Copy)]
-pub(super) struct Packed {
-    pub(super) len: u32,
-    /// Elements; the highest bits are `loose` and `timed`.
-    pub(super) count: u32,
+pub(super) struct Facts {
+    pub(super) kind: Kind,
+    /// Bytes inline.
+    pub(super) len: usize,
+    /// Elements of a small collection.
+    pub(super) count: usize,
+    loose: bool,
+    timed: bool,
 }
 
-pub(super) const LOOSE: u32 = 1 << 31;
-pub(super) const TIMED: u32 = 1 << 30;
-
-impl Packed {
-    pub(super) fn elements(self) -> usize {
-        (self.count & !(LOOSE | TIMED)) as usize
-    }
-
-    pub(super) fn is_loose(self) -> bool {
-        self.count & LOOSE != 0
-    }
-
-    pub(super) fn is_timed(self) -> bool {
-        self.count & TIMED != 0
+impl Facts {
+    /// Those that are bits of the stamp.
+    pub(super) fn bits(self) -> u64 {
+        let loose = if self.loose { LOOSE } else { 0 };
+        let timed = if self.timed { TIMED } else { 0 };
+        self.kind.bits() << KIND_AT | loose | timed
     }
 }
 
@@ -62,12 +56,17 @@ impl Kind {
         }
     }
 
-    /// Its four bits of the stamp.
+    /// Whether the value does not lie inline.
+    pub(super) fn is_linked(self) -> bool {
+        self.bits() << KIND_AT & LINKED != 0
+    }
+
+    /// Its four bits of the stamp; the highest says whether it is linked.
     pub(super) fn bits(self) -> u64 {
         match self {
             Self::Int => 0,
             Self::Inline => 1,
-            Self::Blob => 2,
+            Self::Blob => 13,
             Self::Packed(kind) => 4 + collection_bits(kind),
             Self::Trunk(kind) => 8 + collection_bits(kind),
         }
@@ -134,29 +133,52 @@ impl<'a> New<'a> {
         }
     }
 
-    /// What lies in the entry, in two parts.
-    pub(super) fn inline(&self) -> [&'a [u8]; 2] {
-        match self {
-            Self::Inline(first, second) => [first, second],
-            Self::Packed { run, .. } => [run, &[]],
-            Self::Int(_) | Self::Blob(_) | Self::Trunk(..) => [&[], &[]],
+    /// What the entry says of it.
+    pub(super) fn facts(&self) -> Facts {
+        let facts = |kind, len| Facts { kind, len, count: 0, loose: false, timed: false };
+        match *self {
+            Self::Int(int) => facts(Kind::Int, int_bytes(int)),
+            Self::Inline(first, second) => facts(Kind::Inline, first.len() + second.len()),
+            Self::Blob(_) => facts(Kind::Blob, 0),
+            Self::Packed { kind, run, count, loose, timed } => {
+                Facts { count, loose, timed, ..facts(Kind::Packed(kind), run.len()) }
+            }
+            Self::Trunk(kind, _) => facts(Kind::Trunk(kind), 0),
         }
     }
 
-    pub(super) fn into_word(self) -> (Kind, Word) {
-        match self {
-            Self::Int(int) => (Kind::Int, Word { int }),
-            Self::Inline(a, b) => (Kind::Inline, Word { len: (a.len() + b.len()) as u64 }),
-            Self::Blob(blob) => (Kind::Blob, Word { blob: ManuallyDrop::new(blob) }),
-            Self::Packed { kind, run, count, loose, timed } => {
-                let flags = if loose { LOOSE } else { 0 } | if timed { TIMED } else { 0 };
-                let count = count as u32 | flags;
-                let packed = Packed { len: run.len() as u32, count };
-                (Kind::Packed(kind), Word { packed })
+    /// What lies in the entry, in two parts; `int` holds an integer.
+    pub(super) fn inline<'b>(&self, int: &'b mut [u8; 8]) -> [&'b [u8]; 2]
+    where
+        'a: 'b,
+    {
+        match *self {
+            Self::Int(number) => {
+                *int = number.to_le_bytes();
+                [&int[..int_bytes(number)], &[]]
             }
-            Self::Trunk(kind, trunk) => {
-                (Kind::Trunk(kind), Word { trunk: ManuallyDrop::new(trunk) })
-            }
+            Self::Inline(first, second) => [first, second],
+            Self::Packed { run, .. } => [run, &[]],
+            Self::Blob(_) | Self::Trunk(..) => [&[], &[]],
         }
+    }
+
+    /// What does not.
+    pub(super) fn into_link(self) -> Option<Link> {
+        match self {
+            Self::Int(_) | Self::Inline(..) | Self::Packed { .. } => None,
+            Self::Blob(blob) => Some(Link { blob: ManuallyDrop::new(blob) }),
+            Self::Trunk(_, trunk) => Some(Link { trunk: ManuallyDrop::new(trunk) }),
+        }
+    }
+}
+
+/// Bytes that an integer takes.
+fn int_bytes(int: i64) -> usize {
+    match int {
+        -0x80..0x80 => 1,
+        -0x8000..0x8000 => 2,
+        -0x8000_0000..0x8000_0000 => 4,
+        _ => 8,
     }
 }
