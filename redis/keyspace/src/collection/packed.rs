@@ -10,9 +10,15 @@
 //! A length is an LEB128 number: one byte up to 127. The mark is a zero of two bytes, which no
 //! length is written as; a deadline takes 8 bytes.
 //!
-//! A head is a number of 64 bits, for a score one of the same order ([`score_head`]). One byte
-//! counts its zero bytes at the end (high half) and those before them (low half) up to the first
-//! that is not zero, and the latter follow: scores of few digits and ids of streams have few.
+//! A head is a number of 64 bits, for a score one of the same order ([`score_head`]). It begins with
+//! a byte of two halves:
+//!
+//! ```text
+//! 0 to 7  | 0 to 8   zero bytes at the end of the head, and the bytes before them, which follow
+//! 8 to 15 | any      the head of the score 0 to 127, its low seven bits
+//! 0 to 7  | 9 to 15  the head of a score from 128 on, with a byte that follows
+//! ```
+//! Ids of streams have few bytes that are not zero, and most scores are small integers.
 //!
 //! Invariant: a run is always a whole number of well-formed elements; only this module and
 //! [`crate::collection::chunk`] write them.
@@ -133,14 +139,43 @@ fn head_parts(head: u64) -> (usize, usize) {
     (zeros, 8 - zeros - head.leading_zeros() as usize / 8)
 }
 
+/// Scores that take a byte, and those that take two.
+const SHORT: u16 = 0x80;
+const SHORTS: u16 = SHORT + (LONG_MARKS << 8);
+/// Marks of those of two: in each row of 16, those from 9 on.
+const LONG_MARKS: u16 = 8 * LONG_ROW;
+const LONG_ROW: u16 = 7;
+
+/// The score of a head, if it is a small integer.
+#[inline]
+fn short_score(head: u64) -> Option<u16> {
+    let score = score_of(head);
+    let short = score as u16; // saturates
+    (short < SHORTS && score_head(f64::from(short)) == head).then_some(short)
+}
+
 /// Bytes that a head takes in a run.
 #[inline]
 pub(crate) fn head_bytes(head: u64) -> usize {
-    1 + head_parts(head).1
+    match short_score(head) {
+        Some(short) => 1 + usize::from(short >= SHORT),
+        None => 1 + head_parts(head).1,
+    }
 }
 
 /// Writes a head over `room`, which has its length.
 pub(crate) fn write_head(room: &mut [u8], head: u64) {
+    if let Some(short) = short_score(head) {
+        match short.checked_sub(SHORT) {
+            None => room[0] = (SHORT | short) as u8,
+            Some(long) => {
+                let mark = long >> 8;
+                room[0] = ((mark / LONG_ROW) << 4 | (mark % LONG_ROW + 9)) as u8;
+                room[1] = long as u8;
+            }
+        }
+        return;
+    }
     let (zeros, count) = head_parts(head);
     let (mark, room) = room.split_at_mut(1);
     mark[0] = (zeros << 4 | count) as u8;
@@ -152,6 +187,14 @@ pub(crate) fn write_head(room: &mut [u8], head: u64) {
 #[inline]
 fn read_head(run: &[u8]) -> (u64, &[u8]) {
     let (zeros, count) = (run[0] >> 4, run[0] & 0xf);
+    if zeros > 7 {
+        return (score_head(f64::from(run[0] & 0x7f)), &run[1..]);
+    }
+    if count > 8 {
+        let mark = u16::from(zeros) * LONG_ROW + u16::from(count) - 9;
+        let short = SHORT + (mark << 8 | u16::from(run[1]));
+        return (score_head(f64::from(short)), &run[2..]);
+    }
     let (bytes, rest) = run[1..].split_at(usize::from(count));
     // Mostly there are 8 bytes to read at once.
     let number = match run[1..].first_chunk() {
@@ -360,6 +403,10 @@ mod tests {
         let mut heads = vec![0, 1, 255, 256, u64::MAX, 1 << 63, 0x0100_0000_0000_0001];
         heads.extend((0..64).flat_map(|bit| [1 << bit, !0 << bit, !0 >> bit, 0xabcd << bit]));
         heads.extend([1.0, -1.0, 0.1, 1e300, 12345.0, 1.7e12].map(score_head));
+        heads.extend((0..=u16::from(u8::MAX)).map(|low| score_head(f64::from(low))));
+        heads.extend((0..64).flat_map(|high| {
+            [0, 0x7f, 0x80, 0xff].map(|low| score_head(f64::from(high << 8 | low)))
+        }));
         for &head in &heads {
             let mut run = vec![0; head_bytes(head)];
             write_head(&mut run, head);
@@ -370,8 +417,9 @@ mod tests {
                 assert_eq!((read, rest.len()), (head, behind), "{head:x}");
             }
         }
-        let sizes = [0.0, 1.0, 100.0, 4095.0, 1.7e9].map(|score| head_bytes(score_head(score)));
-        assert_eq!(sizes, [2, 3, 3, 4, 6]);
+        let scores = [0.0, 1.0, 127.0, 128.0, 14_463.0, 14_464.0, 0.5, -1.0, 1.7e9];
+        let sizes = scores.map(|score| head_bytes(score_head(score)));
+        assert_eq!(sizes, [1, 1, 1, 2, 2, 4, 3, 9, 6]);
     }
 
     #[test]
