@@ -41,7 +41,7 @@ pub extern "C" fn sf_branch_open(
 ) -> sf_code {
     door(error, || {
         memory::put(branch, "branch", sf_branch { id: 0 })?;
-        open(take(store)?.get().store_mut()?.branch()?, branch)
+        open(take(store)?.get().store.branch()?, branch)
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::mem::size_of;
 
+use durability::Error;
+
 use crate::door::door;
 use crate::error::{Failure, sf_code, sf_error};
 use crate::memory::{self, Sized};
@@ -19,10 +21,13 @@ pub extern "C" fn sf_checkpoint_begin(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let store = store.get().store_mut()?;
+        let store = &mut store.get().store;
+        if store.in_act() {
+            return Err(Error::InAct.into());
+        }
         let failures = store.stats().failures;
         store.checkpoint();
-        let begun = store.point();
+        let begun = store.point()?;
         if begun.is_none() {
             let stats = store.stats();
             if stats.running.is_none() && stats.failures > failures {
@@ -63,7 +68,7 @@ pub extern "C" fn sf_checkpoint_progress(
     error: *mut sf_error,
 ) -> sf_code {
     door(error, || {
-        let running = take(store)?.get().store().stats().running;
+        let running = take(store)?.get().store.stats().running;
         let mut told = sf_progress {
             size: size_of::<sf_progress>(),
             checkpoint: 0,
@@ -93,7 +98,7 @@ pub extern "C" fn sf_checkpoint_wait(
     error: *mut sf_error,
 ) -> sf_code {
     door(error, || {
-        let ended = take(store)?.get().store_mut()?.wait()?;
+        let ended = take(store)?.get().store.wait()?;
         memory::put_if_wanted(checkpoint, "checkpoint", ended.unwrap_or(0))
     })
 }
@@ -103,7 +108,7 @@ pub extern "C" fn sf_checkpoint_wait(
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_checkpoint_cancel(store: sf_store, error: *mut sf_error) -> sf_code {
     door(error, || {
-        take(store)?.get().store().cancel();
+        take(store)?.get().store.cancel();
         Ok(())
     })
 }

@@ -135,6 +135,8 @@ impl From<&Error> for Failure {
             }
             Error::NeedsLog { .. } => sf_code::SF_NEEDS_LOG,
             Error::NoLog => sf_code::SF_NO_LOG,
+            Error::NoAct => sf_code::SF_NO_ACT,
+            Error::InAct => sf_code::SF_IN_ACT,
             Error::LogFailed { .. } | Error::Vanished { .. } => sf_code::SF_LOG_FAILED,
             Error::Replay { .. } => sf_code::SF_REPLAY,
             Error::Memory(_) => sf_code::SF_MEMORY,
@@ -154,12 +156,18 @@ impl From<&Error> for Failure {
                 directory.display()
             ),
             Error::NoLog => "this store keeps no log; set `log` in the options".into(),
+            Error::NoAct => {
+                "no act is under way, and a store with a log changes within one; call sf_act_begin"
+                    .into()
+            }
+            Error::InAct => "an act is under way; end it by sf_act_commit or sf_act_undo".into(),
             Error::TooManyViews { most } => format!(
                 "{most} views are kept, and that is the most; close one, or raise `views_max`"
             ),
             Error::NoPoint { waited } => format!(
                 "no point came in {waited:?}; call sf_store_point more often, or wait longer"
             ),
+            Error::Memory(error) => memory_in_c(*error),
             error => error.to_string(),
         };
         Self::new(code, message)
@@ -168,14 +176,16 @@ impl From<&Error> for Failure {
 
 impl From<MemoryError> for Failure {
     fn from(error: MemoryError) -> Self {
-        let message = match error {
-            MemoryError::Reserved { words, reserved } => format!(
-                "{words} words exceed the {reserved} words reserved; raise `words_max` in the \
-                 options"
-            ),
-            error => error.to_string(),
-        };
-        Self::new(sf_code::SF_MEMORY, message)
+        Self::new(sf_code::SF_MEMORY, memory_in_c(error))
+    }
+}
+
+fn memory_in_c(error: MemoryError) -> String {
+    match error {
+        MemoryError::Reserved { words, reserved } => format!(
+            "{words} words exceed the {reserved} words reserved; raise `words_max` in the options"
+        ),
+        error => error.to_string(),
     }
 }
 

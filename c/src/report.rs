@@ -106,7 +106,7 @@ pub extern "C" fn sf_store_stats(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let store = store.get().store();
+        let store = &store.get().store;
         memory::put_sized(stats, "stats", told(store.words(), &store.stats()))
     })
 }
@@ -122,7 +122,7 @@ pub extern "C" fn sf_store_last_failure(
     error: *mut sf_error,
 ) -> sf_code {
     door(error, || {
-        let said = take(store)?.get().store().stats().last_error.unwrap_or_default();
+        let said = take(store)?.get().store.stats().last_error.unwrap_or_default();
         put_text(&said, text, capacity, length)
     })
 }
@@ -198,7 +198,7 @@ pub extern "C" fn sf_store_recovery(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        memory::put_sized(recovery, "recovery", found(store.get().store().recovery()))
+        memory::put_sized(recovery, "recovery", found(store.get().store.recovery()))
     })
 }
 
@@ -215,7 +215,7 @@ pub extern "C" fn sf_store_recovery_text(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        put_text(&sentences(store.get().store().recovery()), text, capacity, length)
+        put_text(&sentences(store.get().store.recovery()), text, capacity, length)
     })
 }
 

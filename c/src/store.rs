@@ -1,12 +1,10 @@
 //! The store: words, acts and points.
 
 use std::ffi::{CStr, OsStr, c_char};
-use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::ptr::NonNull;
 
-use durability::{Act, ActStore, LogHandle, Store, Until};
+use durability::{DynamicStore, LogHandle, NotClosed, Until};
 
 use crate::door::door;
 use crate::error::{Failure, sf_code, sf_error};
@@ -25,136 +23,22 @@ pub struct sf_store {
 
 pub(crate) static STORES: Table<Option<LogHandle>, Cell> = Table::new(1, "store");
 
-/// A store, with a log or without.
-pub(crate) enum Opened {
-    Plain(Store),
-    Logged(ActStore),
-}
-
-impl Opened {
-    fn store(&self) -> &Store {
-        match self {
-            Self::Plain(store) => store,
-            Self::Logged(store) => store,
-        }
-    }
-
-    /// To write words outside of acts takes more: see `store_without_act`.
-    fn store_mut(&mut self) -> &mut Store {
-        match self {
-            Self::Plain(store) => store,
-            Self::Logged(store) => store.unlogged(),
-        }
-    }
-
-    fn close(self) -> Result<(), (Self, durability::Error)> {
-        match self {
-            Self::Plain(store) => {
-                store.close().map_err(|failed| (Self::Plain(*failed.store), failed.error))
-            }
-            Self::Logged(store) => {
-                store.close().map_err(|failed| (Self::Logged(*failed.store), failed.error))
-            }
-        }
-    }
-}
-
-/// A store, and the act under way in it.
+/// A store, and what its calls need.
 pub(crate) struct Cell {
-    /// Borrows what `store` points to. While there is one, the store is reached through it.
-    act: Option<Act<'static>>,
-    /// From a box, which is made again when this is dropped.
-    store: NonNull<Opened>,
-    has_log: bool,
+    pub(crate) store: DynamicStore,
     /// For scattered writes; kept from one to the next.
     writes: Vec<(usize, u64)>,
 }
 
-// SAFETY: the store is `Send` and this owns it, as a box would; so is the act, which only borrows
-// from this very store.
-unsafe impl Send for Cell {}
-
 impl Cell {
-    fn new(store: Opened) -> Self {
-        let has_log = matches!(store, Opened::Logged(_));
-        let store = NonNull::from(Box::leak(Box::new(store)));
-        Self { act: None, store, has_log, writes: Vec::new() }
-    }
-
-    /// The store, as it is in the midst of an act, too.
-    #[inline]
-    pub(crate) fn store(&self) -> &Store {
-        match &self.act {
-            Some(act) => act.store(),
-            // SAFETY: it points to a store that lives until this is dropped, and no act borrows it.
-            None => unsafe { self.store.as_ref() }.store(),
-        }
-    }
-
-    /// The store, to do what no act allows.
-    #[inline]
-    pub(crate) fn store_mut(&mut self) -> Result<&mut Store, Failure> {
-        if self.act.is_some() {
-            let message = "an act is under way; end it by sf_act_commit or sf_act_undo";
-            return Err(Failure::new(sf_code::SF_IN_ACT, message));
-        }
-        // SAFETY: as for `store`; the borrow of `self` makes it the only one.
-        Ok(unsafe { self.store.as_mut() }.store_mut())
-    }
-
-    /// The store, to write words outside of acts.
-    #[inline]
-    fn store_without_act(&mut self) -> Result<&mut Store, Failure> {
-        if self.has_log {
-            let message = "this store has a log, which acts alone write to; call sf_act_begin";
-            return Err(Failure::new(sf_code::SF_NO_ACT, message));
-        }
-        self.store_mut()
-    }
-
-    fn begin_act(&mut self) -> Result<(), Failure> {
-        self.store_mut()?;
-        // SAFETY: the store lives until this is dropped, which drops the act before; while the act
-        // is there, all others reach the store through it. So it may borrow for as long as it is.
-        let store: &'static mut Opened = unsafe { self.store.as_mut() };
-        self.act = Some(store.store_mut().begin_act());
-        Ok(())
-    }
-
-    fn take_act(&mut self) -> Result<Act<'static>, Failure> {
-        self.act.take().ok_or_else(|| {
-            Failure::new(sf_code::SF_NO_ACT, "no act is under way; call sf_act_begin")
-        })
-    }
-
     /// Collects writes, all of them in bounds.
     fn gather(&mut self, indices: &[u64], values: &[u64]) -> Result<(), Failure> {
-        let words = self.store().words();
+        let words = self.store.words();
         self.writes.clear();
         for (&index, &value) in indices.iter().zip(values) {
             self.writes.push((in_bounds(index, words)?, value));
         }
         Ok(())
-    }
-
-    /// Waits for what is under way, and ends; or gives all back, and why it failed.
-    fn close(mut self) -> Result<(), (Self, Failure)> {
-        if let Err(failure) = self.store_mut() {
-            return Err((self, failure));
-        }
-        let mut cell = ManuallyDrop::new(self);
-        cell.writes = Vec::new();
-        // SAFETY: it came from a box, no act borrows it, and `cell` is not used any more.
-        let store = unsafe { Box::from_raw(cell.store.as_ptr()) };
-        store.close().map_err(|(store, error)| (Self::new(store), error.into()))
-    }
-}
-
-impl Drop for Cell {
-    fn drop(&mut self) {
-        self.act = None;
-        // SAFETY: it came from a box, and the act, which was the only borrow, has ended.
-        drop(unsafe { Box::from_raw(self.store.as_ptr()) });
     }
 }
 
@@ -200,9 +84,8 @@ fn path<'a>(directory: *const c_char, name: &str) -> Result<&'a Path, Failure> {
     }
 }
 
-fn open(store: Opened, into: *mut sf_store) -> Result<(), Failure> {
-    let log = store.store().log_handle();
-    let id = STORES.insert(log, Cell::new(store))?;
+fn open(store: DynamicStore, into: *mut sf_store) -> Result<(), Failure> {
+    let id = STORES.insert(store.log_handle(), Cell { store, writes: Vec::new() })?;
     memory::put(into, "store", sf_store { id })
 }
 
@@ -221,9 +104,9 @@ pub extern "C" fn sf_store_open(
         let directory = path(directory, "directory")?;
         let Chosen { options, has_log } = chosen(options)?;
         let opened = if has_log {
-            ActStore::open(directory, options).map(Opened::Logged)
+            DynamicStore::open_logged(directory, options)
         } else {
-            Store::open(directory, options).map(Opened::Plain)
+            DynamicStore::open(directory, options)
         };
         open(opened?, store)
     })
@@ -265,7 +148,7 @@ pub extern "C" fn sf_store_rewind(
             let message = "a rewound store has a log; set `log` in the options";
             return Err(Failure::argument(message));
         }
-        open(Opened::Logged(ActStore::rewind(source, until, target, options)?), store)
+        open(DynamicStore::rewind(source, until, target, options)?, store)
     })
 }
 
@@ -277,10 +160,10 @@ pub extern "C" fn sf_store_rewind(
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_store_close(store: sf_store, error: *mut sf_error) -> sf_code {
     door(error, || {
-        STORES.remove_if(store.id, |Parts { shared, exclusive }| {
-            exclusive.close().map_err(|(exclusive, failure)| {
-                let parts = Parts { shared, exclusive };
-                Kept { parts, failure }
+        STORES.remove_if(store.id, |Parts { shared, exclusive: Cell { store, writes } }| {
+            store.close().map_err(|NotClosed { store, error }| {
+                let parts = Parts { shared, exclusive: Cell { store: *store, writes } };
+                Kept { parts, failure: error.into() }
             })
         })
     })
@@ -303,7 +186,7 @@ pub extern "C" fn sf_store_words(
     words: *mut u64,
     error: *mut sf_error,
 ) -> sf_code {
-    door(error, || memory::put(words, "words", take(store)?.get().store().words() as u64))
+    door(error, || memory::put(words, "words", take(store)?.get().store.words() as u64))
 }
 
 /// Grows the state to `words` words, the new ones zero; never shrinks it. With a log, within an act
@@ -311,14 +194,8 @@ pub extern "C" fn sf_store_words(
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_store_grow(store: sf_store, words: u64, error: *mut sf_error) -> sf_code {
     door(error, || {
-        let mut store = take(store)?;
-        let cell = store.get();
         let words = usize::try_from(words).unwrap_or(usize::MAX);
-        match &mut cell.act {
-            Some(act) => act.grow(words)?,
-            None => cell.store_without_act()?.grow(words)?,
-        }
-        Ok(())
+        Ok(take(store)?.get().store.grow(words)?)
     })
 }
 
@@ -332,7 +209,7 @@ pub extern "C" fn sf_store_read(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let store = store.get().store();
+        let store = &store.get().store;
         memory::put(value, "value", store.read(in_bounds(index, store.words())?))
     })
 }
@@ -348,7 +225,7 @@ pub extern "C" fn sf_store_read_run(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let store = store.get().store();
+        let store = &store.get().store;
         let start = run_in_bounds(start, count, store.words())?;
         store.read_run(start, memory::slice_mut(values, count, "values")?);
         Ok(())
@@ -365,13 +242,8 @@ pub extern "C" fn sf_store_write(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let cell = store.get();
-        let index = in_bounds(index, cell.store().words());
-        match &mut cell.act {
-            Some(act) => act.write(index?, value),
-            None => cell.store_without_act()?.write(index?, value),
-        }
-        Ok(())
+        let store = &mut store.get().store;
+        Ok(store.write(in_bounds(index, store.words())?, value)?)
     })
 }
 
@@ -386,14 +258,9 @@ pub extern "C" fn sf_store_write_run(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let cell = store.get();
-        let start = run_in_bounds(start, count, cell.store().words());
-        let values = memory::slice(values, count, "values")?;
-        match &mut cell.act {
-            Some(act) => act.write_run(start?, values),
-            None => cell.store_without_act()?.write_run(start?, values),
-        }
-        Ok(())
+        let store = &mut store.get().store;
+        let start = run_in_bounds(start, count, store.words())?;
+        Ok(store.write_run(start, memory::slice(values, count, "values")?)?)
     })
 }
 
@@ -412,16 +279,7 @@ pub extern "C" fn sf_store_write_many(
         let cell = store.get();
         let indices = memory::slice(indices, count, "indices")?;
         cell.gather(indices, memory::slice(values, count, "values")?)?;
-        let writes = std::mem::take(&mut cell.writes);
-        let written = match &mut cell.act {
-            Some(act) => {
-                act.write_many(&writes);
-                Ok(())
-            }
-            None => cell.store_without_act().map(|store| store.write_many(&writes)),
-        };
-        cell.writes = writes;
-        written
+        Ok(cell.store.write_many(&cell.writes)?)
     })
 }
 
@@ -429,7 +287,7 @@ pub extern "C" fn sf_store_write_many(
 /// one at a time. No checkpoint or view begins meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_act_begin(store: sf_store, error: *mut sf_error) -> sf_code {
-    door(error, || take(store)?.get().begin_act())
+    door(error, || Ok(take(store)?.get().store.begin_act()?))
 }
 
 /// Ends the act under way, and declares a point. With a log, its words become one record, whose
@@ -445,19 +303,16 @@ pub extern "C" fn sf_act_commit(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let cell = store.get();
-        cell.take_act()?.commit()?;
-        memory::put_if_wanted(record, "record", cell.store().logged())
+        let store = &mut store.get().store;
+        store.commit()?;
+        memory::put_if_wanted(record, "record", store.logged())
     })
 }
 
 /// Undoes the act under way: all words are what they were.
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_act_undo(store: sf_store, error: *mut sf_error) -> sf_code {
-    door(error, || {
-        drop(take(store)?.get().take_act()?);
-        Ok(())
-    })
+    door(error, || Ok(take(store)?.get().store.undo()?))
 }
 
 /// A whole act in one call: replaces `count` words in any places, in this order, all or none. For
@@ -476,16 +331,12 @@ pub extern "C" fn sf_act(
         let cell = store.get();
         let indices = memory::slice(indices, count, "indices")?;
         cell.gather(indices, memory::slice(values, count, "values")?)?;
-        let writes = std::mem::take(&mut cell.writes);
-        let store = cell.store_mut()?;
-        let done = store.act(|act| {
-            act.write_many(&writes);
+        let Cell { store, writes } = cell;
+        store.act(|act| {
+            act.write_many(writes);
             Ok::<_, durability::Error>(())
-        });
-        let logged = store.logged();
-        cell.writes = writes;
-        done?;
-        memory::put_if_wanted(record, "record", logged)
+        })?;
+        memory::put_if_wanted(record, "record", store.logged())
     })
 }
 
@@ -500,7 +351,7 @@ pub extern "C" fn sf_store_point(
 ) -> sf_code {
     door(error, || {
         let mut store = take(store)?;
-        let begun = store.get().store_mut()?.point();
+        let begun = store.get().store.point()?;
         memory::put_if_wanted(checkpoint, "checkpoint", begun.unwrap_or(0))
     })
 }
@@ -569,10 +420,7 @@ mod tests {
         assert_eq!(done, sf_code::SF_OK);
         assert_eq!(sf_act_begin(store, null_mut()), sf_code::SF_OK);
         assert_eq!(sf_store_write(store, 0, 8, null_mut()), sf_code::SF_OK);
-        let panicked = door(null_mut(), || {
-            take(store)?.get().act.as_mut().expect("it is under way").write(3, 9);
-            Ok(())
-        });
+        let panicked = door(null_mut(), || Ok(take(store)?.get().store.write(3, 9)?));
         assert_eq!(panicked, sf_code::SF_PANIC);
         assert_eq!(word(store, 0), Err(sf_code::SF_POISONED));
         assert_eq!(sf_act_commit(store, null_mut(), null_mut()), sf_code::SF_POISONED);

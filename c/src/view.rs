@@ -40,7 +40,7 @@ pub extern "C" fn sf_view_open(
 ) -> sf_code {
     door(error, || {
         memory::put(view, "view", sf_view { id: 0 })?;
-        open(take(store)?.get().store_mut()?.view()?, view)
+        open(take(store)?.get().store.view()?, view)
     })
 }
 
@@ -110,7 +110,7 @@ pub extern "C" fn sf_reader_open(
 ) -> sf_code {
     door(error, || {
         memory::put(reader, "reader", sf_reader { id: 0 })?;
-        let asks = take(store)?.get().store().reader();
+        let asks = take(store)?.get().store.reader();
         memory::put(reader, "reader", sf_reader { id: READERS.insert(asks, ())? })
     })
 }

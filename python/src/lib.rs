@@ -19,7 +19,6 @@ mod reply;
 mod server;
 mod socket;
 mod store;
-mod undo;
 mod view;
 
 use pyo3::exceptions::PyImportError;

@@ -1,6 +1,6 @@
 //! A store for Python, by bytes; `stillframe/_store.py` lays arrays upon it.
 
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,14 +10,15 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
 use stillframe::OnFull;
-use stillframe_durability::{self as durability, Increments, LogOptions, Options, Policy};
+use stillframe_durability::{
+    self as durability, DynamicStore, Increments, LogOptions, NotClosed, Options, Policy,
+};
 
 use crate::dirty::PAGE_BYTES;
-use crate::errors::{Error, raise, raise_memory};
+use crate::errors::{Error, raise};
 use crate::follow::Followed;
 use crate::memory::Memory;
 use crate::own::Own;
-use crate::undo::Undo;
 use crate::view::{Branch, Reader, View, seconds};
 
 /// The layout of the words: see `stillframe/_layout.py`.
@@ -28,128 +29,67 @@ const LAYOUT: u32 = 1;
 pub(crate) struct Store(Own<Mutex<Option<Inner>>>);
 
 struct Inner {
-    store: Kept,
+    store: DynamicStore,
     /// Mutations that are open.
     mutations: usize,
-    /// Of the act that is open.
-    undo: Option<Undo>,
     /// What the store's methods wrote, to find what others wrote.
     shadow: Option<Vec<u64>>,
     /// Memory of others.
     followed: Vec<Followed>,
 }
 
-/// A store, with a log or without. What is written is logged when the act ends.
-enum Kept {
-    Plain(durability::Store),
-    Logged(durability::ActStore),
-}
-
-impl Deref for Kept {
-    type Target = durability::Store;
-
-    fn deref(&self) -> &durability::Store {
-        match self {
-            Self::Plain(store) => store,
-            Self::Logged(store) => store,
-        }
-    }
-}
-
-impl DerefMut for Kept {
-    fn deref_mut(&mut self) -> &mut durability::Store {
-        match self {
-            Self::Plain(store) => store,
-            Self::Logged(store) => store.unlogged(),
-        }
-    }
-}
-
-impl Kept {
-    fn is_logged(&self) -> bool {
-        matches!(self, Self::Logged(_))
-    }
-
-    /// Ends it; after a failure it is open as before.
-    fn close(self) -> Result<(), (Self, durability::Error)> {
-        match self {
-            Self::Plain(store) => {
-                store.close().map_err(|failed| (Self::Plain(*failed.store), failed.error))
-            }
-            Self::Logged(store) => {
-                store.close().map_err(|failed| (Self::Logged(*failed.store), failed.error))
-            }
-        }
-    }
-}
-
 impl Inner {
-    /// Makes a run ready to be written.
-    fn announce(&mut self, run: Range<usize>) {
-        if let Some(undo) = &mut self.undo {
-            undo.note(&self.store, run.clone());
-        }
-        self.store.announce(run.start, run.len());
-    }
-
-    fn write(&mut self, start: usize, words: &[u64]) {
-        self.store.write_run(start, words);
+    fn write(&mut self, start: usize, words: &[u64]) -> PyResult<()> {
+        self.store.write_run(start, words).map_err(|error| raise(&error))?;
         if let Some(shadow) = &mut self.shadow {
             shadow[start..start + words.len()].copy_from_slice(words);
         }
+        Ok(())
     }
 
     /// Replaces bytes.
-    fn put(&mut self, start: usize, bytes: &[u8]) {
-        let run = words_of(start, bytes.len());
-        if let Some(undo) = &mut self.undo {
-            undo.note(&self.store, run.clone());
-        }
-        let mut old = vec![0; run.len()];
-        self.store.read_run(run.start, &mut old);
-        self.write(run.start, &patched(old, start % 8, bytes));
+    fn put(&mut self, start: usize, bytes: &[u8]) -> PyResult<()> {
+        let mut old = vec![0; words_of(start, bytes.len()).len()];
+        self.store.read_run(start / 8, &mut old);
+        self.write(start / 8, &patched(old, start % 8, bytes))
     }
 
     /// A single change: with a log an act of its own, unless one is open.
     fn change(&mut self, work: impl FnOnce(&mut Self) -> PyResult<()>) -> PyResult<()> {
-        if !self.store.is_logged() || self.undo.is_some() {
+        if !self.store.has_log() || self.store.in_act() {
             return work(self);
         }
-        self.undo = Some(Undo::default());
+        self.store.begin_act().map_err(|error| raise(&error))?;
         let done = work(self);
         self.end_act(done.is_ok()).and(done)
     }
 
     /// Ends the act: logs it and declares a point, or undoes it.
     fn end_act(&mut self, keep: bool) -> PyResult<()> {
-        let undo = self.undo.take().ok_or_else(|| Error::new_err("no act is open"))?;
-        let logged = match (keep, self.mutations) {
-            (true, 0) => self.log(&undo),
-            (false, _) => Ok(()),
-            _ => Err(Error::new_err("the act is undone: a mutation within it is still open")),
-        };
-        if !keep || logged.is_err() {
-            undo.undo(|start, old| self.write(start, old));
-        } else {
-            self.store.point();
+        if !self.store.in_act() {
+            return Err(Error::new_err("no act is open"));
         }
-        logged
-    }
-
-    fn log(&mut self, undo: &Undo) -> PyResult<()> {
-        let runs = undo.written();
-        match &mut self.store {
-            Kept::Logged(store) if !runs.is_empty() => {
-                store.log_words(&runs).map_err(|error| raise(&error))
-            }
-            _ => Ok(()),
+        // For the shadow, to which undoing is no write of others.
+        let written: Vec<usize> =
+            if self.shadow.is_some() { self.store.written().collect() } else { Vec::new() };
+        let ended =
+            if keep && self.mutations == 0 { self.store.commit() } else { self.store.undo() };
+        if let Some(shadow) = &mut self.shadow
+            && (!keep || self.mutations > 0 || ended.is_err())
+        {
+            written.into_iter().for_each(|index| shadow[index] = self.store.read(index));
         }
+        ended.map_err(|error| raise(&error))?;
+        if keep && self.mutations > 0 {
+            return Err(Error::new_err("the act is undone: a mutation within it is still open"));
+        }
+        Ok(())
     }
 
     fn check_point(&self) -> PyResult<()> {
-        match (self.mutations, &self.undo) {
-            (0, None) => Ok(()),
-            (0, Some(_)) => Err(Error::new_err("no point within an act; it ends with one")),
+        match (self.mutations, self.store.in_act()) {
+            (0, false) => Ok(()),
+            (0, true) => Err(Error::new_err("no point within an act; it ends with one")),
             (open, _) => Err(Error::new_err(format!(
                 "no point while an array is being mutated ({open} mutations are open); leave the \
                  `with` block first"
@@ -267,9 +207,9 @@ impl Store {
         let is_logged = settings.log.is_some();
         let store = py.detach(|| {
             if is_logged {
-                durability::ActStore::open(path, options).map(Kept::Logged)
+                DynamicStore::open_logged(path, options)
             } else {
-                durability::Store::open(path, options).map(Kept::Plain)
+                DynamicStore::open(path, options)
             }
         });
         let store = store.map_err(|error| raise(&error))?;
@@ -278,7 +218,7 @@ impl Store {
             store.read_run(0, &mut shadow);
             shadow
         });
-        let inner = Inner { store, mutations: 0, undo: None, shadow, followed: Vec::new() };
+        let inner = Inner { store, mutations: 0, shadow, followed: Vec::new() };
         Ok(Self(Own::new(Mutex::new(Some(inner)))))
     }
 
@@ -290,7 +230,7 @@ impl Store {
     /// Grows to so many words.
     fn grow(&self, py: Python<'_>, words: usize) -> PyResult<()> {
         self.with(py, |inner| {
-            inner.store.grow(words).map_err(raise_memory)?;
+            inner.store.grow(words).map_err(|error| raise(&error))?;
             if let Some(shadow) = &mut inner.shadow {
                 shadow.resize(inner.store.words(), 0);
             }
@@ -318,7 +258,10 @@ impl Store {
                 Some(numbers) => runs(&numbers, inner.store.words())?,
                 None => vec![words_of(start, len)],
             };
-            announced.into_iter().for_each(|run| inner.announce(run));
+            for run in announced {
+                let done = inner.store.announce(run.start, run.len());
+                done.map_err(|error| raise(&error))?;
+            }
             inner.mutations += 1;
             Ok(memory)
         })
@@ -354,10 +297,7 @@ impl Store {
         let bytes = bytes.to_vec(py)?;
         self.with(py, |inner| {
             check_bytes(inner.store.words(), start, bytes.len())?;
-            inner.change(|inner| {
-                inner.put(start, &bytes);
-                Ok(())
-            })
+            inner.change(|inner| inner.put(start, &bytes))
         })
     }
 
@@ -377,21 +317,17 @@ impl Store {
         let scatter = Scatter { start, row, rows, index, values };
         self.with(py, |inner| {
             let places = scatter.places(inner.store.words())?;
-            inner.change(|inner| {
-                inner.scatter(&scatter, &places);
-                Ok(())
-            })
+            inner.change(|inner| inner.scatter(&scatter, &places))
         })
     }
 
     /// Opens an act.
     fn begin_act(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |inner| {
-            if inner.undo.is_some() || inner.mutations > 0 {
+            if inner.store.in_act() || inner.mutations > 0 {
                 return Err(Error::new_err("an act or a mutation is open already"));
             }
-            inner.undo = Some(Undo::default());
-            Ok(())
+            inner.store.begin_act().map_err(|error| raise(&error))
         })
     }
 
@@ -402,14 +338,14 @@ impl Store {
 
     /// Whether an act is open.
     fn in_act(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |inner| Ok(inner.undo.is_some()))
+        self.with(py, |inner| Ok(inner.store.in_act()))
     }
 
     /// Declares a point; the number of the checkpoint that began.
     fn point(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         self.with(py, |inner| {
             inner.check_point()?;
-            Ok(inner.store.point())
+            inner.store.point().map_err(|error| raise(&error))
         })
     }
 
@@ -475,10 +411,7 @@ impl Store {
                 return Err(PyValueError::new_err("the array follows other memory already"));
             }
             let is_told = followed.is_told();
-            inner.change(|inner| {
-                inner.copy(&followed, 0..place.len());
-                Ok(())
-            })?;
+            inner.change(|inner| inner.copy(&followed, 0..place.len()).map(drop))?;
             inner.followed.push(followed);
             Ok(is_told)
         })
@@ -493,7 +426,7 @@ impl Store {
             let done = inner.change(|inner| {
                 for one in &followed {
                     for change in one.changes() {
-                        copied += inner.copy(one, change);
+                        copied += inner.copy(one, change)?;
                     }
                 }
                 Ok(())
@@ -574,16 +507,16 @@ impl Store {
         py.detach(|| {
             let mut slot = store.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(mut inner) = slot.take() else { return Ok(()) };
-            if let Some(undo) = inner.undo.take() {
-                undo.undo(|start, old| inner.write(start, old));
+            if inner.store.in_act() {
+                inner.end_act(false)?;
             }
             if give_up {
                 drop(inner);
                 return Ok(());
             }
-            let Inner { store, mutations, shadow, followed, .. } = inner;
-            store.close().map_err(|(store, error)| {
-                *slot = Some(Inner { store, mutations, undo: None, shadow, followed });
+            let Inner { store, mutations, shadow, followed } = inner;
+            store.close().map_err(|NotClosed { store, error }| {
+                *slot = Some(Inner { store: *store, mutations, shadow, followed });
                 raise(&error)
             })
         })
@@ -633,7 +566,7 @@ impl Inner {
     }
 
     /// Copies those pages of a range that differ; how many bytes that were.
-    fn copy(&mut self, from: &Followed, range: Range<usize>) -> usize {
+    fn copy(&mut self, from: &Followed, range: Range<usize>) -> PyResult<usize> {
         let mut copied = 0;
         let mut page = [0; PAGE_BYTES];
         let mut words = [0; PAGE_BYTES / 8 + 2];
@@ -645,41 +578,32 @@ impl Inner {
             let words = &mut words[..run.len()];
             self.store.read_run(run.start, words);
             if patched(words.to_vec(), start % 8, bytes) != words {
-                self.put(start, bytes);
+                self.put(start, bytes)?;
                 copied += bytes.len();
             }
         }
-        copied
+        Ok(copied)
     }
 
-    fn scatter(&mut self, scatter: &Scatter, places: &[usize]) {
+    fn scatter(&mut self, scatter: &Scatter, places: &[usize]) -> PyResult<()> {
         let row = scatter.row;
         if !(row.is_multiple_of(8) && scatter.start.is_multiple_of(8)) {
-            for (&place, value) in places.iter().zip(scatter.values.chunks(row)) {
-                self.put(place, value);
-            }
-            return;
+            let mut rows = places.iter().zip(scatter.values.chunks(row));
+            return rows.try_for_each(|(&place, value)| self.put(place, value));
         }
         let (values, _) = scatter.values.as_chunks::<8>();
         if row > 8 {
             let words: Vec<u64> = values.iter().map(|&value| u64::from_ne_bytes(value)).collect();
-            for (&place, words) in places.iter().zip(words.chunks(row / 8)) {
-                if let Some(undo) = &mut self.undo {
-                    undo.note(&self.store, place / 8..place / 8 + words.len());
-                }
-                self.write(place / 8, words);
-            }
-            return;
+            let mut rows = places.iter().zip(words.chunks(row / 8));
+            return rows.try_for_each(|(&place, words)| self.write(place / 8, words));
         }
         let write = |(&place, &value): (&usize, &[u8; 8])| (place / 8, u64::from_ne_bytes(value));
         let writes: Vec<(usize, u64)> = places.iter().zip(values).map(write).collect();
-        if let Some(undo) = &mut self.undo {
-            writes.iter().for_each(|&(index, _)| undo.note(&self.store, index..index + 1));
-        }
-        self.store.write_many(&writes);
+        self.store.write_many(&writes).map_err(|error| raise(&error))?;
         if let Some(shadow) = &mut self.shadow {
             writes.iter().for_each(|&(index, value)| shadow[index] = value);
         }
+        Ok(())
     }
 }
 

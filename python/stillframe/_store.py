@@ -517,8 +517,9 @@ class Store:
             return
         text = _layout.write_layout(places)
         raw = self._raw
-        raw.grow(max([raw.words()] + [-(-place.end(place.rows) // 8) for place in new]))
+        words = max([raw.words()] + [-(-place.end(place.rows) // 8) for place in new])
         with self.act():
+            raw.grow(words)
             raw.write(0, _layout.MAGIC)
             raw.write(_layout.LAYOUT, _frame(text))
             for place in new:

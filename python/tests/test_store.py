@@ -380,6 +380,10 @@ def test_debugging_finds_what_nobody_announced(tmp_path: Path) -> None:
         store.scatter("flat", [7], [1.0])
         store["replay"].append([[1, 2]])
         store.point()
+        with pytest.raises(RuntimeError), store.act():
+            store["flat"][3:6] = 2.0
+            raise RuntimeError
+        store.point()
         leaked[1] = 8.0
         with pytest.raises(stillframe.Unannounced, match="array 'flat' row 13.*test_store.py"):
             store.point()

@@ -164,6 +164,13 @@ pub enum Error {
     /// The application wants to add a record, and gave no function to apply it again.
     #[error("this store was opened for words alone; open it with `open_records`")]
     NoRecords,
+    /// A [`DynamicStore`](crate::DynamicStore) is to end an action, or, with a log, to be changed,
+    /// and no action is under way.
+    #[error("no action is under way, and a store with a log changes within one; begin it")]
+    NoAct,
+    /// A [`DynamicStore`](crate::DynamicStore) is to do what no action allows.
+    #[error("an action is under way; commit or undo it")]
+    InAct,
     /// A checkpoint or a record was asked for while the log is being replayed.
     #[error("the log is being replayed; apply the action, and nothing else")]
     Replaying,

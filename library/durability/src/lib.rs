@@ -91,6 +91,7 @@ pub use stats::{CheckpointProgress, LogStats, Stats};
 pub use store::act::{Act, NotWords};
 pub use store::action::{Action, ApplyError};
 pub use store::acts::ActStore;
+pub use store::dynamic::DynamicStore;
 pub use store::reader::Reader;
 pub use store::replay::Until;
 pub use store::view::{Branch, View, ViewLost, ViewSink};

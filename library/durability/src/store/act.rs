@@ -22,7 +22,7 @@
 //! All numbers are little-endian. The log has length and checksum of a record. A record of the
 //! application is what it says, behind "rec1" if that begins with "act1" or "rec1".
 
-use std::ops::Range;
+use std::mem::ManuallyDrop;
 
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, MemoryError};
@@ -118,6 +118,14 @@ impl<A: Algorithm> Act<'_, A> {
             self.note(index);
         }
         self.store.write_many(writes);
+    }
+
+    /// Says that this action will write the run of words in place, through
+    /// [`Store::live`]: what they hold at its end counts. Panics if the run is out of bounds.
+    pub fn announce(&mut self, start: usize, len: usize) {
+        check_run(self.store.words(), start, len);
+        (start..start + len).for_each(|index| self.note(index));
+        self.store.announce(start, len);
     }
 
     /// Half a word: `index` counts 4-byte items.
@@ -335,6 +343,16 @@ impl<A: Algorithm> Store<A> {
         Act { store: self, undoes: true }
     }
 
+    /// The action that was begun and forgotten. It goes on if this is not dropped.
+    pub(super) fn resume_act(&mut self) -> ManuallyDrop<Act<'_, A>> {
+        ManuallyDrop::new(Act { store: self, undoes: true })
+    }
+
+    /// The words of which the action under way has notes.
+    pub(super) fn written(&self) -> impl Iterator<Item = usize> {
+        self.notes.undo.iter().map(|&(index, _)| index)
+    }
+
     /// An action whose record is in the log, or was there.
     pub(crate) fn logged_act(&mut self) -> Act<'_, A> {
         let mut act = self.begin_act();
@@ -348,25 +366,6 @@ impl<A: Algorithm> Store<A> {
             return self.append(record);
         }
         self.append(&[ESCAPE, record].concat())
-    }
-
-    /// Adds what these runs of words hold to the log.
-    pub(super) fn log_words(&mut self, runs: &[Range<usize>]) -> Result<(), Error> {
-        let mut record = std::mem::take(&mut self.notes.record);
-        record.clear();
-        record.extend(MAGIC);
-        record.extend((self.words() as u64).to_le_bytes());
-        for run in runs {
-            check_run(self.words(), run.start, run.len());
-            record.extend((run.start as u64).to_le_bytes());
-            record.extend((run.len() as u64).to_le_bytes());
-            record.extend(run.clone().flat_map(|index| self.read(index).to_le_bytes()));
-        }
-        let logged = self.append(&record);
-        self.notes.record = record;
-        logged?;
-        self.notes.words = self.words();
-        Ok(())
     }
 
     /// The number of the last record in the log, to [wait](Self::wait_durable) for; 0 if there is
@@ -431,26 +430,6 @@ mod tests {
     use super::*;
     use crate::disk::SimulatedDisk;
     use crate::options::Options;
-    use crate::store::acts::ActStore;
-
-    #[test]
-    fn words_that_were_written_in_place_survive_by_their_record() {
-        let data = tempfile::tempdir().expect("a temporary directory");
-        let options = || Options::memory(stillframe::Options::words(6).max_words(9));
-        let open = || ActStore::open(data.path(), options());
-        let mut store = open().expect("an empty directory");
-        store.unlogged().announce(1, 3);
-        store.unlogged().write_run(1, &[7, 8, 9]);
-        store.unlogged().grow(8).expect("there is room");
-        store.unlogged().write(7, 10);
-        store.log_words(&[1..3, 7..8]).expect("a log");
-        store.wait_durable(store.logged()).expect("a disk");
-        drop(store);
-        let store = open().expect("what was there");
-        let words: Vec<u64> = (0..store.words()).map(|index| store.read(index)).collect();
-        assert_eq!(words, [0, 7, 8, 0, 0, 0, 0, 10]);
-        assert_eq!(store.live().map(|live| live.words()), Some(8));
-    }
 
     #[test]
     fn a_leaked_action_is_undone_when_the_next_begins() {

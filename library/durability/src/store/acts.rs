@@ -1,6 +1,6 @@
 //! A store with a log: it changes by actions alone, so nothing is written that is not in the log.
 
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::path::Path;
 
 use stillframe::Algorithm;
@@ -223,24 +223,6 @@ impl<A: Algorithm> ActStore<A> {
 
     fn check_records(&self) -> Result<(), Error> {
         self.takes_records.then_some(()).ok_or(Error::NoRecords)
-    }
-
-    /// The store without its log, for a caller in another language that writes first, in place,
-    /// and makes a record afterwards by [`log_words`](Self::log_words). Until then a crash loses
-    /// what was written here, and no [point](Self::point) may be declared.
-    pub fn unlogged(&mut self) -> &mut Store<A> {
-        &mut self.store
-    }
-
-    /// Adds what these runs of words hold to the log, in rising order, as the record of an action
-    /// that wrote them [unlogged](Self::unlogged). The caller still has what they held, should the
-    /// log refuse the record; then it declares a [point](Self::point). Panics if a run is out of
-    /// bounds.
-    ///
-    /// # Errors
-    /// [`Error`]: nothing is in the log.
-    pub fn log_words(&mut self, runs: &[Range<usize>]) -> Result<(), Error> {
-        self.store.log_words(runs)
     }
 
     /// Begins an action without a closure; see [`Store::begin_act`].

@@ -5,6 +5,7 @@ pub(crate) mod action;
 pub(crate) mod acts;
 mod close;
 mod convert;
+pub(crate) mod dynamic;
 pub(crate) mod reader;
 pub(crate) mod replay;
 pub(crate) mod view;
