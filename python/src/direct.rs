@@ -194,8 +194,10 @@ impl Request {
             self.bytes.extend_from_slice(bytes.as_bytes());
         } else if arg.is_instance_of::<PyBool>() {
             return Err(PyTypeError::new_err("a bool is no argument; give a number or a text"));
-        } else if arg.is_instance_of::<PyInt>() || arg.is_instance_of::<PyFloat>() {
+        } else if arg.is_exact_instance_of::<PyInt>() || arg.is_exact_instance_of::<PyFloat>() {
             self.bytes.extend_from_slice(arg.repr()?.to_str()?.as_bytes());
+        } else if let Some(number) = plain_number(arg) {
+            self.bytes.extend_from_slice(number.repr()?.to_str()?.as_bytes());
         } else if let Ok(buffer) = PyBuffer::<u8>::get(arg) {
             self.bytes.extend_from_slice(&buffer.to_vec(arg.py())?);
         } else {
@@ -208,6 +210,16 @@ impl Request {
         self.ends.push(self.bytes.len());
         Ok(())
     }
+}
+
+/// The number that a member of an enumeration or a scalar of numpy stands for; their own texts have
+/// more in them.
+fn plain_number<'py>(arg: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    if let Ok(float) = arg.cast::<PyFloat>() {
+        return Some(PyFloat::new(arg.py(), float.value()).into_any());
+    }
+    let index = arg.call_method0("__index__").ok()?;
+    index.is_exact_instance_of::<PyInt>().then_some(index)
 }
 
 fn encode(args: &Bound<'_, PyTuple>) -> PyResult<Request> {

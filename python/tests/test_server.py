@@ -63,6 +63,20 @@ def test_texts_are_decoded_if_asked(tmp_path: Path) -> None:
         assert server.execute("PING") == "PONG"
 
 
+def test_numbers_of_other_types_are_numbers(server: Server) -> None:
+    """What enumerations and numpy print is more than the number."""
+    np = pytest.importorskip("numpy")
+    for number, text in (
+        (signal.SIGINT, b"2"), (np.float64(1.5), b"1.5"), (np.int64(-7), b"-7"), (np.uint8(65), b"65"),
+        (np.array(9), b"9"), (np.arange(3, dtype="u1"), b"\0\1\2"),
+    ):  # fmt: skip
+        server.execute("SET", "key", number)
+        assert server.execute("GET", "key") == text
+    for wrong in (True, None, np.float32(1), np.arange(3), np.bool_(True), [1]):
+        with pytest.raises(TypeError):
+            server.execute("SET", "key", wrong)
+
+
 def test_pipelines(server: Server) -> None:
     pipeline = server.pipeline()
     for number in range(10_000):
