@@ -18,6 +18,7 @@ checkpoint it takes as many zeros, unless it lies behind all that is used.
 from __future__ import annotations
 
 import json
+import math
 import operator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,8 @@ ROWS = 512
 LAYOUT = 4096
 SCALARS = 65536
 BLOCK = 4096
+#: What no machine has, so that what is smaller is an address.
+BYTES_MAX = 1 << 56
 #: Arrays that a layout has at most.
 ARRAYS_MAX = (LAYOUT - ROWS) // 8
 
@@ -66,7 +69,7 @@ class Place:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
-        return int(np.prod(self.row_shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.row_shape) * self.dtype.itemsize
 
     @property
     def rows_at(self) -> int:
@@ -158,6 +161,8 @@ def place_all(specs: dict[str, ArraySpec], there: list[Place], first: int) -> li
         place = replace(place, number=len(places), at=at)
         places.append(place)
         end = place.end(place.max_rows)
+        if end > BYTES_MAX:
+            raise ValueError(f"array {place.name!r}, {_show(place)}, fits no memory")
     return places
 
 

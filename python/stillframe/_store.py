@@ -223,6 +223,8 @@ class Array:
         found = np.asarray(index)
         if found.dtype.kind not in "iu" and found.size:
             raise TypeError(f"an index is a whole number, not {found.dtype}")
+        if found.dtype == np.uint64 and (found >= len(self)).any():  # it may fit no int64
+            raise IndexError(f"row {found.max()} of {len(self)}; nothing was written")
         rows = np.ascontiguousarray(found, np.int64).ravel()
         new = _cast(values, self.dtype, self.name)
         new = np.ascontiguousarray(np.broadcast_to(new, (rows.size, *self._place.row_shape)))

@@ -113,6 +113,8 @@ def test_wrong_values_are_refused_and_change_nothing(tmp_path: Path) -> None:
             store["flat"].resize(99)
         with pytest.raises(IndexError, match="nothing was written"):
             store.scatter("flat", [1, 2, 100], [1.0, 2.0, 3.0])
+        with pytest.raises(IndexError, match="nothing was written"):
+            store.scatter("flat", np.array([1, 2**64 - 1], np.uint64), [1.0, 2.0])
         with pytest.raises(ValueError):
             store.scatter("flat", [1, 2], [1.0, 2.0, 3.0])
         with pytest.raises(ValueError):
@@ -174,6 +176,8 @@ def test_directories_that_are_no_stores_are_refused(tmp_path: Path) -> None:
         ({"arrays": {"a": ArraySpec("f8", (3,), max_rows="x")}}, "max_rows='x'"),
         ({"arrays": {"a": ArraySpec("f8", (3,), max_rows=0)}}, "3 rows, and at most 0"),
         ({"arrays": {"a": ArraySpec("f8", ())}}, "shape () has no rows"),
+        ({"arrays": {"a": ArraySpec("f8", (1 << 62,))}}, "fits no memory"),
+        ({"arrays": {"a": ArraySpec("u1", (1, 1 << 32, (1 << 32) + 1))}}, "fits no memory"),
     ],
 )
 def test_odd_settings_are_refused_by_name(
