@@ -29,9 +29,6 @@ pub(crate) struct Socket {
     is_closed: AtomicBool,
     /// What reads are made into.
     buffer: Mutex<Vec<u8>>,
-    /// What was looked at, and not read yet.
-    peeked: Mutex<Vec<u8>>,
-    has_peeked: AtomicBool,
 }
 
 impl Socket {
@@ -43,8 +40,6 @@ impl Socket {
             timeout: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             buffer: Mutex::default(),
-            peeked: Mutex::default(),
-            has_peeked: AtomicBool::new(false),
         }
     }
 
@@ -101,31 +96,6 @@ impl Socket {
         Ok((count, self.lock_buffer(len)))
     }
 
-    /// Takes what was looked at.
-    fn take_peeked(&self, len: usize) -> Option<Vec<u8>> {
-        if !self.has_peeked.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = len.min(peeked.len());
-        let rest = peeked.split_off(end);
-        self.has_peeked.store(!rest.is_empty(), Ordering::Relaxed);
-        Some(std::mem::replace(&mut peeked, rest))
-    }
-
-    /// Looks at what is there, up to `len` bytes, without waiting: it stays. The descriptor is
-    /// quiet afterwards, unless there is more or the connection has ended.
-    fn peek(&self, len: usize) -> std::io::Result<Vec<u8>> {
-        let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
-        if peeked.is_empty() {
-            let mut bytes = vec![0; len.clamp(1, READ_BYTES_MAX)];
-            let count = self.connection.try_read(&mut bytes)?;
-            peeked.extend_from_slice(&bytes[..count]);
-            self.has_peeked.store(count > 0, Ordering::Relaxed);
-        }
-        Ok(peeked[..len.min(peeked.len())].to_vec())
-    }
-
     fn lock_buffer(&self, len: usize) -> std::sync::MutexGuard<'_, Vec<u8>> {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         if buffer.len() < len {
@@ -156,13 +126,9 @@ impl Socket {
     #[pyo3(signature = (len, flags=0))]
     fn recv<'py>(&self, py: Python<'py>, len: usize, flags: u32) -> PyResult<Bound<'py, PyBytes>> {
         if flags & MSG_PEEK != 0 {
-            return match self.peek(len) {
-                Ok(bytes) => Ok(PyBytes::new(py, &bytes)),
-                Err(error) => Err(not_now(&error)),
-            };
-        }
-        if let Some(bytes) = self.take_peeked(len) {
-            return Ok(PyBytes::new(py, &bytes));
+            let mut bytes = vec![0; len.min(READ_BYTES_MAX)];
+            let count = self.connection.try_peek(&mut bytes).map_err(|error| not_now(&error))?;
+            return Ok(PyBytes::new(py, &bytes[..count]));
         }
         let (count, buffer) = self.read(py, len)?;
         Ok(PyBytes::new(py, &buffer[..count]))
@@ -232,12 +198,8 @@ impl Socket {
         self.timeout().map(|timeout| timeout.as_secs_f64())
     }
 
-    /// Bytes that are there. If there are none the descriptor is quiet, until some come.
-    fn pending(&self) -> usize {
-        self.peek(READ_BYTES_MAX).map_or(0, |bytes| bytes.len())
-    }
-
-    /// A descriptor that is readable when a read or write may go on.
+    /// A descriptor that is readable as that of a socket: a read that may wait will not. One whose
+    /// writes do not wait is told there of room, too.
     fn fileno(&self) -> PyResult<i32> {
         match self.connection.event_fd() {
             Ok(descriptor) => Ok(descriptor.as_raw_fd()),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -159,6 +161,41 @@ def test_asyncio(server: Server) -> None:
         await client.aclose()
 
     asyncio.run(run())
+
+
+def test_event_loops_wait_on_the_descriptor(server: Server) -> None:
+    """As kombu does: what is readable is read without a limit of time."""
+    stream, poll, epoll = server.connect(), select.poll(), select.epoll()
+    poll.register(stream.fileno(), select.POLLIN)
+    epoll.register(stream.fileno(), select.EPOLLIN)
+
+    def wait(seconds: float) -> bool:
+        chosen = bool(select.select([stream], [], [], seconds)[0])
+        assert chosen == bool(poll.poll(0)) == bool(epoll.poll(0))
+        return chosen
+
+    def read(wanted: bytes) -> None:
+        got = b""
+        while len(got) < len(wanted):
+            assert wait(60)
+            got += stream.recv(len(wanted) - len(got))
+        assert got == wanted and not wait(0)
+
+    stream.settimeout(None)
+    assert not wait(0)
+    stream.sendall(b"SUBSCRIBE c\r\n")
+    read(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
+    for number in range(100, 300):
+        server.execute("PUBLISH", "c", number)
+        assert wait(60) and stream.recv(4, socket.MSG_PEEK) == b"*3\r\n"
+        read(b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n%d\r\n" % number)
+    large = b"x" * 2_000_000  # more than there is room for
+    stream.sendall(b"*2\r\n$4\r\nPING\r\n$%d\r\n%s\r\n" % (len(large), large))
+    while not wait(60) or not stream.recv(65536).endswith(b"x\r\n"):
+        pass
+    assert not wait(0)
+    server.execute("CLIENT", "KILL", "TYPE", "pubsub")
+    assert wait(60) and stream.recv(1) == b""
 
 
 def test_several_servers_and_threads(tmp_path: Path) -> None:

@@ -167,17 +167,60 @@ fn a_descriptor_tells_of_news() {
             }
         }
         assert_eq!(got.escape_ascii().to_string(), wanted.escape_ascii().to_string());
-        assert!(connection.try_read(&mut buffer).is_err());
-        assert!(!readable(0));
+        assert!(!readable(0), "a read that may wait would not end");
     };
+    assert!(!readable(0));
     receive(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
     for number in 0..300 {
         ask(&mut talker, &format!("PUBLISH c {}", number % 10));
         receive(format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n{}\r\n", number % 10).as_bytes());
     }
+    ask(&mut talker, "PUBLISH c 1");
+    assert!(readable(60));
+    let mut looked = [0; 2];
+    assert_eq!((connection.try_peek(&mut looked).ok(), &looked), (Some(2), b"*3"));
+    receive(b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n1\r\n");
     drop(server);
     assert!(readable(60));
+    assert_eq!(connection.try_peek(&mut looked).ok(), Some(0));
     assert_eq!(connection.try_read(&mut [0; 9]).ok(), Some(0));
+}
+
+/// Room is told of only to those who found none; else a reader would wait for bytes.
+#[test]
+fn a_descriptor_tells_of_room_to_those_who_lack_it() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    let connection = server.handle().connect().expect("a connection");
+    let readable = |seconds| {
+        let descriptor = connection.event_fd().expect("a descriptor");
+        let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        poll(&mut polled, Some(&timeout)).expect("a poll") > 0
+    };
+    let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", 8 << 20).into_bytes();
+    let request = [request, vec![b'v'; 8 << 20], b"\r\n".to_vec()].concat();
+    let mut sent = 0;
+    while sent < request.len() {
+        match connection.try_write(&request[sent..]) {
+            Ok(count) => sent += count,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                assert!(readable(60));
+            }
+        }
+    }
+    let reply = || {
+        assert!(readable(60));
+        let mut reply = [0; 5];
+        (&connection).read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply, b"+OK\r\n");
+        assert!(!readable(0));
+    };
+    reply();
+    (&connection).write_all(&request).expect("it waits for room itself");
+    reply();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::process;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -60,13 +61,28 @@ impl Connection {
         self.until_done(Wanted::Bytes, || self.try_read_behind(into))
     }
 
-    fn try_take(&self, mut take: impl FnMut(&Queue) -> Option<Taken>) -> io::Result<usize> {
-        let mut taken = take(&self.pipe.replies);
-        if taken.is_none() {
-            self.pipe.notice.clear();
-            taken = take(&self.pipe.replies);
+    /// Reads what is there, and leaves it for the next read.
+    ///
+    /// # Errors
+    /// As for [`try_read`](Self::try_read).
+    pub fn try_peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.look(|replies| replies.peek(into))
+    }
+
+    /// Looks at the replies if there are any. No lock is taken in a child, where nobody gives back
+    /// one that was held at the fork.
+    fn look<T>(&self, look: impl FnOnce(&Queue) -> Option<T>) -> io::Result<T> {
+        let replies = &self.pipe.replies;
+        if !replies.is_ready() {
+            return Err(ErrorKind::WouldBlock.into());
         }
-        let taken = taken.ok_or(ErrorKind::WouldBlock)?;
+        self.check_process()?;
+        look(replies).ok_or_else(|| ErrorKind::WouldBlock.into())
+    }
+
+    fn try_take(&self, take: impl FnOnce(&Queue) -> Option<Taken>) -> io::Result<usize> {
+        let taken = self.look(take)?;
+        self.pipe.notify();
         if taken.gives_room {
             self.pipe.porch.tell(&self.pipe, Readiness::WRITABLE);
         }
@@ -83,31 +99,38 @@ impl Connection {
         if bytes.is_empty() {
             return Ok(0);
         }
-        self.check_process()?;
-        let mut written = self.put(bytes)?;
-        if written == 0 {
-            self.pipe.notice.clear();
-            written = self.put(bytes)?;
+        let written = self.put(bytes);
+        let is_blocked = matches!(&written, Err(error) if error.kind() == ErrorKind::WouldBlock);
+        if self.pipe.wants_room.swap(is_blocked, Ordering::SeqCst) || is_blocked {
+            self.pipe.notify();
         }
-        if written == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(written) }
+        written
     }
 
     fn put(&self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.pipe.requests.put([bytes]).ok_or(ErrorKind::BrokenPipe)?;
-        if written > 0 {
-            self.pipe.porch.tell(&self.pipe, Readiness::READABLE);
+        self.check_process()?;
+        match self.pipe.requests.put([bytes]) {
+            None => Err(ErrorKind::BrokenPipe.into()),
+            Some(0) => Err(ErrorKind::WouldBlock.into()),
+            Some(written) => {
+                self.pipe.porch.tell(&self.pipe, Readiness::READABLE);
+                Ok(written)
+            }
         }
-        Ok(written)
     }
 
-    /// A descriptor that is readable while the connection may have bytes, room or its end for
-    /// [`try_read`](Self::try_read) and [`try_write`](Self::try_write), for loops that wait for
-    /// descriptors. Do not read from it.
+    /// A descriptor that is readable while there are bytes or the end for
+    /// [`try_read`](Self::try_read), as that of a socket, and once there is room again after
+    /// [`try_write`](Self::try_write) found none. For loops that wait for descriptors; do not read
+    /// from it.
     ///
     /// # Errors
-    /// The system's: no descriptor is left.
+    /// The system's: no descriptor is left. Or the process was forked from the server's.
     pub fn event_fd(&self) -> io::Result<BorrowedFd<'_>> {
-        self.pipe.notice.descriptor()
+        self.check_process()?;
+        let descriptor = self.pipe.notice.descriptor()?;
+        self.pipe.notify();
+        Ok(descriptor)
     }
 
     /// Sends no more; replies to what was sent still come.
@@ -170,7 +193,10 @@ impl Read for &Connection {
 
 impl Write for &Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.until_done(Wanted::Room, || self.try_write(bytes))
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        self.until_done(Wanted::Room, || self.put(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {

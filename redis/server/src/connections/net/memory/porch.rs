@@ -65,6 +65,8 @@ pub(crate) struct Pipe {
     news: News,
     /// For the other end, if it waits by a descriptor.
     pub(super) notice: Notice,
+    /// The other end has found no room, and does not wait for it in a call.
+    pub(super) wants_room: AtomicBool,
 }
 
 impl Pipe {
@@ -72,7 +74,16 @@ impl Pipe {
     pub(super) fn hang_up(&self) {
         self.requests.close();
         self.replies.end();
-        self.notice.show();
+        self.notify();
+    }
+
+    /// Shows the other end by its descriptor what there is.
+    #[inline]
+    pub(super) fn notify(&self) {
+        self.notice.update(|| {
+            let has_room = || self.wants_room.load(Ordering::SeqCst) && self.requests.has_room();
+            self.replies.is_ready() || has_room()
+        });
     }
 }
 
@@ -126,6 +137,7 @@ impl Porch {
             token: AtomicUsize::new(UNWATCHED),
             news: News::default(),
             notice: Notice::default(),
+            wants_room: AtomicBool::new(false),
         });
         match &mut *lock(&self.0.arrived) {
             Some(arrived) => arrived.push_back(Arc::clone(&pipe)),

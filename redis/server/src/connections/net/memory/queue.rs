@@ -67,6 +67,23 @@ impl Queue {
         self.ready.load(Ordering::Acquire)
     }
 
+    /// Whether a write would find room, or nobody who reads.
+    pub(super) fn has_room(&self) -> bool {
+        let state = self.lock();
+        !state.is_full || state.closed
+    }
+
+    /// Copies bytes into a buffer and leaves them; `None` if there are none yet.
+    pub(super) fn peek(&self, into: &mut [u8]) -> Option<usize> {
+        let state = self.lock();
+        if state.bytes.is_empty() {
+            return state.ended.then_some(0);
+        }
+        let (mut first, mut second) = state.bytes.as_slices();
+        let count = first.read(into).unwrap_or(0);
+        Some(count + second.read(&mut into[count..]).unwrap_or(0))
+    }
+
     /// Appends what there is room for, and returns how much; `None` if nobody reads it.
     pub(super) fn put<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<usize> {
         let mut state = self.lock();

@@ -33,7 +33,7 @@ impl MemoryStream {
     fn took(&self, taken: Option<Taken>) -> Result<usize, Errno> {
         let taken = taken.ok_or(Errno::AGAIN)?;
         if taken.gives_room {
-            self.0.notice.show();
+            self.0.notify();
         }
         Ok(taken.bytes)
     }
@@ -47,14 +47,14 @@ impl MemoryStream {
         if written == 0 {
             return Err(Errno::AGAIN);
         }
-        self.0.notice.show();
+        self.0.notify();
         Ok(written)
     }
 
     /// Says that no more bytes come.
     pub(crate) fn end_output(&self) {
         self.0.replies.end();
-        self.0.notice.show();
+        self.0.notify();
     }
 
     /// Ends the connection for good.
