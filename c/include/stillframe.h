@@ -749,7 +749,8 @@ sf_code sf_client_timeout(struct sf_client client, uint64_t timeout_ms, struct s
 
 // Sends a request of `count` arguments, the command first, and waits for its reply, which
 // `sf_reply_free` frees. Without `lengths` (null) each argument ends with a zero. A request that
-// the server refuses is `SF_OK` with a reply `SF_REFUSAL`.
+// the server refuses is `SF_OK` with a reply `SF_REFUSAL`; one that has no reply, such as
+// `CLIENT REPLY OFF`, is not sent: use `sf_send`.
 sf_code sf_execute(struct sf_client client,
                    size_t count,
                    const char *const *args,

@@ -210,7 +210,8 @@ fn arguments<'a>(
 
 /// Sends a request of `count` arguments, the command first, and waits for its reply, which
 /// `sf_reply_free` frees. Without `lengths` (null) each argument ends with a zero. A request that
-/// the server refuses is `SF_OK` with a reply `SF_REFUSAL`.
+/// the server refuses is `SF_OK` with a reply `SF_REFUSAL`; one that has no reply, such as
+/// `CLIENT REPLY OFF`, is not sent: use `sf_send`.
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_execute(
     client: sf_client,
@@ -224,6 +225,7 @@ pub extern "C" fn sf_execute(
         memory::put(reply, "reply", sf_reply::NONE)?;
         let mut client = take(client)?;
         let args = arguments(count, args, lengths)?;
+        Client::check_reply(&args).map_err(|error| failed(&error))?;
         client.get().send(args.iter());
         receive(client.get(), reply)
     })
@@ -278,6 +280,9 @@ fn failed(error: &ClientError) -> Failure {
 
     let kind = match error {
         ClientError::Connection(error) => Some(error.kind()),
+        ClientError::NoReply(_) => {
+            return Failure::argument(format!("{error}; use sf_send"));
+        }
         _ => None,
     };
     match kind {

@@ -158,6 +158,11 @@ static void wrong_calls_get_an_answer(const char *folder, sf_server server) {
     REFUSED(SF_NULL, "args[..]",
             sf_execute(client, 2, words, (size_t[]){3, 1}, &reply, &error));
     REFUSED(SF_NULL, "`reply`", sf_execute(client, 1, words, NULL, NULL, &error));
+    const char *silent[] = {"CLIENT", "REPLY", "OFF"};
+    REFUSED(SF_ARGUMENT, "has no reply", sf_execute(client, 3, silent, NULL, &reply, &error));
+    reply = ASK(client, "PING");
+    CHECK(is_text(&reply, SF_STATUS, "PONG"));
+    OK(sf_reply_free(&reply, &error));
     reply = ASK(client, "GET", "key");
     CHECK(is_text(&reply, SF_BYTES, "value"));
     OK(sf_reply_free(&reply, &error));

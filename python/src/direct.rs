@@ -17,7 +17,7 @@ use crate::reply::{error, to_python};
 use crate::view::SLICE;
 
 /// Commands whose replies do not come one for each request.
-const STREAMS: [&str; 8] = [
+const STREAMS: [&str; 9] = [
     "subscribe",
     "psubscribe",
     "ssubscribe",
@@ -25,6 +25,7 @@ const STREAMS: [&str; 8] = [
     "punsubscribe",
     "sunsubscribe",
     "monitor",
+    "sync",
     "psync",
 ];
 
@@ -235,5 +236,8 @@ fn encode(args: &Bound<'_, PyTuple>) -> PyResult<Request> {
             "{name} has no single reply; use it through client()"
         )));
     }
+    Client::check_reply(request.args()).map_err(|error| {
+        PyValueError::new_err(format!("{error}; use it through client() or connect()"))
+    })?;
     Ok(request)
 }

@@ -79,6 +79,21 @@ def test_numbers_of_other_types_are_numbers(server: Server) -> None:
             server.execute("SET", "key", wrong)
 
 
+def test_requests_without_a_reply_are_refused(server: Server) -> None:
+    for request in (("CLIENT", "REPLY", "OFF"), ("client", b"reply", "skip"), ("REPLCONF", "ACK", 1)):
+        with pytest.raises(ValueError, match="has no reply"):
+            server.execute(*request)
+        with pytest.raises(ValueError, match="has no reply"):
+            server.pipeline().execute("PING").execute(*request).run()
+    for word in ("MONITOR", "sync"):
+        with pytest.raises(ValueError, match="no single reply"):
+            server.execute(word)
+    assert server.execute("CLIENT", "REPLY", "ON") == b"OK"
+    assert server.execute("PING") == b"PONG"
+    with pytest.raises(stillframe.CommandError):
+        server.execute("CLIENT", "REPLY")
+
+
 def test_pipelines(server: Server) -> None:
     pipeline = server.pipeline()
     for number in range(10_000):

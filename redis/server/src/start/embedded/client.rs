@@ -14,7 +14,8 @@ const KEPT_BYTES: usize = 64 << 10;
 /// A client of a server in this process: sends requests, reads replies.
 ///
 /// Requests that are sent before a reply is read travel together, as in a pipeline. Replies come in
-/// the order of the requests. After an error of this type the connection is of no more use.
+/// the order of the requests. After a [`ClientError`] the connection is of no more use, but for
+/// [`NoReply`](ClientError::NoReply).
 pub struct Client {
     connection: Connection,
     /// Requests that are not sent yet.
@@ -24,7 +25,7 @@ pub struct Client {
     read: usize,
 }
 
-/// The connection has failed.
+/// The connection has failed, or a reply was asked for where none comes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -34,6 +35,9 @@ pub enum ClientError {
     /// What came is no reply.
     #[error("the server sent what is no reply: {0}")]
     Reply(#[from] ReplyError),
+    /// The request has no reply to wait for. It was not sent; the connection is good.
+    #[error("{0} has no reply, so nothing can wait for it; it was not sent")]
+    NoReply(&'static str),
 }
 
 impl Client {
@@ -80,15 +84,41 @@ impl Client {
         Ok(result)
     }
 
+    /// Says that a request is one that the server never answers, so that a wait for its reply would
+    /// have no end: `CLIENT REPLY OFF` and `SKIP`, and `REPLCONF ACK`.
+    ///
+    /// # Errors
+    /// [`ClientError::NoReply`] with its name.
+    pub fn check_reply<A: AsRef<[u8]>>(
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<(), ClientError> {
+        let mut args = args.into_iter();
+        let mut next_of = |words: &[&'static str]| {
+            let arg = args.next()?;
+            let is = |word: &&&str| arg.as_ref().eq_ignore_ascii_case(word.as_bytes());
+            words.iter().find(is).copied()
+        };
+        let silent = match next_of(&["client", "replconf"]) {
+            Some("client") => next_of(&["reply"]).and_then(|_| match next_of(&["off", "skip"])? {
+                "off" => Some("CLIENT REPLY OFF"),
+                _ => Some("CLIENT REPLY SKIP"),
+            }),
+            Some(_) => next_of(&["ack"]).map(|_| "REPLCONF ACK"),
+            None => None,
+        };
+        silent.map_or(Ok(()), |name| Err(ClientError::NoReply(name)))
+    }
+
     /// Sends one request and waits for its reply.
     ///
     /// # Errors
-    /// As for [`receive`](Self::receive).
+    /// As for [`receive`](Self::receive); [`ClientError::NoReply`] if there is none.
     pub fn ask<T, A: AsRef<[u8]>>(
         &mut self,
         args: &[A],
         read: impl FnOnce(Reply<'_>) -> T,
     ) -> Result<T, ClientError> {
+        Self::check_reply(args)?;
         self.send(args.iter());
         self.receive(read)
     }

@@ -224,6 +224,21 @@ fn a_descriptor_tells_of_room_to_those_who_lack_it() {
 }
 
 #[test]
+fn what_has_no_reply_is_not_waited_for() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    let mut client = server.handle().client().expect("a client");
+    for line in ["CLIENT REPLY OFF", "client reply Skip", "REPLCONF ACK 1"] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let refused = client.ask(&words, shown).expect_err("there is no reply");
+        assert!(matches!(refused, ClientError::NoReply(_)), "{refused}");
+    }
+    assert_eq!(ask(&mut client, "CLIENT REPLY ON"), "OK");
+    assert!(ask(&mut client, "CLIENT REPLY").contains("wrong number"));
+    assert_eq!(ask(&mut client, "PING"), "PONG");
+}
+
+#[test]
 fn a_read_waits_no_longer_than_told_and_requests_can_end() {
     let folder = folder();
     let server = started(&folder, &["save \"\""]);
