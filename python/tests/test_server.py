@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -261,6 +262,31 @@ def test_settings_are_those_of_redis_conf(tmp_path: Path) -> None:
     with Server(tmp_path, logger=logger):
         pass
     assert lines
+
+
+def test_tls(tmp_path: Path) -> None:
+    with pytest.raises(stillframe.Error, match="set tls-cert-file"):
+        Server(tmp_path / "data", tls_port=1)
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+            "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+            "-keyout", str(key), "-out", str(certificate)]  # fmt: skip
+    subprocess.run(made, check=True, capture_output=True)
+    files = {"tls_cert_file": str(certificate), "tls_key_file": str(key)}
+    with pytest.raises(stillframe.Error, match="tls-ca-cert-file"):
+        Server(tmp_path / "data", tls_port=1, **files)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with Server(tmp_path / "data", tls_port=port, tls_auth_clients=False, **files) as server:
+        client = redis.Redis("localhost", port, ssl=True, ssl_ca_certs=str(certificate))
+        assert client.set("key", 1) and server.execute("GET", "key") == b"1"
+        trusts_nobody = redis.Redis("localhost", port, ssl=True, retry=None)
+        with pytest.raises(redis.ConnectionError, match="self-signed|CERTIFICATE_VERIFY"):
+            trusts_nobody.ping()
+        client.close()
 
 
 def test_it_ends_and_starts_again(tmp_path: Path) -> None:
