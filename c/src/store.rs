@@ -25,7 +25,7 @@ pub(crate) static STORES: Table<Option<LogHandle>, Cell> = Table::new(1, "store"
 
 /// A store, and what its calls need.
 pub(crate) struct Cell {
-    pub(crate) store: DynamicStore,
+    pub(crate) store: Box<DynamicStore>,
     /// For scattered writes; kept from one to the next.
     writes: Vec<(usize, u64)>,
 }
@@ -85,7 +85,8 @@ fn path<'a>(directory: *const c_char, name: &str) -> Result<&'a Path, Failure> {
 }
 
 fn open(store: DynamicStore, into: *mut sf_store) -> Result<(), Failure> {
-    let id = STORES.insert(store.log_handle(), Cell { store, writes: Vec::new() })?;
+    let id =
+        STORES.insert(store.log_handle(), Cell { store: Box::new(store), writes: Vec::new() })?;
     memory::put(into, "store", sf_store { id })
 }
 
@@ -162,7 +163,7 @@ pub extern "C" fn sf_store_close(store: sf_store, error: *mut sf_error) -> sf_co
     door(error, || {
         STORES.remove_if(store.id, |Parts { shared, exclusive: Cell { store, writes } }| {
             store.close().map_err(|NotClosed { store, error }| {
-                let parts = Parts { shared, exclusive: Cell { store: *store, writes } };
+                let parts = Parts { shared, exclusive: Cell { store, writes } };
                 Kept { parts, failure: error.into() }
             })
         })
