@@ -11,16 +11,18 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use stillframe_server::{Config, LogFormat, LogLevel};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use self::limit::Limited;
 
 /// The handle for later changes of the level.
-static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// Starts logging on standard error. `RUST_LOG` overrides the level, for developers.
 pub(crate) fn start(level: LogLevel) {
@@ -44,22 +46,24 @@ pub(crate) fn start_for(config: &mut Config) -> Result<(), String> {
     Ok(())
 }
 
-fn filter(level: LogLevel) -> EnvFilter {
-    let own = match level {
-        LogLevel::Debug => "trace",
-        LogLevel::Verbose => "debug,openraft=warn",
+fn filter(level: LogLevel) -> Targets {
+    let (own, openraft) = match level {
+        LogLevel::Debug => (LevelFilter::TRACE, LevelFilter::TRACE),
+        LogLevel::Verbose => (LevelFilter::DEBUG, LevelFilter::WARN),
         // Its warnings come by the hundred while a member is down, and speak of its own parts. A
         // member tells by itself who leads, what it has lost, and what has failed.
-        LogLevel::Notice => "info,openraft=off",
-        LogLevel::Warning => "warn,openraft=off",
+        LogLevel::Notice => (LevelFilter::INFO, LevelFilter::OFF),
+        LogLevel::Warning => (LevelFilter::WARN, LevelFilter::OFF),
     };
     // What reaches object stores logs requests, which may hold credentials.
-    const SILENT: &str = "object_store=off,reqwest=off,hyper=off,hyper_util=off,h2=off,rustls=off";
-    EnvFilter::new(format!("{own},{SILENT}"))
+    const SILENT: [&str; 6] = ["object_store", "reqwest", "hyper", "hyper_util", "h2", "rustls"];
+    let silent = SILENT.map(|target| (target, LevelFilter::OFF));
+    Targets::new().with_default(own).with_target("openraft", openraft).with_targets(silent)
 }
 
 fn start_with(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {
-    let first = EnvFilter::try_from_default_env().unwrap_or_else(|_| filter(level));
+    let chosen = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
+    let first = chosen.unwrap_or_else(|| filter(level));
     let (filter, handle) = reload::Layer::new(first);
     let ansi = file.is_none() && io::stderr().is_terminal();
     let writer = match file {
