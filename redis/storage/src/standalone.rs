@@ -119,9 +119,9 @@ impl Standalone {
         storage.journal.has_failed(keyspace, ledger);
         let _ = keyspace.tend();
         storage.attend(keyspace, ledger);
-        if storage.is_save_due(ledger) {
+        if let Some(purpose) = storage.due_save(ledger) {
             // A failure is logged, and the save retried after a pause.
-            let _ = storage.begin(keyspace, ledger, None);
+            let _ = storage.begin(keyspace, ledger, None, purpose);
         }
     }
 

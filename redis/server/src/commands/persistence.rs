@@ -2,11 +2,12 @@
 
 use stillframe_commands::Refusal;
 use stillframe_commands::errors::SYNTAX;
+use stillframe_storage::dump::{Purpose, Save};
 
 use super::{Context, Table};
 use crate::node::process::{LastSave, Wish};
-use crate::state::persistence;
 use crate::state::shutdown::{self, Answer};
+use crate::state::{ServerState, persistence};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -26,11 +27,20 @@ fn is_saving(ctx: &Context<'_>) -> bool {
     ctx.server.storage.saves.running().is_some()
 }
 
+/// Whether an image that nobody needs any more is about to end.
+fn waits_for_dropped(ctx: &Context<'_>) -> bool {
+    ctx.server.storage.saves.running().is_some_and(Save::is_dropped)
+}
+
 /// `BGSAVE [SCHEDULE | CANCEL]`. Inside a transaction, which is half done, the save is scheduled.
 fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let mut later = ctx.server.ledger.in_exec;
     match args {
         [_] => {}
-        [_, option] if option.eq_ignore_ascii_case(b"schedule") => {}
+        [_, option] if option.eq_ignore_ascii_case(b"schedule") => {
+            let running = ctx.server.storage.saves.running();
+            later |= running.is_some_and(|save| save.purpose == Purpose::Log);
+        }
         [_, option] if option.eq_ignore_ascii_case(b"cancel") => {
             if !ctx.server.storage.cancel(ctx.keyspace) {
                 return Err(NOT_SAVING);
@@ -40,37 +50,39 @@ fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         _ => return Err(SYNTAX),
     }
-    if is_saving(ctx) {
+    let is_dropped = waits_for_dropped(ctx);
+    let running = ctx.server.storage.saves.running();
+    if running.is_some_and(|save| save.purpose == Purpose::Dump || !later && !is_dropped) {
         return Err(SAVING);
     }
-    if ctx.server.ledger.in_exec {
-        ctx.server.storage.saves.scheduled = true;
-        ctx.out.simple("Background saving scheduled");
-        return Ok(());
+    if later || is_dropped {
+        ctx.server.storage.saves.scheduled = Some(Purpose::Dump);
+    } else {
+        begin(ctx, Purpose::Dump)?;
     }
-    begin(ctx)?;
-    ctx.out.simple("Background saving started");
+    ctx.out
+        .simple(["Background saving started", "Background saving scheduled"][usize::from(later)]);
     Ok(())
 }
 
 /// Begins an image, or has the group begin one.
-fn begin(ctx: &mut Context<'_>) -> Result<(), Refusal> {
+fn begin(ctx: &mut Context<'_>, purpose: Purpose) -> Result<(), Refusal> {
     if let Some(member) = ctx.server.group.member_mut() {
         member.ask_for_image();
         return Ok(());
     }
-    let begun = persistence::begin(ctx.keyspace, ctx.server);
+    let begun = persistence::begin(ctx.keyspace, ctx.server, purpose);
     begun.map_err(|problem| format!("ERR {problem}").into())
 }
 
 /// `BGREWRITEAOF`: an image replaces the log so far.
 fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.server.ledger.in_exec || is_saving(ctx) {
-        ctx.server.storage.saves.scheduled = true;
+        ctx.server.storage.saves.scheduled = Some(Purpose::Log);
         ctx.out.simple("Background append only file rewriting scheduled");
         return Ok(());
     }
-    begin(ctx)?;
+    begin(ctx, Purpose::Log)?;
     ctx.out.simple("Background append only file rewriting started");
     Ok(())
 }
@@ -78,7 +90,11 @@ fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `SAVE`: replies when the data set is on the disk.
 fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if is_saving(ctx) {
-        return Err(SAVING);
+        if !waits_for_dropped(ctx) {
+            return Err(SAVING);
+        }
+        let ServerState { storage, ledger, .. } = ctx.server;
+        storage.wait(ctx.keyspace, ledger);
     }
     persistence::save_and_wait(ctx.keyspace, ctx.server)
         .map_err(|problem| format!("ERR {problem}"))?;

@@ -7,7 +7,7 @@
 
 use stillframe_durability::Error;
 use stillframe_keyspace::Keyspace;
-use stillframe_storage::dump::SaveError;
+use stillframe_storage::dump::{Purpose, SaveError};
 
 use crate::state::ServerState;
 
@@ -38,10 +38,14 @@ pub(crate) fn end_log(keyspace: &mut Keyspace, state: &mut ServerState) -> Resul
 ///
 /// # Errors
 /// One sentence; it is logged and counts as a failed save.
-pub(crate) fn begin(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), SaveError> {
+pub(crate) fn begin(
+    keyspace: &mut Keyspace,
+    state: &mut ServerState,
+    purpose: Purpose,
+) -> Result<(), SaveError> {
     refuse_member(state)?;
     hand_on(keyspace, state);
-    state.storage.begin(keyspace, &state.ledger, state.replication.point())
+    state.storage.begin(keyspace, &state.ledger, state.replication.point(), purpose)
 }
 
 /// A dump of a member has a label, which the group gives it.
@@ -66,14 +70,14 @@ pub(crate) fn save_and_wait(
 /// Begins the save that the schedule, or BGSAVE SCHEDULE, asks for.
 pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
     if let Some(member) = state.group.member_mut() {
-        if std::mem::take(&mut state.storage.saves.scheduled) {
+        if state.storage.saves.scheduled.take().is_some() {
             member.ask_for_image();
         }
         return;
     }
-    if state.storage.is_save_due(&state.ledger) {
+    if let Some(purpose) = state.storage.due_save(&state.ledger) {
         // A failure is logged, and the save retried after a pause.
-        let _ = begin(keyspace, state);
+        let _ = begin(keyspace, state, purpose);
     }
 }
 

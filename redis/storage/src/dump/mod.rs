@@ -30,7 +30,7 @@ pub use file::{DumpFile, given_up, stage};
 pub use handback::{Handback, Taker};
 pub use load::{Load, Loaded, Next, Reader, Skipped, load, load_file};
 pub(crate) use saves::Saved;
-pub use saves::{Save, Saves};
+pub use saves::{Purpose, Save, Saves};
 use sharing::BRANCHES_FIELD;
 pub use sink::{Counters, Destination, Drag, Label, RdbSink};
 pub use stream_point::{StreamField, StreamPoint};

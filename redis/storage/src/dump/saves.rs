@@ -31,8 +31,8 @@ pub struct Saves {
     pub latest_begin: Duration,
     /// Successful saves since the start.
     pub count: u64,
-    /// BGSAVE was asked for while it could not begin.
-    pub scheduled: bool,
+    /// For what an image was asked for while it could not begin.
+    pub scheduled: Option<Purpose>,
     /// The figures of the load at start.
     pub loaded: Loaded,
     /// Bytes of the dump that was saved or loaded last.
@@ -68,8 +68,19 @@ pub(crate) struct Due {
     tell_after: Duration,
 }
 
+/// What an image is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A dump that somebody wants: BGSAVE, the schedule, a replica.
+    Dump,
+    /// The place of the log so far. Nobody needs it once the log is to end.
+    Log,
+}
+
 /// A save under way.
 pub struct Save {
+    /// What it is for.
+    pub purpose: Purpose,
     /// When it began.
     pub started: Instant,
     /// Keys it will save.
@@ -85,6 +96,11 @@ pub struct Save {
 }
 
 impl Save {
+    /// Whether it ends soon, unfinished, because its log has ended.
+    pub fn is_dropped(&self) -> bool {
+        self.cancelled && self.purpose == Purpose::Log
+    }
+
     /// Keys saved so far.
     pub fn keys_done(&self) -> u64 {
         self.counters.keys.load(Ordering::Relaxed)
@@ -125,7 +141,7 @@ impl Saves {
             last_duration: None,
             latest_begin: Duration::ZERO,
             count: 0,
-            scheduled: false,
+            scheduled: None,
             loaded: Loaded::default(),
             dump_bytes: 0,
             running: None,

@@ -7,7 +7,7 @@ use stillframe_durability::{Error, Policy};
 use stillframe_keyspace::Keyspace;
 
 use super::Storage;
-use crate::dump::{SaveError, StreamPoint};
+use crate::dump::{Purpose, SaveError, StreamPoint};
 
 impl Storage {
     /// Passes the effects of all requests so far to the log, and to another reader of them: a
@@ -53,7 +53,7 @@ impl Storage {
         bandwidth_bytes: u64,
     ) -> Result<(), SaveError> {
         self.journal.begin(keyspace, ledger, &self.settings)?;
-        let begun = self.begin_at_rate(keyspace, ledger, point, bandwidth_bytes);
+        let begun = self.begin_for(keyspace, ledger, point, bandwidth_bytes, Purpose::Log, false);
         if begun.is_err() {
             self.journal.abandon(keyspace, ledger);
         }
@@ -73,9 +73,18 @@ impl Storage {
     ) {
         if !self.settings.appendonly && self.journal.is_open() {
             let _ = self.end_log(keyspace, ledger); // clients that wait for a reply get an error
+            self.drop_image_of_log(keyspace);
         }
         if self.journal.attend(&self.settings, now) && may_begin {
             self.begin_wanted(keyspace, ledger, point);
+        }
+    }
+
+    /// Cancels an image that only a log needs, as the log has ended: BGSAVE need not wait for it.
+    fn drop_image_of_log(&mut self, keyspace: &Keyspace) {
+        self.saves.scheduled.take_if(|purpose| *purpose == Purpose::Log);
+        if self.saves.running().is_some_and(|save| save.purpose == Purpose::Log) {
+            self.abandon(keyspace);
         }
     }
 

@@ -10,8 +10,8 @@ use stillframe_rdb::{Encoder, Workspace};
 use super::Storage;
 use crate::clock::unix_millis;
 use crate::dump::{
-    Counters, DataDirectory, DumpFile, Label, RdbSink, Save, SaveError, Saved, StreamPoint,
-    image_version, stage, whole_micros, with_header,
+    Counters, DataDirectory, DumpFile, Label, Purpose, RdbSink, Save, SaveError, Saved,
+    StreamPoint, image_version, stage, whole_micros, with_header,
 };
 use crate::journal::{Cover, POSITION_FIELD};
 use crate::settings::SavePoint;
@@ -31,9 +31,10 @@ impl Storage {
         keyspace: &mut Keyspace,
         ledger: &Ledger,
         point: Option<StreamPoint>,
+        purpose: Purpose,
     ) -> Result<(), SaveError> {
         let bandwidth_bytes = self.settings.snapshot_bandwidth_bytes;
-        self.begin_at_rate(keyspace, ledger, point, bandwidth_bytes)
+        self.begin_for(keyspace, ledger, point, bandwidth_bytes, purpose, false)
     }
 
     /// The image that begins next has this label behind its entries.
@@ -53,36 +54,26 @@ impl Storage {
         label: Label,
     ) -> Result<(), SaveError> {
         self.label_next(label);
-        let begun = self.begin(keyspace, ledger, None);
+        let begun = self.begin(keyspace, ledger, None, Purpose::Dump);
         self.label = None;
         begun
     }
 
     /// As [`begin`](Self::begin), with another limit: `bandwidth_bytes`, most bytes written per
-    /// second, 0 for none.
-    pub(super) fn begin_at_rate(
+    /// second, 0 for none. `awaited`: a client waits for the save and gets its outcome, so a
+    /// failure is no reason to refuse writes.
+    pub(super) fn begin_for(
         &mut self,
         keyspace: &mut Keyspace,
         ledger: &Ledger,
         point: Option<StreamPoint>,
         bandwidth_bytes: u64,
-    ) -> Result<(), SaveError> {
-        self.begin_for(keyspace, ledger, point, bandwidth_bytes, false)
-    }
-
-    /// As [`begin_at_rate`](Self::begin_at_rate); `awaited`: a client waits for the save and gets
-    /// its outcome, so a failure is no reason to refuse writes.
-    fn begin_for(
-        &mut self,
-        keyspace: &mut Keyspace,
-        ledger: &Ledger,
-        point: Option<StreamPoint>,
-        bandwidth_bytes: u64,
+        purpose: Purpose,
         awaited: bool,
     ) -> Result<(), SaveError> {
         debug_assert!(ledger.effects.is_empty(), "effects are handed on before an image begins");
         self.saves.last_try = Some(Instant::now());
-        self.saves.scheduled = false;
+        self.saves.scheduled = None;
         let keys_total = keyspace.stats().keys as u64;
         let started = Instant::now();
         let cover = self.journal.cover(&self.settings);
@@ -100,6 +91,7 @@ impl Storage {
                 self.saves.latest_begin = begin;
                 let cancelled = false;
                 self.saves.running = Some(Save {
+                    purpose,
                     started,
                     keys_total,
                     dirty,
@@ -217,7 +209,7 @@ impl Storage {
 
     /// Stops the save under way and a scheduled one; false if there is neither.
     pub fn cancel(&mut self, keyspace: &Keyspace) -> bool {
-        let scheduled = std::mem::take(&mut self.saves.scheduled);
+        let scheduled = self.saves.scheduled.take().is_some();
         let runs = self.saves.running.is_some();
         self.abandon(keyspace);
         runs || scheduled
@@ -233,7 +225,7 @@ impl Storage {
         ledger: &mut Ledger,
         point: Option<StreamPoint>,
     ) -> Result<(), SaveError> {
-        self.begin_for(keyspace, ledger, point, 0, true)?;
+        self.begin_for(keyspace, ledger, point, 0, Purpose::Dump, true)?;
         self.wait(keyspace, ledger);
         if self.saves.ended_well { Ok(()) } else { Err(SaveError::Logged) }
     }
@@ -246,21 +238,21 @@ impl Storage {
         self.attend(keyspace, ledger);
     }
 
-    /// Whether a save should [begin](Self::begin): the schedule, BGSAVE SCHEDULE or the size of the
-    /// log asks for one, and none is under way.
-    pub fn is_save_due(&mut self, ledger: &Ledger) -> bool {
+    /// For what a save should [begin](Self::begin): the schedule, BGSAVE SCHEDULE or the size of
+    /// the log asks for one, and none is under way.
+    pub fn due_save(&mut self, ledger: &Ledger) -> Option<Purpose> {
         let since = u64::try_from(unix_millis() / 1000 - self.saves.last_success_s).unwrap_or(0);
         let is_due = |point: &&SavePoint| ledger.dirty >= point.changes && since > point.seconds;
         let due = self.settings.save.iter().find(is_due);
         self.saves.note_due(due);
         let saves = &self.saves;
         if saves.running.is_some() {
-            return false;
+            return None;
         }
         let may_try =
             saves.last_ok || saves.last_try.is_none_or(|last| last.elapsed() >= RETRY_PAUSE);
         if !may_try {
-            return false;
+            return None;
         }
         if let Some(point) = due {
             tracing::info!("{} changes in {} seconds", ledger.dirty, point.seconds);
@@ -269,7 +261,8 @@ impl Storage {
         if rewrite {
             tracing::info!("the log has grown: an image takes its place");
         }
-        due.is_some() || saves.scheduled || rewrite
+        let of_log = rewrite.then_some(Purpose::Log);
+        due.map(|_| Purpose::Dump).or(saves.scheduled).or(of_log)
     }
 }
 

@@ -312,6 +312,46 @@ fn the_log_is_rewritten_when_it_has_grown() {
     assert_eq!(again.client().ask("STRLEN key").int(), 1_000);
 }
 
+/// As in Redis, nobody waits for the image of a log that is no longer wanted: neither BGSAVE nor
+/// SAVE, nor the next log; and what the log holds is there after a kill.
+#[test]
+fn a_log_that_ends_takes_its_image_with_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("everysec", folder.path()).start();
+    let mut client = first.client();
+    let texts = ["BGSAVE", "SAVE", "CONFIG SET appendonly yes"];
+    for (number, request) in texts.into_iter().enumerate() {
+        client.ok(&format!("SET key{number} v"));
+        client.ok("CONFIG SET rdb-key-save-delay 100000000");
+        assert!(client.ask("BGREWRITEAOF").text().ends_with("started"), "{request}");
+        assert_eq!(client.info("aof_rewrite_in_progress"), "1", "{request}");
+        client.ok("CONFIG SET rdb-key-save-delay 0");
+        let saves = client.info_int("rdb_saves");
+        client.ok("CONFIG SET appendonly no");
+        let reply = client.ask(request).text();
+        assert!(["Background saving started", "OK"].contains(&&*reply), "{request}: {reply}");
+        wait_until("it is saved", || client.info_int("rdb_saves") > saves);
+        assert_eq!(client.info("rdb_last_bgsave_status"), "ok", "{request}");
+        client.ok("CONFIG SET appendonly yes");
+        wait_until("a log is on", || client.info("aof_enabled") == "1");
+        client.wait_for_save();
+    }
+    // Of a rewrite that waits nothing is left, and a dump that somebody wants is not cancelled.
+    client.ok("CONFIG SET rdb-key-save-delay 100000000");
+    client.ok("BGSAVE");
+    assert!(client.ask("BGREWRITEAOF").text().ends_with("scheduled"));
+    client.ok("SET last v");
+    assert_eq!(client.ask("WAITAOF 1 0 0").list()[0].int(), 1);
+    client.ok("CONFIG SET appendonly no");
+    assert_eq!(client.info("aof_rewrite_scheduled"), "0");
+    assert!(client.ask("BGSAVE").text().contains("already in progress"));
+    client.ok("BGSAVE CANCEL");
+    client.wait_for_save();
+    first.kill();
+    let again = server("everysec", folder.path()).start();
+    assert_eq!(again.client().ask("EXISTS key0 key1 key2 last").int(), 4);
+}
+
 /// A disk that is full: writes are refused, nothing acknowledged is lost, and the server accepts
 /// writes again when there is room.
 #[test]

@@ -330,7 +330,10 @@ static PERSISTENCE: &[Figure] = &[
         .gauge("redis_aof_enabled", "Whether changes are logged."),
     always!("aof_rewrite_in_progress", |s| s.rewriting().is_some())
         .gauge("redis_aof_rewrite_in_progress", "Whether an image takes the log's place."),
-    always!("aof_rewrite_scheduled", |s| s.server.storage.saves.scheduled),
+    always!("aof_rewrite_scheduled", |s| {
+        let (storage, wanted) = (&s.server.storage, s.server.config.appendonly);
+        storage.saves.scheduled.is_some() || wanted && !storage.journal.is_open()
+    }),
     figure("aof_last_rewrite_time_sec", |s| {
         Some(Value::Seconds(s.server.storage.saves.last_duration))
     }),

@@ -19,7 +19,7 @@ use stillframe_durability::disk::Input;
 use stillframe_keyspace::{HeldImage, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Output, Value, Version};
 use stillframe_storage::dump::{
-    Counters, RdbSink, StreamPoint, image_version, whole_micros, with_header,
+    Counters, Purpose, RdbSink, StreamPoint, image_version, whole_micros, with_header,
 };
 
 use crate::Config;
@@ -223,7 +223,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     if let Some(Waiting { places, .. }) = for_file
         && state.storage.saves.running().is_none()
     {
-        if persistence::begin(keyspace, state).is_err() {
+        if persistence::begin(keyspace, state, Purpose::Dump).is_err() {
             return places.iter().for_each(|&place| state.clients.close_later(place));
         }
         state.replication.transfers.saving = true;
