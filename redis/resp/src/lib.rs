@@ -2,7 +2,8 @@
 //!
 //! No sockets, no clock, no threads: bytes in, requests out ([`Parser`]); replies in, bytes out
 //! ([`Out`]), with long texts by reference ([`Insets`]); and the client's side of it for tests and
-//! load generators ([`decode_reply`]), or only where replies end ([`Boundary`]).
+//! load generators ([`decode_reply`]), from a stream ([`Replies`]), or only where replies end
+//! ([`Boundary`]).
 //!
 //! Invariants:
 //! - Nothing a peer sends makes this crate panic, and no length a peer announces makes it reserve
@@ -21,6 +22,7 @@ mod inline;
 mod insets;
 mod number;
 mod outline;
+mod replies;
 mod request;
 
 pub use boundary::Boundary;
@@ -31,4 +33,5 @@ pub use inline::split_line;
 pub use insets::Insets;
 pub use number::{IntegerBuffer, format_double, format_integer, parse_integer};
 pub use outline::{Outline, Start};
+pub use replies::Replies;
 pub use request::{Limits, Parser, Plain};

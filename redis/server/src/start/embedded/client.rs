@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use stillframe_resp::{Boundary, Reply, ReplyError, decode_reply};
+use stillframe_resp::{Replies, Reply, ReplyError};
 
 use crate::connections::net::Connection;
 
@@ -20,9 +20,7 @@ pub struct Client {
     connection: Connection,
     /// Requests that are not sent yet.
     output: Vec<u8>,
-    /// What was received; replies up to `read` are handed on.
-    input: Vec<u8>,
-    read: usize,
+    replies: Replies,
 }
 
 /// The connection has failed, or a reply was asked for where none comes.
@@ -44,7 +42,7 @@ impl Client {
     /// A client of a connection on which nothing was sent.
     #[must_use]
     pub fn new(connection: Connection) -> Self {
-        Self { connection, output: Vec::new(), input: Vec::new(), read: 0 }
+        Self { connection, output: Vec::new(), replies: Replies::default() }
     }
 
     /// Its connection, to set how long it waits.
@@ -76,12 +74,10 @@ impl Client {
     /// [`ClientError`]: the connection has failed, or its time-outs are over.
     pub fn receive<T>(&mut self, read: impl FnOnce(Reply<'_>) -> T) -> Result<T, ClientError> {
         self.flush()?;
-        self.fill()?;
-        let (reply, length) = decode_reply(&self.input[self.read..])?.ok_or_else(cut)?;
-        let result = read(reply);
-        self.read += length;
-        self.forget();
-        Ok(result)
+        while !self.replies.has_one() {
+            self.read_some(false)?;
+        }
+        self.replies.take(read)?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
     }
 
     /// Says that a request is one that the server never answers, so that a wait for its reply would
@@ -143,28 +139,14 @@ impl Client {
         Ok(())
     }
 
-    /// Reads until the next reply is whole.
-    fn fill(&mut self) -> io::Result<()> {
-        let (mut boundary, mut passed) = (Boundary::default(), self.read);
-        loop {
-            if passed < self.input.len() {
-                // Byte for byte, so that what follows the reply is not passed.
-                passed += boundary.pass_one(&self.input[passed..]);
-                if boundary.is_whole() {
-                    return Ok(());
-                }
-            }
-            self.read_some(false)?;
-        }
-    }
-
     /// Reads what comes, or only what is there; false if nothing is.
     fn read_some(&mut self, only_there: bool) -> io::Result<bool> {
-        self.input.reserve(READ_BYTES);
+        let input = self.replies.input();
+        input.reserve(READ_BYTES);
         let read = if only_there {
-            self.connection.try_read_behind(&mut self.input)
+            self.connection.try_read_behind(input)
         } else {
-            self.connection.read_behind(&mut self.input)
+            self.connection.read_behind(input)
         };
         match read {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -173,20 +155,4 @@ impl Client {
             Err(error) => Err(error),
         }
     }
-
-    /// Drops the replies that were handed on once they are most of what is kept.
-    fn forget(&mut self) {
-        if self.read == self.input.len() {
-            self.input.clear();
-            self.read = 0;
-            self.input.shrink_to(KEPT_BYTES);
-        } else if self.read > self.input.len() / 2 {
-            self.input.drain(..self.read);
-            self.read = 0;
-        }
-    }
-}
-
-fn cut() -> io::Error {
-    io::ErrorKind::UnexpectedEof.into()
 }
