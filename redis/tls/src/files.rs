@@ -29,6 +29,18 @@ impl Named {
         Self { setting: Some(setting), path: path.into() }
     }
 
+    /// Whether it names no file.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.path.as_os_str().is_empty()
+    }
+
+    /// The setting that names it.
+    #[must_use]
+    pub fn setting(&self) -> Option<&'static str> {
+        self.setting
+    }
+
     /// Where the file is.
     #[must_use]
     pub fn path(&self) -> &Path {

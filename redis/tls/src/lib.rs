@@ -1,10 +1,13 @@
-//! Trust in TLS peers by the authority that signed their certificate: for replication and for
-//! members of a group, whose certificates often lack the name by which they are reached (as in
-//! Redis). So the authority must sign for nobody else.
+//! TLS between servers: material from files, connections over sockets that block, and trust in
+//! peers by the authority that signed their certificate. Certificates of replicas, primaries and
+//! members of a group often lack the name by which they are reached (as in Redis). So the authority
+//! must sign for nobody else.
 
 #![forbid(unsafe_code)]
 
+mod duplex;
 mod files;
+mod material;
 
 use std::sync::Arc;
 
@@ -15,7 +18,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+pub use duplex::{Duplex, Writer};
 pub use files::{FileError, Named, read_certificates, read_chain, read_key};
+pub use material::{ClientAuth, Identity, Material, MaterialError};
+/// The versions of TLS.
+pub use rustls::version::{TLS12, TLS13};
+/// The two sides of connections.
+pub use rustls::{ClientConfig, ServerConfig};
 
 /// Trusts a peer if an authority has signed its certificate, whatever its name.
 #[derive(Debug)]
