@@ -1,26 +1,29 @@
 //! Connections to servers, as a client.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use stillframe_commands::write_request;
-use stillframe_resp::{Reply, decode_reply};
+use stillframe_resp::{Replies, Reply};
+use stillframe_tls::ClientConfig;
 
+use super::stream::{Stream, connect};
 use super::topology::Address;
 
-/// Longest wait for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest wait for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 64 << 10;
 
-/// Who asks.
+/// Who asks, and how.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Login {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
+    /// What TLS needs, if the server is asked over TLS.
+    pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
 impl Login {
@@ -71,38 +74,25 @@ impl Answer {
     }
 }
 
-/// Connects to a server.
-pub(super) fn connect(address: &Address) -> io::Result<TcpStream> {
-    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for socket in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&socket, CONNECT_TIMEOUT) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
 /// A connection on which one request after the other is answered.
 pub(super) struct Connection {
     address: Address,
-    stream: TcpStream,
-    input: Vec<u8>,
+    stream: Stream,
+    replies: Replies,
 }
 
 impl Connection {
     /// Connects and logs in.
     pub(super) fn open(address: &Address, login: &Login) -> Result<Self, String> {
-        let stream =
-            connect(address).map_err(|error| format!("cannot reach {address}: {error}"))?;
-        let prepared = stream.set_read_timeout(Some(REPLY_TIMEOUT));
+        let stream = connect(address, login.tls.as_ref())
+            .map_err(|error| format!("cannot reach {address}: {error}"))?;
+        let socket = stream.socket();
+        let prepared = socket.set_read_timeout(Some(REPLY_TIMEOUT));
         prepared
-            .and_then(|()| stream.set_write_timeout(Some(REPLY_TIMEOUT)))
+            .and_then(|()| socket.set_write_timeout(Some(REPLY_TIMEOUT)))
             .map_err(|error| format!("{address}: {error}"))?;
-        let mut connection = Self { address: address.clone(), stream, input: Vec::new() };
+        let (address, replies) = (address.clone(), Replies::default());
+        let mut connection = Self { address, stream, replies };
         if let Some(words) = login.request() {
             connection.ask(&words)?;
         }
@@ -116,24 +106,18 @@ impl Connection {
         let address = &self.address;
         let failed = |error: io::Error| format!("{address} does not answer: {error}");
         self.stream.write_all(&request).map_err(failed)?;
-        loop {
-            match decode_reply(&self.input).map_err(|error| format!("{address}: {error}"))? {
-                Some((reply, used)) => {
-                    let named = |error| format!("{address} refuses {}: {error}", shown(words));
-                    let answer = Answer::from_reply(&reply).map_err(named);
-                    self.input.drain(..used);
-                    return answer;
-                }
-                None => {
-                    let mut piece = [0; READ_BYTES];
-                    let read = match self.stream.read(&mut piece) {
-                        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-                        other => other,
-                    };
-                    self.input.extend_from_slice(&piece[..read.map_err(failed)?]);
-                }
-            }
+        while !self.replies.has_one() {
+            let mut piece = [0; READ_BYTES];
+            let read = match self.stream.read(&mut piece) {
+                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                other => other,
+            };
+            self.replies.input().extend_from_slice(&piece[..read.map_err(failed)?]);
         }
+        let answer = self.replies.take(|reply| Answer::from_reply(&reply));
+        let answer = answer.map_err(|error| format!("{address}: {error}"))?;
+        let answer = answer.unwrap_or(Ok(Answer::Nothing));
+        answer.map_err(|error| format!("{address} refuses {}: {error}", shown(words)))
     }
 
     /// Asks in words that have no blanks.
@@ -148,12 +132,12 @@ impl Connection {
 
     /// The address of this end.
     pub(super) fn local(&self) -> io::Result<IpAddr> {
-        self.stream.local_addr().map(|it| it.ip())
+        self.stream.socket().local_addr().map(|it| it.ip())
     }
 
     /// The address of the other end.
     pub(super) fn peer(&self) -> io::Result<IpAddr> {
-        self.stream.peer_addr().map(|it| it.ip())
+        self.stream.socket().peer_addr().map(|it| it.ip())
     }
 }
 
@@ -166,6 +150,11 @@ impl Info {
         let value = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(':').map(str::len);
         let line = self.0.lines().find(|line| value(line).is_some())?;
         line.get(name.len() + 1..).map(str::trim)
+    }
+
+    /// The number in the field of that name; 0 if there is none.
+    pub(super) fn number(&self, name: &str) -> u64 {
+        self.field(name).and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     /// Keys in all databases.

@@ -8,7 +8,8 @@ use stillframe_rdb::{Decoder, Event, Uses, finish_payload};
 use stillframe_server::{Reception, slot};
 
 use super::feed::Block;
-use super::link::{Broken, Follower, Phase, Wire};
+use super::link::{Follower, Phase};
+use super::wire::{Broken, Wire};
 
 /// Bytes of requests that are passed on at once.
 const BLOCK_BYTES: usize = 64 << 10;

@@ -6,43 +6,24 @@
 //! - A link that breaks asks to go on where it was, at the same node or at the replica that took
 //!   over. If that is refused, the target begins a new round, in which all links start anew.
 
-use std::fmt::Display;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use stillframe_commands::write_request;
 use stillframe_resp::{Limits, Parser};
 
 use super::Shared;
-use super::connection::{READ_BYTES, connect};
+use super::batch::{Batch, Step};
 use super::feed::{Block, Refused};
 use super::topology::{Address, Slots};
-use super::translate::{Meaning, meaning};
+use super::wire::{Broken, TICK, Wire, again};
 
 /// From one report to the primary to the next.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
-/// Longest wait for bytes, between two looks at what is wished.
-const TICK: Duration = Duration::from_millis(100);
 /// Pauses between attempts grow up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Bytes of the stream that are kept while an image goes to the target.
 const AHEAD_MAX: usize = 64 << 20;
-
-/// Why a link does not go on.
-#[derive(Debug)]
-pub(super) enum Broken {
-    /// It is no longer needed.
-    Over,
-    /// It tries again, from where it is.
-    Again(String),
-    /// It starts anew.
-    Anew(String),
-    /// No attempt can succeed.
-    Useless(String),
-}
 
 /// What a link is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,67 +100,6 @@ struct Position {
     id: String,
     offset: u64,
     db: u64,
-}
-
-/// The connection of a link.
-pub(super) struct Wire {
-    address: Address,
-    stream: TcpStream,
-    pub(super) input: Vec<u8>,
-    heard: Instant,
-    reported: Instant,
-    timeout: Duration,
-}
-
-impl Wire {
-    fn open(address: &Address, timeout: Duration) -> Result<Self, Broken> {
-        let stream = connect(address).map_err(|error| again("cannot be reached", &error))?;
-        let timeouts = stream.set_read_timeout(Some(TICK));
-        timeouts
-            .and_then(|()| stream.set_write_timeout(Some(timeout)))
-            .map_err(|error| again("has no connection", &error))?;
-        let now = Instant::now();
-        let (address, input) = (address.clone(), Vec::new());
-        Ok(Self { address, stream, input, heard: now, reported: now, timeout })
-    }
-
-    fn send(&mut self, words: &[&[u8]]) -> Result<(), Broken> {
-        let mut request = Vec::new();
-        write_request(&mut request, words);
-        self.stream.write_all(&request).map_err(|error| again("has gone", &error))
-    }
-
-    /// Reads once, if something comes within a tick; whether it did.
-    pub(super) fn read(&mut self) -> Result<bool, Broken> {
-        let mut piece = [0; READ_BYTES];
-        match self.stream.read(&mut piece) {
-            Ok(0) => Err(Broken::Again("has closed the connection".to_owned())),
-            Ok(count) => {
-                self.input.extend_from_slice(&piece[..count]);
-                self.heard = Instant::now();
-                Ok(true)
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {
-                    match self.heard.elapsed() > self.timeout {
-                        true => Err(Broken::Again(format!("is silent for {:?}", self.timeout))),
-                        false => Ok(false),
-                    }
-                }
-                _ => Err(again("has gone", &error)),
-            },
-        }
-    }
-
-    /// Tells the primary how far the stream is read.
-    fn report(&mut self, offset: u64) -> Result<(), Broken> {
-        self.reported = Instant::now();
-        self.send(&[b"REPLCONF", b"ACK", offset.to_string().as_bytes()])
-    }
-}
-
-fn again(what: &str, why: &dyn Display) -> Broken {
-    Broken::Again(format!("{what}: {why}"))
 }
 
 /// The thread of a link.
@@ -263,7 +183,11 @@ impl<'a> Follower<'a> {
             self.shared.feed.end_round(round);
             return Err(Broken::Anew("begins again, and all others with it".to_owned()));
         }
-        let mut wire = Wire::open(&self.link.address(), self.shared.timeout)?;
+        let mut wire = Wire::open(
+            &self.link.address(),
+            self.shared.cluster.tls.as_ref(),
+            self.shared.timeout,
+        )?;
         self.greet(&mut wire)?;
         let offset;
         let (id, next): (&str, &str) = match &self.position {
@@ -347,11 +271,11 @@ impl<'a> Follower<'a> {
     fn take_image(&mut self, wire: &mut Wire, offset: u64) -> Result<(), Broken> {
         tracing::info!("{} sends an image, at offset {offset}", wire.address);
         let image = self.receive(wire)?;
-        let prepared = wire.stream.set_nonblocking(true);
+        let prepared = wire.stream.socket().set_nonblocking(true);
         prepared.map_err(|error| again("has no connection", &error))?;
         self.holds = true;
         self.restore(wire, offset, image)?;
-        let prepared = wire.stream.set_nonblocking(false);
+        let prepared = wire.stream.socket().set_nonblocking(false);
         prepared.map_err(|error| again("has no connection", &error))
     }
 
@@ -451,157 +375,4 @@ impl<'a> Follower<'a> {
 
 fn refused(answer: &str) -> Broken {
     Broken::Useless(format!("refuses this program: {answer} (see --user and --password)"))
-}
-
-/// What follows a request.
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    Next,
-    Report,
-}
-
-/// A place in the stream between two requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    offset: u64,
-    /// The selected database.
-    db: u64,
-    /// Bytes of the batch before it, and the database that these select.
-    len: usize,
-    batch_db: u64,
-}
-
-/// Requests of a stream on their way to the target.
-struct Batch {
-    bytes: Vec<u8>,
-    /// The database in which it begins.
-    first_db: u64,
-    now: Place,
-    /// Where the transaction under way begins.
-    open: Option<Place>,
-    /// It tells of a slot that moves.
-    moving: bool,
-}
-
-impl Batch {
-    fn at(offset: u64, db: u64) -> Self {
-        let now = Place { offset, db, len: 0, batch_db: db };
-        Self { bytes: Vec::new(), first_db: db, now, open: None, moving: false }
-    }
-
-    /// Up to where everything is whole.
-    fn settled(&self) -> Place {
-        self.open.unwrap_or(self.now)
-    }
-
-    /// Adds a request that takes so many bytes of the stream.
-    fn add(&mut self, args: &[&[u8]], bytes: u64, shared: &Shared) -> Result<Step, Broken> {
-        let before = self.now;
-        self.now.offset += bytes;
-        match meaning(args) {
-            Meaning::Nothing => {}
-            Meaning::Report => return Ok(Step::Report),
-            Meaning::Select(db) => self.now.db = db,
-            Meaning::Begin => {
-                self.open = Some(before);
-                self.write(args);
-            }
-            Meaning::End => {
-                self.write(args);
-                self.open = None;
-            }
-            Meaning::Flush => return Err(Broken::Anew("has dropped all its keys".to_owned())),
-            Meaning::Moving => self.moving = true,
-            Meaning::Library(source) => {
-                shared.feed.add_library(source);
-                self.write(&[b"FUNCTION", b"LOAD", b"REPLACE", source]);
-            }
-            Meaning::DeleteLibrary(name) => {
-                if shared.feed.remove_library(name) {
-                    self.write(args);
-                }
-            }
-            Meaning::DropLibraries => {
-                shared.feed.clear_libraries();
-                self.write(args);
-            }
-            Meaning::Run => self.write(args),
-        }
-        Ok(Step::Next)
-    }
-
-    fn write(&mut self, args: &[&[u8]]) {
-        if self.now.batch_db != self.now.db {
-            write_request(&mut self.bytes, &[b"SELECT", self.now.db.to_string().as_bytes()]);
-        }
-        write_request(&mut self.bytes, args);
-        self.now.batch_db = self.now.db;
-        self.now.len = self.bytes.len();
-    }
-
-    /// Takes what is whole, and the place behind it.
-    fn take_whole(&mut self) -> (Block, Place) {
-        let settled = self.settled();
-        self.moving = false;
-        let bytes: Vec<u8> = self.bytes.drain(..settled.len).collect();
-        let block = Block { db: [self.first_db, settled.batch_db], bytes };
-        self.first_db = settled.batch_db;
-        self.now.len -= settled.len;
-        if let Some(open) = &mut self.open {
-            open.len = 0;
-        }
-        (block, settled)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a batch of these requests passes on, and where it then is.
-    fn passed(batch: &mut Batch, lines: &[&str]) -> (String, [u64; 2]) {
-        let shared = Shared::for_tests();
-        for line in lines {
-            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            batch.add(&args, 10, &shared).expect("nothing is dropped");
-        }
-        let (Block { bytes, .. }, place) = batch.take_whole();
-        let text = String::from_utf8(bytes).expect("text");
-        let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
-        (words.collect::<Vec<_>>().join(" ").trim().to_owned(), [place.offset, place.db])
-    }
-
-    #[test]
-    fn a_transaction_counts_once_it_is_whole() {
-        let mut batch = Batch::at(100, 0);
-        let found = passed(&mut batch, &["SET a 1", "PING", "MULTI", "SET b 2"]);
-        assert_eq!(found, ("SET a 1".to_owned(), [120, 0]));
-        assert_eq!(passed(&mut batch, &["SET c 3"]), (String::new(), [120, 0]));
-        let found = passed(&mut batch, &["EXEC", "SET d 4"]);
-        assert_eq!(found, ("MULTI SET b 2 SET c 3 EXEC SET d 4".to_owned(), [170, 0]));
-    }
-
-    #[test]
-    fn databases_are_selected_where_requests_need_it() {
-        let mut batch = Batch::at(0, 0);
-        let found = passed(&mut batch, &["SELECT 3", "SELECT 0", "SET a 1", "SELECT 2"]);
-        assert_eq!(found, ("SET a 1".to_owned(), [40, 2]));
-        let found = passed(&mut batch, &["MULTI", "SELECT 5", "SET b 1", "SELECT 0", "EXEC"]);
-        let expected = "SELECT 2 MULTI SELECT 5 SET b 1 SELECT 0 EXEC";
-        assert_eq!(found, (expected.to_owned(), [90, 0]));
-    }
-
-    #[test]
-    fn what_every_primary_repeats_is_made_to_succeed() {
-        let mut batch = Batch::at(0, 0);
-        let found = passed(&mut batch, &["FUNCTION LOAD #!lua", "FUNCTION DELETE unknown"]);
-        assert_eq!(found.0, "FUNCTION LOAD REPLACE #!lua");
-    }
-
-    #[test]
-    fn a_primary_that_drops_its_keys_starts_anew() {
-        let (mut batch, shared) = (Batch::at(0, 0), Shared::for_tests());
-        let flushed = batch.add(&[b"FLUSHALL"], 10, &shared);
-        assert!(matches!(flushed, Err(Broken::Anew(_))));
-    }
 }

@@ -3,34 +3,40 @@
 //! - This program is a replica of each primary, and the primary of the target. So the target runs
 //!   what came with the authority of a primary: it expires no key by its own clock, refuses the
 //!   writes of clients, and needs no more than REPLICAOF NO ONE at the end.
-//! - `topology` is the shape of the cluster, `connection` a client; a `link` follows one primary,
-//!   and passes its `image` and its requests, as `translate` understands them, to the `feed`, from
-//!   which `target` serves. `watch` looks at all of them.
+//! - `topology` is the shape of the cluster, `connection` a client, `stream` TLS or not; a `link`
+//!   follows one primary by a `wire`, and passes its `image` and its requests, as `translate`
+//!   understands them and a `batch` makes them whole, to the `feed`, from which `target` serves.
+//!   `watch` looks at all of them.
 //! - While slots move, the streams of two primaries tell of one key in an order that nobody knows.
 //!   So nothing counts as caught up then, and all primaries start anew afterwards.
 
+mod batch;
 mod connection;
 mod feed;
 mod image;
 mod link;
+mod stream;
 mod target;
 mod topology;
 mod translate;
 mod watch;
+mod wire;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use stillframe_server::LogLevel;
+use stillframe_tls::ServerConfig;
 
 use self::connection::{Connection, Login};
 use self::feed::Feed;
+use self::stream::{Tls, TlsArguments};
 use self::topology::Address;
 use self::watch::Watch;
 use crate::logs;
@@ -74,9 +80,26 @@ pub(crate) struct Arguments {
     /// program reaches the target, any free port]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<Address>,
+    #[command(flatten)]
+    tls: TlsArguments,
     /// How long a primary or the target may be silent
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     timeout: u32,
+}
+
+impl Arguments {
+    /// Who asks the cluster's nodes, and who the target.
+    fn logins(&self, tls: &Tls) -> [Login; 2] {
+        let login = |user: &Option<String>, password: &Option<String>, tls| Login {
+            user: user.clone(),
+            password: password.clone(),
+            tls,
+        };
+        [
+            login(&self.user, &self.password, tls.cluster.clone()),
+            login(&self.to_user, &self.to_password, tls.target.clone()),
+        ]
+    }
 }
 
 /// How long after slots have moved the target may still get what it cannot apply.
@@ -90,6 +113,8 @@ struct Shared {
     to: Address,
     /// Who asks the target.
     login: Login,
+    /// What TLS needs with the target that follows, if it follows over TLS.
+    follower: Option<Arc<ServerConfig>>,
     /// The name of the stream.
     id: String,
     /// Where the target connects.
@@ -103,18 +128,16 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(arguments: &Arguments, port: u16) -> Self {
+    fn new(arguments: &Arguments, tls: &Tls, port: u16) -> Self {
         let part = || RandomState::new().hash_one(port);
         let id = format!("{:016x}{:016x}{:016x}", part(), part(), part());
-        let login = |user: &Option<String>, password: &Option<String>| Login {
-            user: user.clone(),
-            password: password.clone(),
-        };
+        let [cluster, login] = arguments.logins(tls);
         Self {
             feed: Feed::new(),
-            cluster: login(&arguments.user, &arguments.password),
+            cluster,
             to: arguments.to.clone(),
-            login: login(&arguments.to_user, &arguments.to_password),
+            login,
+            follower: tls.follower.clone(),
             id: id[..40].to_owned(),
             port,
             timeout: Duration::from_secs(arguments.timeout.into()),
@@ -137,9 +160,10 @@ impl Shared {
             to_user: None,
             to_password: None,
             listen: None,
+            tls: TlsArguments::default(),
             timeout: 60,
         };
-        Self::new(&arguments, 3)
+        Self::new(&arguments, &Tls::default(), 3)
     }
 
     /// Whether all threads are to end.
@@ -211,15 +235,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
 }
 
 fn migrate(arguments: &Arguments, stop: &AtomicBool) -> Result<Moved, String> {
-    let login = Login { user: arguments.user.clone(), password: arguments.password.clone() };
+    let mut tls = Tls::read(&arguments.tls)?;
+    let [login, to_login] = arguments.logins(&tls);
     let topology = watch::first_look(&arguments.from, &login)?;
-    let to_login =
-        Login { user: arguments.to_user.clone(), password: arguments.to_password.clone() };
     let mut target = Connection::open(&arguments.to, &to_login)?;
     if topology.nodes.contains(&arguments.to) {
         return Err(format!("{} is a node of the cluster itself", arguments.to));
     }
-    target::check(&mut target, &arguments.to.to_string())?;
+    if !target::check(&mut target, &arguments.to.to_string())? {
+        tls.follower = None;
+    } else if tls.follower.is_none() {
+        return Err(format!(
+            "{} follows over TLS (tls-replication yes): give this program a certificate by \
+             --tls-cert-file and --tls-key-file",
+            arguments.to
+        ));
+    }
     let unbound = |error: io::Error| format!("cannot listen for the target: {error}");
     let own = target.local().map_err(unbound)?;
     let own = arguments.listen.clone().unwrap_or(Address { host: own.to_string(), port: 0 });
@@ -227,7 +258,7 @@ fn migrate(arguments: &Arguments, stop: &AtomicBool) -> Result<Moved, String> {
     listener.set_nonblocking(true).map_err(unbound)?;
     let port = listener.local_addr().map_err(unbound)?.port();
     let from = target.peer().map_err(unbound)?;
-    let shared = &Shared::new(arguments, port);
+    let shared = &Shared::new(arguments, &tls, port);
     let port = port.to_string();
     target.ask(&[b"REPLICAOF", own.host.as_bytes(), port.as_bytes()])?;
     std::thread::scope(|scope| {

@@ -14,7 +14,8 @@ use stillframe_rdb::{Encoder, Origin};
 use stillframe_resp::{Limits, Parser};
 
 use super::Shared;
-use super::connection::{Connection, READ_BYTES};
+use super::connection::{Connection, Info, READ_BYTES};
+use super::stream::{Output, Stream};
 
 /// Bytes of the stream written at once.
 const PIECE_BYTES: usize = 256 << 10;
@@ -56,15 +57,17 @@ impl Turn {
 }
 
 /// Reads what the target says on a connection.
-fn attend<'s>(scope: &'s Scope<'s, '_>, mut stream: TcpStream, turn: &Turn, shared: &'s Shared) {
-    let prepared = stream
-        .set_nonblocking(false)
-        .and_then(|()| stream.set_read_timeout(Some(TICK)))
-        .and_then(|()| stream.set_write_timeout(Some(shared.timeout)))
-        .and_then(|()| stream.set_nodelay(true));
-    if prepared.is_err() {
-        return;
-    }
+fn attend<'s>(scope: &'s Scope<'s, '_>, socket: TcpStream, turn: &Turn, shared: &'s Shared) {
+    let prepared = Stream::accept(socket, shared.follower.as_ref()).and_then(|stream| {
+        stream.socket().set_read_timeout(Some(TICK))?;
+        stream.socket().set_write_timeout(Some(shared.timeout))?;
+        let output = stream.output()?;
+        Ok((stream, output))
+    });
+    let (mut stream, mut own) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => return tracing::warn!("the target cannot follow: {error}"),
+    };
     let (mut parser, mut input) = (Parser::new(Limits::OPEN), Vec::new());
     let mut follows = false;
     while !(turn.is_over(shared) || follows && shared.feed.is_stale()) {
@@ -93,15 +96,14 @@ fn attend<'s>(scope: &'s Scope<'s, '_>, mut stream: TcpStream, turn: &Turn, shar
                 return;
             }
             if let Some(Cursor { offset, .. }) = cursor {
-                let Ok(output) = stream.try_clone() else { return };
+                let Ok(output) = stream.output() else { return };
                 let turn = turn.clone();
                 follows = true;
                 scope.spawn(move || feed(output, offset, &turn, shared));
             }
         }
     }
-    // The other thread may wait for this socket.
-    let _ = stream.shutdown(std::net::Shutdown::Both);
+    own.shutdown(); // the other thread may wait for this socket
 }
 
 /// Where the target's stream begins.
@@ -170,7 +172,7 @@ fn applied(args: &[&[u8]]) -> Option<u64> {
 }
 
 /// Writes the stream to the target.
-fn feed(mut stream: TcpStream, mut cursor: u64, turn: &Turn, shared: &Shared) {
+fn feed(mut stream: Output, mut cursor: u64, turn: &Turn, shared: &Shared) {
     while !turn.is_over(shared) && !shared.feed.is_stale() {
         let Some(bytes) = shared.feed.from(cursor, PIECE_BYTES) else { break };
         if stream.write_all(&bytes).is_err() {
@@ -178,11 +180,12 @@ fn feed(mut stream: TcpStream, mut cursor: u64, turn: &Turn, shared: &Shared) {
         }
         cursor += bytes.len() as u64;
     }
-    let _ = stream.shutdown(std::net::Shutdown::Both);
+    stream.shutdown();
 }
 
-/// Looks whether a server can take the data, before anything is changed.
-pub(super) fn check(target: &mut Connection, name: &str) -> Result<(), String> {
+/// Looks whether a server can take the data, before anything is changed, and whether it follows
+/// over TLS.
+pub(super) fn check(target: &mut Connection, name: &str) -> Result<bool, String> {
     let info = target.info("all")?;
     if info.field("role") != Some("master") {
         return Err(format!("{name} is a replica: send it REPLICAOF NO ONE first"));
@@ -193,18 +196,49 @@ pub(super) fn check(target: &mut Connection, name: &str) -> Result<(), String> {
             return Err(format!("{name} holds {keys} keys, which would be lost: empty it first"));
         }
     }
-    let tls = target.ask_line("CONFIG GET tls-replication");
-    if tls.is_ok_and(|it| it.list().get(1).is_some_and(|value| value.text() == "yes")) {
+    if let Some(why) = full(&info) {
+        return Err(format!("{name} {why}"));
+    }
+    // A user that may not ask is one that knows.
+    let mut is = |setting: &str, value: &str| {
+        let answer = target.ask_line(&format!("CONFIG GET {setting}"));
+        answer.is_ok_and(|it| it.list().get(1).is_some_and(|found| found.text() == value))
+    };
+    if info.number("maxmemory") > 0 && is("replica-ignore-maxmemory", "no") {
         return Err(format!(
-            "{name} replicates over TLS: set tls-replication no for the migration"
+            "{name} would drop data at its maxmemory while it follows: set \
+             replica-ignore-maxmemory yes for the migration"
         ));
     }
-    Ok(())
+    Ok(is("tls-replication", "yes"))
+}
+
+/// Why a server cannot keep more than it has, if that is so: a primary with that much memory would
+/// refuse writes or evict keys, and what its disk does not take is lost at its next start.
+pub(super) fn full(info: &Info) -> Option<String> {
+    let (most, used) = (info.number("maxmemory"), info.number("used_memory"));
+    let counted = used.saturating_sub(info.number("mem_not_counted_for_evict"));
+    if most > 0 && counted > most {
+        return Some(format!(
+            "is full: its data take {counted} bytes, and its maxmemory is {most}: raise it"
+        ));
+    }
+    let fails = |field| info.field(field) == Some("err");
+    if fails("aof_last_write_status") {
+        return Some("cannot write its log, as its own log tells: give it room on its disk".into());
+    }
+    if fails("rdb_last_bgsave_status") {
+        return Some("cannot save, as its own log tells: give it room on its disk".into());
+    }
+    None
 }
 
 /// Why the target does not follow the program that listens at `port`, if that is so.
 pub(super) fn problem(target: &mut Connection, port: u16) -> Result<Option<String>, String> {
-    let info = target.info("replication")?;
+    let info = target.info("all")?;
+    if let Some(why) = full(&info) {
+        return Ok(Some(format!("it {why}")));
+    }
     if info.field("role") != Some("slave") || info.field("master_port") != Some(&port.to_string()) {
         return Ok(Some("somebody has changed what it follows".to_owned()));
     }

@@ -312,6 +312,9 @@ impl<'s, 'e> Watch<'s, 'e> {
             let why = self.shared.failure();
             return Err(why.unwrap_or_else(|| format!("the target {to} has gone at the end")));
         }
+        if let Some(why) = target::problem(&mut self.target, self.shared.port)? {
+            return Err(format!("the target {to} cannot go on: {why}"));
+        }
         self.target.ask_line("REPLICAOF NO ONE")?;
         Ok(Moved { primaries, keys: self.target.info("keyspace")?.keys() })
     }

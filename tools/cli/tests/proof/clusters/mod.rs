@@ -1,5 +1,8 @@
 //! `stillframe migrate-cluster`: a cluster of redis-servers, or of later ones, moves into ours.
 
+mod full;
+mod secured;
+
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -7,6 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use stillframe_server::slot;
 
+use crate::operations::certificates::Certificates;
 use crate::replayed::{Contents, contents};
 use crate::replication::{Who, delete_idle_consumers};
 use crate::support::{
@@ -63,17 +67,39 @@ const LATER_REQUESTS: [&str; 4] = [
 
 struct Cluster {
     nodes: Vec<Server>,
+    /// Where they speak TLS, if they do.
+    secured: Vec<u16>,
     who: Who,
 }
 
 impl Cluster {
     /// Primaries that share the slots evenly, and replicas of the first ones.
     fn start(who: Who, primaries: usize, replicas: usize, flags: &str) -> Self {
-        let node = |_| {
+        Self::start_with(who, [primaries, replicas], flags, None)
+    }
+
+    /// Primaries that speak TLS to each other and, at ports of their own, to clients.
+    fn start_secured(who: Who, primaries: usize, made: &Certificates) -> Self {
+        Self::start_with(who, [primaries, 0], "", Some(made))
+    }
+
+    fn start_with(
+        who: Who,
+        [primaries, replicas]: [usize; 2],
+        flags: &str,
+        made: Option<&Certificates>,
+    ) -> Self {
+        let secured: Vec<u16> =
+            (0..primaries).filter(|_| made.is_some()).map(|_| own_port()).collect();
+        let node = |number: usize| {
             let port = own_port().to_string();
+            let secure = made.map_or_else(String::new, |made| {
+                let own = "--tls-cluster yes --tls-replication yes";
+                format!("{} {own}", made.flags(secured[number]).join(" "))
+            });
             let all = format!(
                 "--cluster-enabled yes --cluster-port {port} --cluster-node-timeout 2000 \
-                 --repl-diskless-sync-delay 0 --enable-debug-command yes {flags}"
+                 --repl-diskless-sync-delay 0 --enable-debug-command yes {flags} {secure}"
             );
             let flags: Vec<&str> = all.split_whitespace().collect();
             let mut setup = Setup::new(who.kind()).flags(&flags);
@@ -84,7 +110,8 @@ impl Cluster {
         };
         let nodes: Vec<(Server, String)> = (0..primaries + replicas).map(node).collect();
         let ends: Vec<usize> = (0..=primaries).map(|n| 16_384 * n / primaries).collect();
-        let (first_port, first_bus) = (nodes[0].0.port, nodes[0].1.clone());
+        let first_port = secured.first().copied().unwrap_or(nodes[0].0.port);
+        let first_bus = nodes[0].1.clone();
         for (n, (server, _)) in nodes.iter().enumerate() {
             let mut client = Self::client_of(server, flags);
             client.ok(&format!("CLUSTER SET-CONFIG-EPOCH {}", n + 1));
@@ -95,7 +122,8 @@ impl Cluster {
                 client.ok(&format!("CLUSTER MEET 127.0.0.1 {first_port} {first_bus}"));
             }
         }
-        let cluster = Self { nodes: nodes.into_iter().map(|(server, _)| server).collect(), who };
+        let nodes = nodes.into_iter().map(|(server, _)| server).collect();
+        let cluster = Self { nodes, secured, who };
         cluster.wait(flags);
         for n in 0..replicas {
             let id = cluster.client(n).ask("CLUSTER MYID").text();
@@ -218,9 +246,13 @@ struct Migration {
 
 impl Migration {
     fn start(from: &Server, to: &Server, flags: &[&str]) -> Self {
+        Self::between(from.port, to.port, flags)
+    }
+
+    fn between(from: u16, to: u16, flags: &[&str]) -> Self {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_stillframe"));
-        let [from, to] = [from, to].map(|server| format!("127.0.0.1:{}", server.port));
+        let [from, to] = [from, to].map(|port| format!("127.0.0.1:{port}"));
         command.args(["migrate-cluster", &from, "--to", &to]).args(flags).stdin(Stdio::null());
         let output = |log: &File| log.try_clone().expect("a second handle");
         command.stdout(output(log.as_file())).stderr(output(log.as_file()));
