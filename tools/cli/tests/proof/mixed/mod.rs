@@ -5,6 +5,8 @@
 //! All times are years away or past, so that no reply depends on when it is made; a time left is
 //! the one thing that may differ a little. Elements that have no order are compared without.
 
+mod later;
+
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -113,7 +115,9 @@ pub(crate) fn requests(pools: &[Pool], random: &mut Random) -> Vec<Words> {
 
 /// Compares the replies to a batch.
 pub(crate) fn run(pair: &mut Pair, mut batch: Vec<Words>, history: &mut Vec<Words>) {
-    let difference = first_difference(pair, &batch, By::from_words);
+    let difference = first_difference(pair, &batch, |words, theirs, ours| {
+        By::from_words(words).same(theirs, ours)
+    });
     let compared = difference.as_ref().map_or(batch.len(), |(index, _)| index + 1);
     history.extend(batch.drain(..compared));
     if let Some((_, difference)) = difference {

@@ -24,18 +24,18 @@ pub(crate) fn shown(words: &[Vec<u8>]) -> String {
     words.iter().take(40).map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// Sends `batch` to both. The first command whose replies differ, and how they do.
+/// Sends `batch` to both. The first command whose replies are not the `same`, and how they differ.
 pub(crate) fn first_difference(
     pair: &mut Pair,
     batch: &[Words],
-    by: impl Fn(&Words) -> By,
+    same: impl Fn(&Words, &[u8], &[u8]) -> bool,
 ) -> Option<(usize, String)> {
     for client in &mut *pair {
         batch.iter().for_each(|words| client.send(&slices(words)));
     }
     batch.iter().enumerate().find_map(|(index, words)| {
         let [theirs, ours] = pair.each_mut().map(Client::raw);
-        if by(words).same(&theirs, &ours) {
+        if same(words, &theirs, &ours) {
             return None;
         }
         let (words, theirs, ours) = (shown(words), theirs.escape_ascii(), ours.escape_ascii());
@@ -45,7 +45,8 @@ pub(crate) fn first_difference(
 
 /// Sends `batch` to both, whose replies are equal as `by` decides.
 pub(crate) fn compare(pair: &mut Pair, batch: &[Words], by: impl Fn(&Words) -> By) {
-    if let Some((index, difference)) = first_difference(pair, batch, by) {
+    let same = |words: &Words, theirs: &[u8], ours: &[u8]| by(words).same(theirs, ours);
+    if let Some((index, difference)) = first_difference(pair, batch, same) {
         let earlier = &batch[index.saturating_sub(20)..index];
         earlier.iter().for_each(|words| println!("  {}", shown(words)));
         panic!("{difference}");
@@ -91,7 +92,7 @@ impl By {
         }
     }
 
-    fn same(self, theirs: &[u8], ours: &[u8]) -> bool {
+    pub(crate) fn same(self, theirs: &[u8], ours: &[u8]) -> bool {
         let left = |raw: &[u8]| -> Option<i64> {
             std::str::from_utf8(raw.strip_prefix(b":")?).ok()?.trim_end().parse().ok()
         };
