@@ -2,7 +2,8 @@
 """Writes the seed corpora of the fuzz targets: seeds.py beside them. They are committed; run this again after
 a change of a format. The targets make checksums right themselves, so most seeds carry zeros there.
 
-Files beside them that are named by a digest were found by the fuzzers; docs/internals/proofs.md says how."""
+Files beside them that are named by a digest were found by the fuzzers; docs/internals/proofs.md
+says how. Those named by a server were saved or dumped by it, payloads without version and checksum."""
 
 import pathlib
 import struct
