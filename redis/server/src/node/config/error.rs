@@ -121,6 +121,9 @@ pub enum ValueError {
     /// Versions of TLS that are not spoken.
     #[error("this server only speaks TLSv1.2 and TLSv1.3")]
     TlsVersion,
+    /// A locale in whose order nothing is compared here.
+    #[error("Invalid locale name; this server compares byte by byte, as in the locale C")]
+    Locale,
     /// The setting has one value here.
     #[error("this server only has '{value}'")]
     Fixed {

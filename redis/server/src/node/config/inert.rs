@@ -85,6 +85,12 @@ fn diskless_load(value: &str) -> Result<String, ValueError> {
     one_of(value, &["disabled", "on-empty-db", "swapdb"])
 }
 
+/// Locales that compare byte by byte, as everything here does.
+fn bytewise(value: &str) -> Result<String, ValueError> {
+    let names = ["", "C", "POSIX", "C.UTF-8", "C.utf8"];
+    if names.contains(&value) { any(value) } else { Err(ValueError::Locale) }
+}
+
 const INT_MAX: i64 = i32::MAX as i64;
 
 /// See [`all`](super::all).
@@ -117,7 +123,7 @@ pub(super) static INERT: &[Setting] = &[
     inert!("list-compress-depth", "0", between::<0, INT_MAX>),
     inert!("list-max-listpack-size", "-2", between::<{ -INT_MAX - 1 }, INT_MAX>)
         .older(&["list-max-ziplist-size"]),
-    inert!(Text, "locale-collate", "", any),
+    inert!(Text, "locale-collate", "", bytewise),
     inert!("max-new-connections-per-cycle", "10", between::<1, 1000>),
     inert!("max-new-tls-connections-per-cycle", "1", between::<1, 1000>),
     inert!("maxmemory-eviction-tenacity", "10", between::<0, 100>),
