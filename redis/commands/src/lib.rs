@@ -49,5 +49,5 @@ pub use ledger::{Ledger, Lookups, Settings};
 pub use random::Random;
 pub use table::{Command, DataHandler, Handler, Lookup, RenameError, Table};
 pub use transaction::{Requests, Transaction};
-pub use waiters::{Acks, LogAck, Waiter, Waiters, Wanted};
+pub use waiters::{Acks, Found, GroupReader, LogAck, ReadFrom, Waiter, Waiters, Wanted};
 pub use watches::{LISTED_BYTES, Watches};

@@ -1,10 +1,14 @@
 //! Clients that wait for a key to hold what they can take: BLPOP and its kin.
 //!
-//! - A waiter leaves a request behind: once one of its keys is ready, `before key own after` runs
-//!   as if the client had sent it just then. So a command has one handler for both cases. A handler
-//!   that finds nothing for the client (a stream was only trimmed) leaves it waiting.
+//! - A waiter leaves a request behind: once one of its keys is ready, `before key after` runs as if
+//!   the client had sent it just then; a reader of streams runs `before keys ids after`, so that it
+//!   gets what all of them have. So a command has one handler for both cases. A handler that finds
+//!   nothing for the client (a stream was only trimmed) leaves it waiting.
 //! - The waiters of a key are served first come, first served. A waiter that cannot be served yet
 //!   (the key holds another type) keeps its place.
+//! - Of readers of a stream only those are asked that may get something: readers behind an id, once
+//!   there is an entry behind it; of the readers of a group that want the same the first one, and
+//!   the next one once that is served.
 //! - A key becomes ready by any change; serving looks at what it holds. Serving
 //!   happens at the end of the command that changed the key, never within a transaction.
 //! - A waiter stands in the queue of each of its keys once, in the table of clients, among the
@@ -14,10 +18,11 @@
 //! - The time of a change, or of a client's leaving, does not grow with the clients that wait for
 //!   the same key or with the ready keys: hostile clients would make them many.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-use stillframe_keyspace::{DATABASES, Type};
+use stillframe_keyspace::{DATABASES, StreamId, Type};
 
 use crate::caller::Caller;
 
@@ -27,12 +32,13 @@ pub struct Waiter {
     pub place: usize,
     /// The database of its keys.
     pub db: usize,
-    /// Its keys; which one comes first does not matter once it waits.
+    /// Its keys, in the order of its request.
     pub keys: Vec<Wanted>,
     /// What a key has to hold for it.
     pub kind: Type,
-    /// Its request also runs when a key is gone or of another type, to refuse it.
-    pub needs_keys: bool,
+    /// The group whose entries it waits for. Its request also runs when a key is gone or of another
+    /// type, to refuse it.
+    pub group: Option<GroupReader>,
     /// When it gives up.
     pub deadline: Option<Instant>,
     /// Index of its command in the table.
@@ -57,7 +63,7 @@ impl Waiter {
             db: caller.db,
             keys: Vec::new(),
             kind: Type::String, // of no key
-            needs_keys: false,
+            group: None,
             deadline: None,
             command: caller.last_command,
             before: Vec::new(),
@@ -70,23 +76,90 @@ impl Waiter {
 }
 
 /// A key that a client waits for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The key.
     pub key: Box<[u8]>,
-    /// The argument behind the key in the request to run, if each key has one of its own.
-    pub own: Option<Box<[u8]>>,
+    /// A stream's: what to read of it.
+    pub from: Option<ReadFrom>,
 }
 
-/// The clients that wait for one key.
+/// What a client reads of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadFrom {
+    /// As the request says it.
+    pub text: Box<[u8]>,
+    /// Nothing concerns the client unless it is behind this id; for readers of groups that is not
+    /// what decides.
+    pub behind: StreamId,
+}
+
+/// What readers of a group have in common if nothing concerns one of them but all.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupReader {
+    /// The group.
+    pub name: Box<[u8]>,
+    /// For how many milliseconds entries have to be pending that are claimed, if any are.
+    pub claim_ms: Option<i64>,
+}
+
+/// The clients that wait for one key: numbers of clients by their tickets, first come first.
 #[derive(Default)]
 struct Queue {
-    /// Numbers of clients by their tickets: first come first.
-    waiters: BTreeMap<u64, u64>,
-    /// How many of them [need](Waiter::needs_keys) the key.
-    needing: usize,
+    /// Those that are asked one by one.
+    others: BTreeMap<u64, u64>,
+    /// Those that read a stream behind an id.
+    readers: BTreeMap<(StreamId, u64), u64>,
+    /// Those that read for groups: they need the key.
+    groups: BTreeMap<GroupReader, BTreeMap<u64, u64>>,
     /// The key is among those that are ready.
     is_ready: bool,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.others.is_empty() && self.readers.is_empty() && self.groups.is_empty()
+    }
+
+    fn add(&mut self, waiter: &Waiter, behind: Option<StreamId>, id: u64) {
+        let queue = match (&waiter.group, behind) {
+            (Some(group), _) => self.groups.entry(group.clone()).or_default(),
+            (None, Some(behind)) => {
+                self.readers.insert((behind, waiter.ticket), id);
+                return;
+            }
+            (None, None) => &mut self.others,
+        };
+        queue.insert(waiter.ticket, id);
+    }
+
+    fn remove(&mut self, waiter: &Waiter, behind: Option<StreamId>) {
+        match (&waiter.group, behind) {
+            (Some(group), _) => {
+                if let Some(queue) = self.groups.get_mut(group) {
+                    queue.remove(&waiter.ticket);
+                    if queue.is_empty() {
+                        self.groups.remove(group);
+                    }
+                }
+            }
+            (None, Some(behind)) => drop(self.readers.remove(&(behind, waiter.ticket))),
+            (None, None) => drop(self.others.remove(&waiter.ticket)),
+        }
+    }
+}
+
+/// Clients that one key may have something for, each to be asked in its turn.
+#[derive(Default)]
+pub struct Turns {
+    /// From this ticket on among those that are asked one by one.
+    others: u64,
+    /// Tickets and numbers of readers, the first one last.
+    readers: Vec<(u64, u64)>,
+    /// Groups that are still to be asked, the first one last.
+    groups: Vec<GroupReader>,
+    /// The reader of a group that was asked, by its ticket.
+    asked: Option<(GroupReader, u64)>,
 }
 
 /// What WAIT and WAITAOF wait for.
@@ -110,14 +183,42 @@ pub struct LogAck {
 }
 
 impl Waiter {
-    /// The request to run for a key.
+    /// The request to run for a key; of a reader of streams, for all of them.
     pub fn request<'a>(&'a self, key: &'a [u8]) -> Vec<&'a [u8]> {
-        let own = self.keys.iter().find(|wanted| *wanted.key == *key);
-        let own = own.and_then(|wanted| wanted.own.as_deref());
         let before = self.before.iter().map(AsRef::as_ref);
         let after = self.after.iter().map(AsRef::as_ref);
-        before.chain([key]).chain(own).chain(after).collect()
+        if self.kind != Type::Stream {
+            return before.chain([key]).chain(after).collect();
+        }
+        let keys = self.keys.iter().map(|wanted| &*wanted.key);
+        let texts = self.keys.iter().filter_map(|wanted| Some(&*wanted.from.as_ref()?.text));
+        before.chain(keys).chain(texts).chain(after).collect()
     }
+
+    /// Its keys, each once, and behind which id it reads there, at least.
+    fn places(&self) -> BTreeMap<&[u8], Option<StreamId>> {
+        let mut places = BTreeMap::new();
+        for Wanted { key, from } in &self.keys {
+            let behind = from.as_ref().map(|from| from.behind);
+            let place = places.entry(&**key).or_insert(behind);
+            *place = (*place).min(behind);
+        }
+        places
+    }
+}
+
+/// What a key holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A stream, with the id of its last entry.
+    Stream {
+        /// Of the last entry, if there is one.
+        last: Option<StreamId>,
+    },
+    /// A value of another type.
+    Other(Type),
 }
 
 /// All waiters.
@@ -131,9 +232,9 @@ pub struct Waiters {
     again: BTreeSet<(Instant, u64)>,
     /// Keys changed since they were last served, in that order, each once.
     ready: VecDeque<(usize, Box<[u8]>)>,
-    /// Clients that [need](Waiter::needs_keys) their keys.
+    /// Clients that read for [groups](Waiter::group), which need their keys.
     needing: usize,
-    /// Keys that a client needs.
+    /// Keys that the reader of a group needs.
     needed_keys: usize,
     /// Tickets given so far.
     tickets: u64,
@@ -142,9 +243,6 @@ pub struct Waiters {
 impl Waiters {
     /// Makes a client wait.
     pub fn park(&mut self, id: u64, mut waiter: Waiter) {
-        // Of a key that is named twice, the first counts.
-        waiter.keys.sort_by(|a, b| a.key.cmp(&b.key));
-        waiter.keys.dedup_by(|later, first| later.key == first.key);
         self.tickets += 1;
         waiter.ticket = self.tickets;
         self.put_back(id, waiter);
@@ -152,29 +250,27 @@ impl Waiters {
 
     /// Puts a client back that has left and waits on, in its old place.
     pub fn put_back(&mut self, id: u64, waiter: Waiter) {
-        for Wanted { key, .. } in &waiter.keys {
-            let queue = self.queues[waiter.db].entry(key.clone()).or_default();
-            queue.waiters.insert(waiter.ticket, id);
-            self.needed_keys += usize::from(waiter.needs_keys && queue.needing == 0);
-            queue.needing += usize::from(waiter.needs_keys);
+        for (key, behind) in waiter.places() {
+            let queue = self.queues[waiter.db].entry(key.into()).or_default();
+            self.needed_keys += usize::from(waiter.group.is_some() && queue.groups.is_empty());
+            queue.add(&waiter, behind, id);
         }
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, id)));
         self.again.extend(waiter.again.map(|again| (again, id)));
-        self.needing += usize::from(waiter.needs_keys);
+        self.needing += usize::from(waiter.group.is_some());
         self.clients.insert(id, waiter);
     }
 
     /// Takes a client out of all queues: it is served, gives up, or is gone.
     pub fn leave(&mut self, id: u64) -> Option<Waiter> {
         let waiter = self.clients.remove(&id)?;
-        self.needing -= usize::from(waiter.needs_keys);
+        self.needing -= usize::from(waiter.group.is_some());
         let queues = &mut self.queues[waiter.db];
-        for Wanted { key, .. } in &waiter.keys {
+        for (key, behind) in waiter.places() {
             if let Some(queue) = queues.get_mut(key) {
-                queue.waiters.remove(&waiter.ticket);
-                queue.needing -= usize::from(waiter.needs_keys);
-                self.needed_keys -= usize::from(waiter.needs_keys && queue.needing == 0);
-                if queue.waiters.is_empty() {
+                queue.remove(&waiter, behind);
+                self.needed_keys -= usize::from(waiter.group.is_some() && queue.groups.is_empty());
+                if queue.is_empty() {
                     queues.remove(key);
                 }
             }
@@ -226,23 +322,46 @@ impl Waiters {
         Some((db, key))
     }
 
-    /// The first client, from the given ticket in the queue of a key on, that waits for a value of
-    /// type `kind` (`None`: the key is gone), or is to be refused as it needs another; and its
-    /// ticket.
-    pub fn first(
-        &self,
-        (db, key): (usize, &[u8]),
-        from: u64,
-        kind: Option<Type>,
-    ) -> Option<(u64, u64)> {
-        let queue = self.queues[db].get(key)?;
-        if kind.is_none() && queue.needing == 0 {
-            return None;
+    /// The turns of clients that a key may have something for.
+    pub fn turns(&self, db: usize, key: &[u8], found: Found) -> Turns {
+        let Some(queue) = self.queues[db].get(key) else { return Turns::default() };
+        let mut turns = Turns::default();
+        if let Found::Stream { last: Some(last) } = found {
+            let behind = queue.readers.range(..(last, 0));
+            turns.readers = behind.map(|(&(_, ticket), &id)| (ticket, id)).collect();
+            turns.readers.sort_unstable_by_key(|&(ticket, _)| Reverse(ticket));
         }
-        let fits = |waiter: &Waiter| waiter.needs_keys || Some(waiter.kind) == kind;
-        let fits = |id: &u64| self.clients.get(id).is_some_and(fits);
-        let found = queue.waiters.range(from..).find(|(_, id)| fits(id));
-        found.map(|(&ticket, &id)| (ticket, id))
+        turns.groups = queue.groups.keys().rev().cloned().collect();
+        turns
+    }
+
+    /// The next client to ask, and no more; those that were asked before are served, or wait on.
+    pub fn next_turn(&self, db: usize, key: &[u8], turns: &mut Turns, found: Found) -> Option<u64> {
+        let queue = self.queues[db].get(key)?;
+        if let Found::Other(kind) = found {
+            let fits = |id: &u64| self.clients.get(id).is_some_and(|waiter| waiter.kind == kind);
+            let next = queue.others.range(turns.others..).find(|(_, id)| fits(id));
+            if let Some((&ticket, &id)) = next {
+                turns.others = ticket + 1;
+                return Some(id);
+            }
+        }
+        if let Some((_, id)) = turns.readers.pop() {
+            return Some(id);
+        }
+        loop {
+            // The next one of a group is asked once the one before is served.
+            if let Some((group, before)) = turns.asked.take()
+                && let Some(queue) = queue.groups.get(&group)
+                && !queue.contains_key(&before)
+                && let Some((&ticket, &id)) = queue.first_key_value()
+            {
+                turns.asked = Some((group, ticket));
+                return Some(id);
+            }
+            let group = turns.groups.pop()?;
+            turns.asked = Some((group, u64::MAX));
+        }
     }
 
     /// Whether a client waits that needs its keys.
@@ -275,7 +394,7 @@ impl Waiters {
         self.queues.iter().map(HashMap::len).sum()
     }
 
-    /// How many of these a client [needs](Waiter::needs_keys).
+    /// How many of these the reader of a group needs.
     pub fn needed_keys(&self) -> usize {
         self.needed_keys
     }
@@ -312,17 +431,15 @@ mod tests {
     use std::time::Duration;
 
     fn waiter(db: usize, keys: &[&[u8]], kind: Type, deadline: Option<Instant>) -> Waiter {
-        let keys = keys.iter().map(|&key| Wanted { key: key.into(), own: None }).collect();
+        let keys = keys.iter().map(|&key| Wanted { key: key.into(), from: None }).collect();
         let (before, after) = (Vec::new(), Vec::new());
-        let (acks, again, ticket) = (None, None, 0);
-        let needs_keys = kind == Type::Stream;
-        let command = 0;
+        let (acks, again, ticket, command, group) = (None, None, 0, 0, None);
         Waiter {
             place: 0,
             db,
             keys,
             kind,
-            needs_keys,
+            group,
             deadline,
             command,
             before,
@@ -331,6 +448,42 @@ mod tests {
             again,
             ticket,
         }
+    }
+
+    fn behind(ms: u64) -> ReadFrom {
+        ReadFrom { text: ms.to_string().as_bytes().into(), behind: StreamId { ms, seq: 0 } }
+    }
+
+    fn reader(keys: &[(&[u8], u64)]) -> Waiter {
+        let names: Vec<&[u8]> = keys.iter().map(|(key, _)| *key).collect();
+        let mut reader = waiter(0, &names, Type::Stream, None);
+        reader.keys.iter_mut().zip(keys).for_each(|(it, (_, ms))| it.from = Some(behind(*ms)));
+        reader
+    }
+
+    fn group_reader(keys: &[&[u8]], name: &[u8], claim_ms: Option<i64>) -> Waiter {
+        let group = Some(GroupReader { name: name.into(), claim_ms });
+        Waiter { group, ..waiter(0, keys, Type::Stream, None) }
+    }
+
+    const STREAM: Found = Found::Stream { last: Some(StreamId { ms: 5, seq: 0 }) };
+
+    /// Asks all that a key may have something for; `serve` says of whom it has.
+    fn asked(
+        blocked: &mut Waiters,
+        key: &[u8],
+        found: Found,
+        serve: impl Fn(u64) -> bool,
+    ) -> Vec<u64> {
+        let (mut turns, mut asked) = (blocked.turns(0, key, found), Vec::new());
+        while let Some(id) = blocked.next_turn(0, key, &mut turns, found) {
+            let waiter = blocked.leave(id).expect("it waits");
+            if !serve(id) {
+                blocked.put_back(id, waiter);
+            }
+            asked.push(id);
+        }
+        asked
     }
 
     #[test]
@@ -347,34 +500,63 @@ mod tests {
         assert_eq!(blocked.next_ready(), Some((0, (*b"x").into())));
         assert_eq!(blocked.next_ready(), Some((0, (*b"k").into())));
         assert_eq!(blocked.next_ready(), None);
-        assert_eq!(blocked.first((0, b"k"), 0, Some(Type::List)), Some((2, 3)));
+        let list = Found::Other(Type::List);
+        assert_eq!(asked(&mut blocked, b"k", list, |_| false), [3, 5]);
         blocked.leave(3);
-        assert_eq!(blocked.first((0, b"x"), 0, Some(Type::List)), None);
-        assert_eq!(blocked.first((0, b"k"), 2, Some(Type::List)), Some((3, 5)));
-        assert_eq!(blocked.first((0, b"k"), 0, Some(Type::Sorted)), Some((1, 7)));
+        assert_eq!(asked(&mut blocked, b"x", list, |_| true), []);
+        assert_eq!(asked(&mut blocked, b"k", list, |_| true), [5]);
+        assert_eq!(asked(&mut blocked, b"k", Found::Other(Type::Sorted), |_| true), [7]);
+        assert_eq!(blocked.count(), 0);
     }
 
     #[test]
-    fn who_needs_a_key_is_found_whatever_becomes_of_it_and_keeps_its_place() {
+    fn readers_of_groups_are_refused_whatever_becomes_of_the_key() {
         let mut blocked = Waiters::default();
         blocked.park(1, waiter(0, &[b"k"], Type::List, None));
-        assert_eq!(blocked.first((0, b"k"), 0, None), None);
-        blocked.park(2, waiter(0, &[b"k", b"l"], Type::Stream, None));
-        blocked.park(3, waiter(0, &[b"k"], Type::Stream, None));
-        assert_eq!(blocked.first((0, b"k"), 0, None), Some((2, 2)));
+        assert_eq!(asked(&mut blocked, b"k", Found::Nothing, |_| true), []);
+        blocked.park(2, group_reader(&[b"k", b"l"], b"g", None));
+        blocked.park(3, group_reader(&[b"k"], b"g", None));
         assert_eq!((blocked.keys(), blocked.needed_keys()), (2, 2));
-        assert_eq!(blocked.first((0, b"k"), 0, Some(Type::Set)), Some((2, 2)));
-        let left = blocked.leave(2).expect("it waits");
         assert!(blocked.need_keys());
-        assert_eq!(blocked.first((0, b"k"), 0, None), Some((3, 3)));
-        blocked.put_back(2, left);
-        assert_eq!(blocked.first((0, b"k"), 0, None), Some((2, 2)));
-        blocked.leave(2);
-        blocked.leave(3);
-        assert_eq!(blocked.first((0, b"k"), 0, None), None);
+        assert_eq!(asked(&mut blocked, b"k", Found::Other(Type::List), |_| true), [1, 2, 3]);
         assert!(!blocked.need_keys());
-        assert_eq!((blocked.keys(), blocked.needed_keys()), (1, 0));
-        assert!(!blocked.queues[0].contains_key(&b"l"[..]));
+        assert_eq!((blocked.keys(), blocked.needed_keys()), (0, 0));
+        blocked.park(2, group_reader(&[b"k"], b"g", None));
+        assert_eq!(asked(&mut blocked, b"k", Found::Nothing, |_| true), [2]);
+    }
+
+    /// What is counted here is requests that run: each takes microseconds.
+    #[test]
+    fn a_change_of_a_stream_asks_one_reader_of_each_group_and_those_behind_whom_entries_are() {
+        let mut blocked = Waiters::default();
+        for id in 0..1000 {
+            blocked.park(id, group_reader(&[b"k"], b"g", None));
+            blocked.park(1000 + id, group_reader(&[b"k"], b"claims", Some(10)));
+            blocked.park(2000 + id, reader(&[(b"k", 5), (b"l", 9)]));
+        }
+        blocked.park(3000, group_reader(&[b"k"], b"claims", Some(20)));
+        blocked.park(3001, reader(&[(b"k", 4)]));
+        blocked.park(3002, reader(&[(b"l", 4), (b"k", 9), (b"k", 3)]));
+        assert_eq!(asked(&mut blocked, b"k", STREAM, |id| id > 3000), [3001, 3002, 1000, 3000, 0]);
+        assert_eq!(asked(&mut blocked, b"k", STREAM, |_| false), [1000, 3000, 0]);
+        // A served one makes room for the next.
+        assert_eq!(asked(&mut blocked, b"k", STREAM, |id| id < 2), [1000, 3000, 0, 1, 2]);
+        let empty = Found::Stream { last: None };
+        assert_eq!(asked(&mut blocked, b"k", empty, |_| false), [1000, 3000, 2]);
+        let l = Found::Stream { last: Some(StreamId { ms: 9, seq: 1 }) };
+        assert_eq!(asked(&mut blocked, b"l", l, |_| true).len(), 1000);
+        assert_eq!((blocked.count(), blocked.keys()), (1999, 1));
+    }
+
+    #[test]
+    fn a_reader_asks_for_all_its_streams_in_their_order() {
+        let mut reader = reader(&[(b"k", 7), (b"a", 3), (b"k", 1)]);
+        reader.before = [&b"XREAD"[..], b"STREAMS"].map(Into::into).to_vec();
+        let words: Vec<&[u8]> = vec![b"XREAD", b"STREAMS", b"k", b"a", b"k", b"7", b"3", b"1"];
+        assert_eq!(reader.request(b"a"), words);
+        let mut pop = waiter(0, &[b"a", b"b"], Type::List, None);
+        (pop.before, pop.after) = (vec![(*b"BLPOP").into()], vec![(*b"0").into()]);
+        assert_eq!(pop.request(b"b"), [&b"BLPOP"[..], b"b", b"0"]);
     }
 
     #[test]
@@ -404,14 +586,16 @@ mod tests {
         let mut late = waiter(0, &[b"a"], Type::List, Some(now + Duration::from_secs(1)));
         late.again = Some(now);
         blocked.park(2, late);
+        blocked.park(3, reader(&[(b"a", 1), (b"a", 2)]));
+        blocked.park(4, group_reader(&[b"a", b"a"], b"g", None));
         assert_eq!((blocked.next_look(), blocked.to_look_at(now)), (Some(now), Some(2)));
         assert_eq!((blocked.overdue(now), blocked.with_deadline()), (Some(1), 2));
         blocked.leave(1);
         assert_eq!(blocked.overdue(now), None);
         assert_eq!(blocked.next_deadline(), Some(now + Duration::from_secs(1)));
-        blocked.leave(2);
+        (2..5).for_each(|id| drop(blocked.leave(id)));
         assert!(blocked.leave(2).is_none() && blocked.next_look().is_none());
         assert!(blocked.queues.iter().all(HashMap::is_empty) && blocked.deadlines.is_empty());
-        assert_eq!(blocked.count(), 0);
+        assert_eq!((blocked.count(), blocked.needed_keys()), (0, 0));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe_keyspace::Type;
+use stillframe_keyspace::{StreamId, Type};
 
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX};
 use crate::number::extended::Extended;
 use crate::number::integers::at_least;
-use crate::waiters::{Waiter, Wanted};
+use crate::waiters::{GroupReader, ReadFrom, Waiter, Wanted};
 
 /// What a client waits for.
 pub(super) struct Wish<'a> {
@@ -18,14 +18,15 @@ pub(super) struct Wish<'a> {
     pub(super) kind: Type,
     /// How long; `None` for ever.
     pub(super) timeout: Option<Duration>,
-    /// The request to run once `key` is ready is `before key own after`.
+    /// The request to run once `key` is ready is `before key after`, for streams `before keys ids
+    /// after`.
     pub(super) before: &'a [&'a [u8]],
-    /// Of each key the argument behind it; empty: no key has one.
-    pub(super) own: &'a [&'a [u8]],
+    /// What to read of each stream; empty: they are no streams.
+    pub(super) from: &'a [(&'a [u8], StreamId)],
     /// See `before`.
     pub(super) after: &'a [&'a [u8]],
-    /// The request also runs when a key is gone or of another type, to refuse the client.
-    pub(super) needs_keys: bool,
+    /// See [`Waiter::group`].
+    pub(super) group: Option<GroupReader>,
 }
 
 impl Wish<'_> {
@@ -35,9 +36,9 @@ impl Wish<'_> {
         kind: Type::String,
         timeout: None,
         before: &[],
-        own: &[],
+        from: &[],
         after: &[],
-        needs_keys: false,
+        group: None,
     };
 }
 
@@ -55,22 +56,18 @@ impl Context<'_> {
     /// Makes the client wait; nothing is answered now. The request that is run for it in the end
     /// has to find what it needs in a key that holds `wish.kind`.
     pub(super) fn block(&mut self, wish: &Wish<'_>) {
-        let wanted = |key: &[u8], own: Option<&&[u8]>| Wanted {
-            key: key.into(),
-            own: own.map(|&own| own.into()),
+        let wanted = |(at, key): (usize, &&[u8])| {
+            let from = wish.from.get(at);
+            let from = from.map(|&(text, behind)| ReadFrom { text: text.into(), behind });
+            Wanted { key: (*key).into(), from }
         };
         let copied = |words: &[&[u8]]| words.iter().map(|&word| word.into()).collect();
         let waiter = Waiter {
             place: self.caller.place,
             db: self.caller.db,
-            keys: wish
-                .keys
-                .iter()
-                .enumerate()
-                .map(|(at, &key)| wanted(key, wish.own.get(at)))
-                .collect(),
+            keys: wish.keys.iter().enumerate().map(wanted).collect(),
             kind: wish.kind,
-            needs_keys: wish.needs_keys,
+            group: wish.group.clone(),
             // A time that no clock reaches is none.
             deadline: wish.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             command: self.caller.last_command,
@@ -80,7 +77,7 @@ impl Context<'_> {
             again: self.caller.again.take(),
             ticket: 0,
         };
-        if waiter.needs_keys {
+        if waiter.group.is_some() {
             self.keyspace.keep_expired(true); // an expired key ends the wait
         }
         self.ledger.waiters.park(self.caller.id, waiter);

@@ -139,7 +139,7 @@ pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
         db: session.caller.db,
         keys: Vec::new(),
         kind: Type::String, // of no key
-        needs_keys: false,
+        group: None,
         deadline: None,
         command: session.caller.last_command,
         before: Vec::new(),

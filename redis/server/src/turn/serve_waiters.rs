@@ -6,7 +6,8 @@ use super::clients::Turn;
 use crate::commands::{self, refuses_writes};
 use crate::connections::client::Client;
 use crate::state::ServerState;
-use stillframe_commands::Waiter;
+use stillframe_commands::{Found, Waiter};
+use stillframe_keyspace::{Entry, Value};
 
 /// Whether a write may run that no request of this turn asks for.
 pub(super) fn takes_writes(state: &ServerState) -> bool {
@@ -21,16 +22,28 @@ impl Turn<'_> {
         self.state.clock.read();
         let now = self.state.clock.unix_now();
         while let Some((db, key)) = self.state.ledger.waiters.next_ready() {
-            let mut from = 0;
+            let found = self.found(db, &key, now);
+            let mut turns = self.state.ledger.waiters.turns(db, &key, found);
             loop {
-                let kind = self.keyspace.get(db, &key, now).map(|entry| entry.value().kind());
-                let Some((at, id)) = self.state.ledger.waiters.first((db, &key), from, kind) else {
-                    break;
-                };
-                from = at + 1;
-                let Some(waiter) = self.state.ledger.waiters.leave(id) else { break };
-                self.try_serve(id, waiter, &[&key], now);
+                let found = self.found(db, &key, now);
+                let waiters = &mut self.state.ledger.waiters;
+                let Some(id) = waiters.next_turn(db, &key, &mut turns, found) else { break };
+                if let Some(waiter) = waiters.leave(id) {
+                    self.try_serve(id, waiter, &key, now);
+                }
             }
+        }
+    }
+
+    /// What a key holds, as clients that wait for it need to know.
+    fn found(&mut self, db: usize, key: &[u8], now: i64) -> Found {
+        match self.keyspace.get(db, key, now).map(Entry::value) {
+            None => Found::Nothing,
+            Some(Value::Stream(stream)) => {
+                let last = stream.len().checked_sub(1).and_then(|last| stream.at(last));
+                Found::Stream { last: last.map(|entry| entry.id) }
+            }
+            Some(value) => Found::Other(value.kind()),
         }
     }
 
@@ -44,27 +57,23 @@ impl Turn<'_> {
         while let Some(id) = self.state.ledger.waiters.to_look_at(turn) {
             let Some(mut waiter) = self.state.ledger.waiters.leave(id) else { break };
             waiter.again = None;
-            let keys: Vec<Box<[u8]>> = waiter.keys.iter().map(|it| it.key.clone()).collect();
-            let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-            self.try_serve(id, waiter, &keys, now);
+            let (db, keys) = (waiter.db, waiter.keys.clone());
+            let Some(first) = keys.first() else { continue };
+            if self.try_serve(id, waiter, &first.key, now) {
+                // There may be more, for those who would look later.
+                keys.iter().for_each(|it| self.state.ledger.waiters.touch(db, &it.key));
+            }
         }
     }
 
-    /// Runs the request of a client that has left the queues, for each of these keys in turn until
-    /// one has something for it. Without that the client waits on.
-    fn try_serve(&mut self, id: u64, mut waiter: Waiter, keys: &[&[u8]], now: i64) {
+    /// Runs the request of a client that has left the queues, for this key. If that has nothing for
+    /// it, the client waits on, and false is returned.
+    fn try_serve(&mut self, id: u64, mut waiter: Waiter, key: &[u8], now: i64) -> bool {
         let place = waiter.place;
-        let Some(mut client) = self.state.clients.take(place) else { return };
+        let Some(mut client) = self.state.clients.take(place) else { return true };
         client.session.caller.waits = false;
-        for key in keys {
-            client.session.caller.waits = false;
-            if client.dead {
-                break;
-            }
+        if !client.dead {
             self.run_for(&mut client, &waiter, key, now);
-            if !client.session.caller.waits {
-                break;
-            }
             waiter.again = waiter.again.into_iter().chain(client.session.caller.again).min();
         }
         client.session.caller.again = None;
@@ -75,6 +84,7 @@ impl Turn<'_> {
         } else {
             self.state.clients.wake(place);
         }
+        !waits_on
     }
 
     /// Runs the request of a waiter that a key has made ready.

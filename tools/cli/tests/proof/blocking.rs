@@ -248,6 +248,34 @@ fn waiting_ends_by_time_by_command_and_with_the_connection() {
     });
 }
 
+/// A reader gets what all its streams have, in their order, as from Redis 8; a change of a stream
+/// runs the request of one reader of a group.
+#[test]
+fn readers_are_served_all_their_streams_and_one_of_a_group_is_asked() {
+    let mut stage = Stage::new(Kind::subject("imprint"), 5);
+    for line in ["XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM"] {
+        stage.ask(0, line);
+    }
+    stage.wait(1, "XREAD BLOCK 0 STREAMS t s $ +", 1);
+    stage.wait(2, "XREADGROUP GROUP g a BLOCK 0 STREAMS t s > >", 2);
+    for (client, count) in [(3, 3), (4, 4)] {
+        stage.wait(client, "XREADGROUP GROUP g b BLOCK 0 STREAMS s >", count);
+    }
+    for line in ["MULTI", "XADD s 1-0 a b", "XADD t 2-0 a b", "XADD s 3-0 a b", "EXEC"] {
+        stage.ask(0, line);
+    }
+    let [plain, of_group] = [1, 2].map(|client| stage.reply(client));
+    let place = |reply: &str, id: &str| reply.find(id).unwrap_or_else(|| panic!("{id}: {reply}"));
+    assert!(place(&plain, "2-0") < place(&plain, "3-0") && !plain.contains("1-0"), "{plain}");
+    let order = ["2-0", "1-0", "3-0"].map(|id| place(&of_group, id));
+    assert!(order.is_sorted(), "{of_group}");
+    stage.waiting(2);
+    stage.ask(0, "XADD s 4-0 a b");
+    let served = stage.reply(3);
+    assert!(served.contains("4-0"), "{served}");
+    stage.waiting(1);
+}
+
 /// Of entries that come at once a wait from `+` on is served the last, as by Redis 8.
 #[test]
 fn a_wait_for_the_last_entry_is_served_one() {
@@ -326,12 +354,14 @@ fn step(random: &mut Random, may_wait: bool, id: usize) -> String {
     let (a, b) = (random.pick(&["a", "b", "c"]), random.pick(&["a", "b", "c"]));
     let (side, other) = (random.pick(&["LEFT", "RIGHT"]), random.pick(&["LEFT", "RIGHT"]));
     let n = random.below(100);
+    // Readers of a key that is named twice get it twice, as from Redis 8.
+    let c = if a == b { "d" } else { b };
     if may_wait && random.below(2) == 0 {
         return match random.below(13) {
             5..9 => format!("XREADGROUP GROUP g c BLOCK 0 STREAMS {a} >"),
-            9 => format!("XREADGROUP GROUP g d NOACK BLOCK 0 STREAMS {a} {b} > >"),
+            9 => format!("XREADGROUP GROUP g d NOACK BLOCK 0 STREAMS {a} {c} > >"),
             10 => format!("XREAD BLOCK 0 STREAMS {a} $"),
-            11 => format!("XREAD COUNT 1 BLOCK 0 STREAMS {a} {b} $ {id}-0"),
+            11 => format!("XREAD COUNT 1 BLOCK 0 STREAMS {a} {c} $ {id}-0"),
             12 => format!("BZPOPMIN {a} {b} 0"),
             0 => format!("BLPOP {a} {b} 0"),
             1 => format!("BRPOP {a} 0"),

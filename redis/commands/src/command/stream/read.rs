@@ -16,6 +16,7 @@ use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::Table;
 
 /// Adds the commands of this module.
+use crate::waiters::GroupReader;
 pub(super) fn register<S>(table: &mut Table<S>) {
     table.add("xread", xread);
     table.add("xreadgroup", xreadgroup);
@@ -155,7 +156,12 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let query = Query::parse(ctx, args, false)?;
     let mut from = Vec::with_capacity(query.keys.len());
     for (key, text) in query.keys.iter().zip(query.ids) {
-        let (_, stream) = ctx.stream(key)?;
+        let stream = match ctx.stream(key) {
+            Err(_) if resumed => None,
+            found => found?.1,
+        };
+    // What waits for several keys is served what is a stream, whatever became of others.
+    let resumed = ctx.caller.resumed;
         from.push(match *text {
             b"$" => stream.map_or(StreamId::MIN, Stream::last_id),
             // From the last entry on.
@@ -175,7 +181,10 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     let (start, mut streams) = (ctx.out.position(), 0);
     for (key, from) in query.keys.iter().zip(&from) {
-        let (out, stream) = ctx.stream(key)?;
+        let (out, stream) = match ctx.stream(key) {
+            Err(_) if resumed => continue,
+            found => found?,
+        };
         if let Some(stream) = stream.filter(|it| top_of(*it).is_some_and(|top| top > *from)) {
             answer_key(out, key);
             answer_behind(out, stream, *from, query.count);
@@ -186,11 +195,13 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         answer_streams(&mut ctx.out, start, streams);
         return Ok(());
     }
-    let own: Vec<_> = from.into_iter().map(id::text).collect();
-    let own = own.iter().zip(query.ids);
+    let texts: Vec<_> = from.iter().map(|&from| id::text(from)).collect();
     // Of several that come at once, `+` takes the last.
-    let own = own.map(|(from, text)| if *text == b"+" { *text } else { from.as_ref() });
-    wait(ctx, &query, &[args[0]], &own.collect::<Vec<_>>());
+    let from = texts.iter().zip(&from).zip(query.ids).map(|((text, &from), given)| match *given {
+        b"+" => (*given, StreamId::MIN),
+        _ => (text.as_ref(), from),
+    });
+    wait(ctx, &query, &[args[0]], &from.collect::<Vec<_>>());
     Ok(())
 }
 
@@ -203,7 +214,7 @@ fn answer_behind(out: &mut Out<'_>, stream: Stream<'_>, from: StreamId, count: O
 }
 
 /// Makes the client wait for one of the keys, if it asked for that and may.
-fn wait(ctx: &mut Context<'_>, query: &Query<'_, '_>, head: &[&[u8]], own: &[&[u8]]) {
+fn wait(ctx: &mut Context<'_>, query: &Query<'_, '_>, head: &[&[u8]], from: &[(&[u8], StreamId)]) {
     if ctx.caller.resumed {
         return ctx.wait_on();
     }
@@ -213,16 +224,10 @@ fn wait(ctx: &mut Context<'_>, query: &Query<'_, '_>, head: &[&[u8]], own: &[&[u
     let count = query.count.map(|count| count.to_string());
     let count = count.as_ref().map_or(COUNT_AFTER_WAIT, |count| count.as_bytes());
     let before = [head, &[b"COUNT", count, b"STREAMS"]].concat();
-    let keys = query.keys;
-    ctx.block(&Wish {
-        keys,
-        kind: Type::Stream,
-        timeout,
-        before: &before,
-        own,
-        after: &[],
-        needs_keys: query.group.is_some(),
-    });
+    let (keys, kind, before) = (query.keys, Type::Stream, &before[..]);
+    let claim_ms = query.claim_ms;
+    let group = query.group.map(|[name, _]| GroupReader { name: name.into(), claim_ms });
+    ctx.block(&Wish { keys, kind, timeout, before, from, after: &[], group });
 }
 
 /// Where XREADGROUP reads.
@@ -289,7 +294,7 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         let again_ms = next_claim(ctx, query.keys, group, min_ms)?;
         ctx.caller.again = Instant::now().checked_add(Duration::from_millis(again_ms));
     }
-    wait(ctx, &query, &head, &vec![&b">"[..]; query.keys.len()]);
+    wait(ctx, &query, &head, &vec![(&b">"[..], StreamId::MIN); query.keys.len()]);
     Ok(())
 }
 
