@@ -38,6 +38,30 @@ impl Audience {
     pub const ALL: Self = Self { log: true, replicas: true };
 }
 
+/// What requests need that no server before Redis 7.4 knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Fields of hashes that expire: Redis 7.4 and Valkey 9 know them.
+    pub fields: bool,
+    /// Streams with messages of producers, or entries that are released: Redis 8.6 and 8.8 know
+    /// them.
+    pub streams: bool,
+}
+
+impl Needs {
+    /// Notes what a request needs.
+    pub fn note(&mut self, args: &[&[u8]]) {
+        let Some((name, rest)) = args.split_first() else { return };
+        self.fields |= *name == HPEXPIREAT;
+        if let [b'x' | b'X', ..] = name {
+            let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
+            let has_message = || rest.get(1).is_some_and(|it| it.starts_with(b"IDMP"));
+            self.streams |= is(b"XADD") && has_message()
+                || [&b"XNACK"[..], b"XCFGSET", b"XIDMPRECORD"].into_iter().any(is);
+        }
+    }
+}
+
 /// The effects since they were last taken, at the end of each turn.
 #[derive(Default)]
 pub struct Effects {
@@ -49,8 +73,8 @@ pub struct Effects {
     replicas: Option<Box<Stream>>,
     /// Who gets the effects of the requests that run.
     audience: Option<Audience>,
-    /// A field of a hash got a time to live.
-    fields: bool,
+    /// What the requests for replicas need.
+    needs: Needs,
     /// The process ends, and what it does until then is no effect.
     abandoned: bool,
     /// The handler that runs has stated its effects itself, or that it has none.
@@ -102,7 +126,7 @@ impl Effects {
     /// gone by itself.
     pub(crate) fn add_for_all(&mut self, db: usize, args: &[&[u8]]) {
         if !self.abandoned {
-            self.fields |= args.first().is_some_and(|name| *name == HPEXPIREAT);
+            self.needs.note(args);
             self.streams().for_each(|stream| stream.add(db, args));
         }
     }
@@ -119,15 +143,14 @@ impl Effects {
             self.log.add(db, args);
         }
         if let Some(stream) = self.replicas.as_mut().filter(|_| audience.replicas) {
-            self.fields |= args.first().is_some_and(|name| *name == HPEXPIREAT);
+            self.needs.note(args);
             stream.add(db, args);
         }
     }
 
-    /// Whether a field of a hash got a time to live since the last call: servers before Redis 7.4
-    /// cannot run that.
-    pub fn take_fields(&mut self) -> bool {
-        std::mem::take(&mut self.fields)
+    /// What the requests since the last call need that older servers cannot run.
+    pub fn take_needs(&mut self) -> Needs {
+        std::mem::take(&mut self.needs)
     }
 
     /// Ends the open unit, if anything is in it.

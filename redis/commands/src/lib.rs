@@ -40,7 +40,7 @@ pub use command::{
     register, scan_by, scan_remarks_by, transactions,
 };
 pub use context::Context;
-pub use effects::{Audience, Consumer, Effects, request_bytes, write_request};
+pub use effects::{Audience, Consumer, Effects, Needs, request_bytes, write_request};
 pub use errors::Refusal;
 pub use events::{Classes, Collected, Event, Events, NoSuchClass};
 pub use facts::{Facts, Keys, categories, flags};

@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use stillframe_keyspace::{
-    Consumer, EditError, FIELD_DEADLINE_MAX, Group, Keyspace, Names, Pending, Stream, StreamEdit,
-    StreamId, Text, Value,
+    Consumer, EditError, FIELD_DEADLINE_MAX, Group, IdmpLimits, Keyspace, Names, Pending, Stream,
+    StreamEdit, StreamId, Text, Value,
 };
 use stillframe_rdb::{
     Collection, DecodeError, Decoder, Element, Encoder, Event, HashField, Head, Id, Output,
@@ -13,10 +13,13 @@ use stillframe_rdb::{
 
 use crate::command::read_up_to;
 
-/// The version of a payload of `value`: 10, or `expiring` for a hash with fields that expire.
+/// The version of a payload of `value`: the lowest that holds it, or `expiring` for a hash with
+/// fields that expire.
 pub fn payload_version(value: Value<'_>, expiring: Version) -> Version {
     match value {
         Value::Hash(hash) if hash.has_deadlines() => expiring,
+        Value::Stream(stream) if stream.has_released() => Version::Redis14,
+        Value::Stream(stream) if stream.has_idmp() => Version::Redis13,
         _ => Version::default(),
     }
 }
@@ -41,6 +44,11 @@ pub fn encode<O: Output>(
             let last = sorted.len().saturating_sub(1);
             let falling = || sorted.iter_back_from(last);
             encoder.sorted(head, sorted.len(), || sorted.iter_from(0), falling)
+        }
+        Value::Stream(stream)
+            if stream.has_released() && !encoder.written_version().holds_released_entries() =>
+        {
+            return Ok(false);
         }
         Value::Stream(stream) => encoder.stream(head, Whole(stream)),
         _ => return Ok(false),
@@ -96,6 +104,28 @@ impl<'s> StreamValue<'s> for Whole<'s> {
     fn groups(self) -> impl Iterator<Item = impl StreamGroup> {
         self.0.groups().map(WholeGroup)
     }
+
+    fn idmp_limits(self) -> (u64, u64) {
+        let limits = self.0.idmp_limits();
+        (limits.duration_s.into(), limits.entries.into())
+    }
+
+    fn producer_count(self) -> usize {
+        self.0.producer_count()
+    }
+
+    fn producers(
+        self,
+    ) -> impl Iterator<Item = (&'s [u8], usize, impl Iterator<Item = (&'s [u8], Id)>)> {
+        self.0.producers().map(|producer| {
+            let sent = producer.sent().map(|(message, id)| (message, id_of(id)));
+            (producer.pid, producer.len(), sent)
+        })
+    }
+
+    fn idmp_counts(self) -> (u64, u64) {
+        self.0.idmp_counts()
+    }
 }
 
 /// A consumer group as the encoder reads it.
@@ -129,6 +159,14 @@ impl StreamGroup for WholeGroup<'_> {
 
     fn consumers(self) -> impl Iterator<Item = impl StreamConsumer> {
         self.0.consumers().map(WholeConsumer)
+    }
+
+    fn released_count(self) -> usize {
+        self.0.released_len()
+    }
+
+    fn released(self) -> impl Iterator<Item = Id> {
+        self.0.released().map(id_of)
     }
 }
 
@@ -189,23 +227,6 @@ pub enum LoadError {
         /// The key, escaped.
         key: String,
     },
-    /// A collection holds what this server has no room for.
-    #[error(
-        "key \"{key}\" of database {db} is {what}, which this server cannot hold (before byte \
-         {offset}, {format})"
-    )]
-    Unsupported {
-        /// Where that ends.
-        offset: u64,
-        /// The key's database.
-        db: usize,
-        /// The key, escaped.
-        key: String,
-        /// The collection, in words.
-        what: &'static str,
-        /// The format that it comes in.
-        format: String,
-    },
     /// There is no memory, or a collection of another type under the key.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -253,21 +274,12 @@ pub fn decode_elements<R: Read>(
         }),
         Collection::Stream => keyspace.edit_stream(db, key, |edit| {
             let mut stream = StreamRead::default();
-            each(decoder, |element| match element {
-                Element::Released(_) => {
-                    Taken::Never("a stream with a pending entry that no consumer has (XNACK)")
-                }
-                element => Taken::once(stream.take(edit, element)),
-            })?;
+            each(decoder, |element| Taken::once(stream.take(edit, element)))?;
             if stream.end_group() { Ok(()) } else { Err(Wrong::Twice { offset: decoder.offset() }) }
         }),
     };
     read?.map_err(|wrong| match wrong {
         Wrong::Decode(error) => LoadError::Decode(error),
-        Wrong::Unsupported { offset, what } => {
-            let (key, format) = (shown(key), decoder.format());
-            LoadError::Unsupported { offset, db, key, what, format }
-        }
         Wrong::Twice { offset } => {
             let what = match kind {
                 Collection::Hash => "a field",
@@ -290,6 +302,7 @@ struct StreamRead {
     names: Option<(u64, Names)>,
     group: Vec<u8>,
     consumer: Vec<u8>,
+    producer: Vec<u8>,
     /// What is pending in the group, by rising ids, each with whether its consumer has come.
     pending: Vec<(Id, i64, u64, bool)>,
 }
@@ -336,8 +349,48 @@ impl StreamRead {
                     return false;
                 };
                 let consumer = &self.consumer;
+                let consumer = Some(&consumer[..]);
                 let pending = Pending { id: id(owned), consumer, time_ms: *time_ms, count: *count };
                 !std::mem::replace(taken, true) && edit.deliver(&self.group, pending)
+            }
+            Element::Released(released) => {
+                let found = self.pending.binary_search_by_key(&released, |pending| pending.0);
+                let Some((_, _, count, taken)) = found.ok().map(|at| &mut self.pending[at]) else {
+                    return false;
+                };
+                let id = id(released);
+                let pending = Pending { id, consumer: None, time_ms: 0, count: *count };
+                !std::mem::replace(taken, true) && edit.deliver(&self.group, pending)
+            }
+            element => self.take_idmp(edit, element),
+        }
+    }
+
+    /// As [`take`](Self::take), for what is known of producers.
+    fn take_idmp(&mut self, edit: &mut StreamEdit<'_>, element: Element<'_>) -> bool {
+        let id = |(ms, seq): Id| StreamId { ms, seq };
+        match element {
+            Element::Idmp { duration_s, entries } => {
+                let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).max(1);
+                let [duration_s, entries] = [duration_s, entries].map(number);
+                edit.set_idmp_limits(IdmpLimits { duration_s, entries });
+                true
+            }
+            Element::Producer(name) => {
+                name.clone_into(&mut self.producer);
+                !edit.view().knows_producer(name)
+            }
+            Element::Sent(message, at) => {
+                let message = (&self.producer[..], message);
+                let is_new = edit.view().sent(message, i64::MIN).is_none();
+                edit.note_sent(message, id(at));
+                is_new
+            }
+            Element::IdmpCounts { added, duplicates } => {
+                if (added, duplicates) != (0, 0) || edit.view().producer_count() > 0 {
+                    edit.set_idmp_counts(added, duplicates);
+                }
+                true
             }
             _ => false,
         }
@@ -352,7 +405,6 @@ impl StreamRead {
 enum Wrong {
     Decode(DecodeError),
     Twice { offset: u64 },
-    Unsupported { offset: u64, what: &'static str },
 }
 
 /// Whether an element was taken over.
@@ -360,8 +412,6 @@ enum Taken {
     Yes,
     /// It was there already.
     Twice,
-    /// This server has no such collection.
-    Never(&'static str),
 }
 
 impl Taken {
@@ -384,7 +434,6 @@ fn each<R: Read>(
         match taken {
             Taken::Yes => {}
             Taken::Twice => return Err(Wrong::Twice { offset }),
-            Taken::Never(what) => return Err(Wrong::Unsupported { offset, what }),
         }
     }
 }
@@ -435,7 +484,9 @@ mod tests {
                 (b"alice", 1_795_419_341_845, id(5, 0), 2000, 1),
             ] {
                 assert!(stream.see_consumer(b"g", consumer, seen_ms, Some(seen_ms)));
-                assert!(stream.deliver(b"g", Pending { id, consumer, time_ms, count }));
+                assert!(
+                    stream.deliver(b"g", Pending { id, consumer: Some(consumer), time_ms, count })
+                );
             }
         });
         edited.expect("a new key");
@@ -583,6 +634,7 @@ mod tests {
                     for _ in 0..random.below(20) {
                         let id = StreamId { ms: random.below(300) as u64, seq: 0 };
                         let count = random.below(5) as u64;
+                        let consumer = Some(consumer);
                         stream.deliver(group, Pending { id, consumer, time_ms: 5, count });
                     }
                 }

@@ -35,9 +35,10 @@ mod store;
 
 pub use collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use collection::kind::Type;
-pub use collection::limits::Limits;
+pub use collection::limits::{IdmpLimits, Limits};
 pub use collection::stream::{
-    Consumer, Fields, Group, Names, Pending, Stream, StreamEdit, StreamEntry, StreamId, Text,
+    Consumer, Fields, Group, Names, Pending, Producer, Stream, StreamEdit, StreamEntry, StreamId,
+    Text,
 };
 pub use collection::views::{Hash, HashField, List, Set, Sorted};
 pub use collection::warm::Named;

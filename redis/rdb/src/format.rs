@@ -14,6 +14,10 @@ pub enum Version {
     Redis11,
     /// 12, that of Redis 7.4 and 8: fields of hashes may expire.
     Redis12,
+    /// 13, that of Redis 8.6: streams tell what producers have sent.
+    Redis13,
+    /// 14, that of Redis 8.8: entries of streams may be pending for nobody.
+    Redis14,
     /// 80, that of Valkey 9: fields of hashes may expire.
     Valkey80,
 }
@@ -26,6 +30,8 @@ impl Version {
             Self::Redis10 => 10,
             Self::Redis11 => 11,
             Self::Redis12 => 12,
+            Self::Redis13 => 13,
+            Self::Redis14 => 14,
             Self::Valkey80 => VALKEY_VERSION as u16,
         }
     }
@@ -33,7 +39,13 @@ impl Version {
     /// Whether it has a form for hashes with fields that expire.
     #[must_use]
     pub fn holds_expiring_fields(self) -> bool {
-        matches!(self, Self::Redis12 | Self::Valkey80)
+        !matches!(self, Self::Redis10 | Self::Redis11)
+    }
+
+    /// Whether it has a form for streams with entries that are pending for nobody.
+    #[must_use]
+    pub fn holds_released_entries(self) -> bool {
+        self == Self::Redis14
     }
 
     /// The start of a file.
@@ -42,6 +54,8 @@ impl Version {
             Self::Redis10 => b"REDIS0010",
             Self::Redis11 => b"REDIS0011",
             Self::Redis12 => b"REDIS0012",
+            Self::Redis13 => b"REDIS0013",
+            Self::Redis14 => b"REDIS0014",
             Self::Valkey80 => b"VALKEY080",
         }
     }

@@ -239,4 +239,22 @@ pub enum Element<'a> {
     Owned(Id),
     /// The id of an entry that is pending in the group before, for no consumer.
     Released(Id),
+    /// How much of what producers have sent is known on the stream.
+    Idmp {
+        /// For how many seconds.
+        duration_s: u64,
+        /// How many messages of each.
+        entries: u64,
+    },
+    /// A producer.
+    Producer(&'a [u8]),
+    /// A message of the producer before, and the id of its entry.
+    Sent(&'a [u8], Id),
+    /// Behind all producers: how many messages were ever added, and how many were sent again.
+    IdmpCounts {
+        /// Added.
+        added: u64,
+        /// Sent again.
+        duplicates: u64,
+    },
 }

@@ -20,7 +20,7 @@ use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, damaged};
 use crate::walk::{VALUE_TYPES, metadata, module_value, number_of_type, value};
-use crate::{DecodeError, Element, Value};
+use crate::{DecodeError, Value};
 
 /// Aux fields that are kept.
 const AUX_MAX: usize = 64;
@@ -279,17 +279,12 @@ impl<R: Read> Scan<'_, R> {
             self.summary.unsupported += u64::from(kind != TYPE_STRING);
             return value(&mut self.source, kind);
         }
-        let mut step = || -> Result<bool, Problem> {
+        let mut step = || -> Result<(), Problem> {
             self.elements.begin(&mut self.source, kind)?;
-            let mut is_known = true;
-            while let Some(element) = self.elements.next(&mut self.source)? {
-                is_known &= !matches!(element, Element::Released(_));
-            }
-            Ok(is_known)
+            while self.elements.next(&mut self.source)?.is_some() {}
+            Ok(())
         };
-        let is_known = step().map_err(|problem| named(self.db, &self.key, problem))?;
-        self.summary.unsupported += u64::from(!is_known);
-        Ok(())
+        step().map_err(|problem| named(self.db, &self.key, problem))
     }
 
     /// A section that is not a key.

@@ -10,7 +10,7 @@ use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, trim};
 use crate::unpack::{Flaw, Form, Item, Walk};
-use crate::{DecodeError, Element, Id, StreamHead, Texts};
+use crate::{Element, Id, StreamHead, Texts};
 
 /// Flags of an entry.
 const DELETED: i64 = 1;
@@ -27,6 +27,9 @@ enum Part {
     Consumer,
     Owned,
     Released,
+    Producers,
+    Sent,
+    End,
 }
 
 /// The stream being read.
@@ -38,13 +41,16 @@ pub(crate) struct Streams {
     /// Longer strings are stepped over.
     most: u64,
     /// Nodes, groups, pending entries, consumers, their entries, and entries that no consumer has,
-    /// all still to be read.
+    /// still to be read.
     nodes: u64,
     groups: u64,
     pending: u64,
     consumers: u64,
     owned: u64,
     released: u64,
+    /// Producers, and messages of one, still to be read.
+    producers: u64,
+    sent: u64,
     node: Node,
     last: Option<Id>,
     /// Entries so far, and whether a node was stepped over, whose entries nobody counted.
@@ -115,6 +121,8 @@ impl Streams {
             consumers: 0,
             owned: 0,
             released: 0,
+            producers: 0,
+            sent: 0,
             node: Node::default(),
             last: None,
             seen: 0,
@@ -183,20 +191,50 @@ impl Streams {
                 Ok(Some(Element::Released(id(source.array("an id")?))))
             }
             Part::Owned | Part::Consumer | Part::Released | Part::Group => {
-                let Some(groups) = self.groups.checked_sub(1) else { return self.end(source) };
+                let Some(groups) = self.groups.checked_sub(1) else { return self.idmp(source) };
                 self.groups = groups;
                 self.group(source)
+            }
+            Part::Producers | Part::Sent => self.producer(source).map(Some),
+            Part::End => {
+                trim(&mut self.name);
+                Ok(None)
             }
         }
     }
 
-    /// Reads what stands behind the groups.
-    fn end<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Element<'_>>, Problem> {
-        if matches!(self.kind, TYPE_STREAM_FOURTH | TYPE_STREAM_FIFTH) {
-            producers(source)?;
+    /// Reads a message, a producer, or the counts behind them.
+    fn producer<R: Read>(&mut self, source: &mut Source<R>) -> Result<Element<'_>, Problem> {
+        if self.part == Part::Sent && self.sent > 0 {
+            self.sent -= 1;
+            source.text_up_to(self.most, &mut self.name)?;
+            let id = (source.length("an id")?, source.length("an id")?);
+            return Ok(Element::Sent(&self.name, id));
         }
-        trim(&mut self.name);
-        Ok(None)
+        if self.producers > 0 {
+            self.producers -= 1;
+            source.text_up_to(self.most, &mut self.name)?;
+            self.sent = source.length("the number of ids of messages")?;
+            self.part = Part::Sent;
+            return Ok(Element::Producer(&self.name));
+        }
+        self.part = Part::End;
+        let added = source.length("the number of ids of messages ever")?;
+        let duplicates = source.length("the number of messages sent again")?;
+        Ok(Element::IdmpCounts { added, duplicates })
+    }
+
+    /// Reads what stands behind the groups.
+    fn idmp<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Element<'_>>, Problem> {
+        if !matches!(self.kind, TYPE_STREAM_FOURTH | TYPE_STREAM_FIFTH) {
+            self.part = Part::End;
+            return self.next(source);
+        }
+        let duration_s = source.length("how long ids of messages are kept")?;
+        let entries = source.length("how many ids of messages are kept")?;
+        self.producers = source.length("the number of producers")?;
+        self.part = Part::Producers;
+        Ok(Some(Element::Idmp { duration_s, entries }))
     }
 
     fn head<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Element<'_>>, Problem> {
@@ -378,24 +416,6 @@ impl Node {
     fn flaw(&self, Flaw { at, what }: &Flaw) -> Problem {
         self.problem(&format!("{what}, at byte {at} of its {}", self.packed.len()))
     }
-}
-
-/// Steps over the ids of messages by which Redis 8.6 knows those that a producer sends again: this
-/// server has no such producers, and they are forgotten after a while.
-fn producers<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
-    source.length("how long ids of messages are kept")?;
-    source.length("how many ids of messages are kept")?;
-    for _ in 0..source.length("the number of producers")? {
-        source.skip_string()?;
-        for _ in 0..source.length("the number of ids of messages")? {
-            source.skip_string()?;
-            source.length("an id")?;
-            source.length("an id")?;
-        }
-    }
-    source.length("the number of ids of messages ever")?;
-    source.length("the number of messages sent again")?;
-    Ok(())
 }
 
 /// An id, its milliseconds first, the highest byte first.

@@ -137,13 +137,21 @@ fn sets_and_streams_of_later_releases_are_read() {
     // For how long, how many, a producer with one id, two counts.
     let producers = b"\x40\x64\x20\x01\x01p\x01\x02m1\x05\x01\x01\x00";
     let fourth = sealed_as(26, 13, producers);
+    let known = [
+        "Idmp { duration_s: 100, entries: 32 }",
+        "Producer([112])",
+        "Sent([109, 49], (5, 1))",
+        "IdmpCounts { added: 1, duplicates: 0 }",
+    ];
+    let expected = [&expected[..], &known.map(str::to_owned)].concat();
     assert_eq!(payload(&fourth).expect("as Redis 8.6 writes it"), expected);
     let fifth = sealed_as(27, 14, &[&b"\x00"[..], producers].concat());
     assert_eq!(payload(&fifth).expect("as Redis 8.8 writes it"), expected);
     let id = [5u64.to_be_bytes(), 1u64.to_be_bytes()].concat();
     let released = sealed_as(27, 14, &[b"\x01", &id[..], producers].concat());
     let found = payload(&released).expect("it is whole");
-    assert_eq!(found[6..], ["Released((5, 1))"]);
+    assert_eq!(found[6..7], ["Released((5, 1))"]);
+    assert_eq!(found[7..], known);
     for cut in 1..=producers.len() {
         let cut = sealed_as(26, 13, &producers[..producers.len() - cut]);
         assert!(payload(&cut).is_err(), "the end is missing");

@@ -282,6 +282,23 @@ impl Chunk {
         count
     }
 
+    /// Keeps the elements that `stays` accepts, in their order.
+    pub(crate) fn retain(&mut self, shape: Shape, mut stays: impl FnMut(Element<'_>) -> bool) {
+        let (mut kept, mut count, mut start) = (Vec::new(), 0, 0);
+        for element in self.run(shape) {
+            let end = start + element.packed_len(shape);
+            if stays(element) {
+                kept.extend_from_slice(&self.bytes[start..end]);
+                count += 1;
+            }
+            start = end;
+        }
+        if count < self.count {
+            kept.shrink_to_fit();
+            *self = Self::of(kept, count);
+        }
+    }
+
     /// Puts an element before the one at `span`.
     pub(crate) fn insert(&mut self, span: Span, shape: Shape, element: Element<'_>) {
         let at = span.bytes.start;

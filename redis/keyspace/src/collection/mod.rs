@@ -16,6 +16,7 @@ mod list;
 pub(crate) mod mistakes;
 pub(crate) mod packed;
 pub(crate) mod stream;
+pub(crate) mod traits;
 pub(crate) mod tree;
 pub(crate) mod trunk;
 pub(crate) mod views;

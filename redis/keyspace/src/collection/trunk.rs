@@ -4,6 +4,7 @@ use crate::collection::chunk::Chunk;
 use crate::collection::kind::Type;
 use crate::collection::packed::{Element, Key, Shape, score_of};
 use crate::collection::stream::Parts;
+use crate::collection::traits::Traits;
 use crate::collection::tree::{Ends, Order, Seek, Side, Tree};
 use crate::hash::Hasher;
 
@@ -45,6 +46,18 @@ impl Trunk {
     pub(crate) fn len(&self) -> usize {
         let at = |side| self.ends.as_ref().map_or(0, |ends| ends.len(side));
         at(Side::Front) + self.main.len() + at(Side::Back)
+    }
+
+    /// What it has that most collections have not.
+    #[inline]
+    pub(crate) fn traits(&self) -> Traits {
+        match &self.stream {
+            None => Traits::NONE.and_if(self.main.is_timed(), Traits::FIELDS),
+            Some(stream) => Traits::NONE
+                .and_if(stream.is_timed(), Traits::SENT)
+                .and_if(stream.has_idmp(), Traits::IDMP)
+                .and_if(stream.has_released(), Traits::RELEASED),
+        }
     }
 
     /// Whether nothing is left: a stream stays without entries.

@@ -1,11 +1,11 @@
 //! Streams with their groups against maps, copies of earlier states kept and compared.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stillframe::algorithms::naive::Naive;
 
 use super::{KEY, Random, check, keyspace, sized};
-use crate::{IntText, Keyspace, Pending, Stream, StreamEdit, StreamId, Text, Value};
+use crate::{IdmpLimits, IntText, Keyspace, Pending, Stream, StreamEdit, StreamId, Text, Value};
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -16,6 +16,10 @@ struct Model {
     added: u64,
     entries: BTreeMap<StreamId, Fields>,
     groups: BTreeMap<Vec<u8>, ModelGroup>,
+    limits: IdmpLimits,
+    /// Messages of producers: added, sent again, and known, by producer and the ids of entries.
+    counts: (u64, u64),
+    sent: BTreeMap<Vec<u8>, BTreeSet<(StreamId, Vec<u8>)>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +29,9 @@ struct ModelGroup {
     /// When each consumer was seen, and active.
     consumers: BTreeMap<Vec<u8>, (i64, Option<i64>)>,
     /// Consumer, time, deliveries.
-    pending: BTreeMap<StreamId, (Vec<u8>, i64, u64)>,
+    pending: BTreeMap<StreamId, (Option<Vec<u8>>, i64, u64)>,
+    /// What no consumer has, in the order in which it was released.
+    released: Vec<StreamId>,
 }
 
 fn bytes(text: Text<'_>) -> Vec<u8> {
@@ -39,8 +45,22 @@ impl Model {
             last: stream.last_id(),
             deleted: stream.deleted_id(),
             added: stream.added(),
+            limits: stream.idmp_limits(),
+            counts: stream.idmp_counts(),
             ..Self::default()
         };
+        for producer in stream.producers() {
+            let sent: BTreeSet<_> = producer.sent().map(|(iid, id)| (id, iid.to_vec())).collect();
+            assert!(stream.knows_producer(producer.pid) && producer.len() == sent.len());
+            for (id, iid) in &sent {
+                assert_eq!(stream.sent((producer.pid, iid), i64::MIN), Some(*id));
+            }
+            assert!(model.sent.insert(producer.pid.to_vec(), sent).is_none());
+        }
+        assert_eq!(stream.producer_count(), model.sent.len());
+        for now in [0, 1000, 200_000, 3_000_000] {
+            assert_eq!(stream.idmp_known(now), model.known_at(now), "at {now}");
+        }
         for (rank, entry) in stream.iter_from(0).enumerate() {
             assert_eq!(stream.below(entry.id), rank);
             let fields = entry.fields.map(|(name, value)| (bytes(name), bytes(value))).collect();
@@ -56,14 +76,19 @@ impl Model {
             };
             for it in group.pending_from(StreamId::MIN) {
                 assert_eq!(group.pending(it.id), Some(it));
-                of.pending.insert(it.id, (it.consumer.to_vec(), it.time_ms, it.count));
+                of.pending.insert(it.id, (it.consumer.map(Into::into), it.time_ms, it.count));
             }
             assert_eq!(group.pending_len(), of.pending.len());
-            let mut by_age: Vec<_> = of.pending.iter().map(|(id, it)| (it.1, *id)).collect();
+            of.released = group.released().collect();
+            assert_eq!(group.released_len(), of.released.len());
+            let owned = of.pending.iter().filter(|(_, it)| it.0.is_some());
+            let mut by_age: Vec<_> = owned.map(|(id, it)| (it.1, *id)).collect();
             by_age.sort_unstable();
+            let by_age = of.released.iter().map(|&id| (0, id)).chain(by_age);
             assert!(group.pending_by_age().map(|it| (it.time_ms, it.id)).eq(by_age));
             for consumer in group.consumers() {
-                let owned = of.pending.iter().filter(|(_, (name, ..))| name == consumer.name());
+                let has = |name: &Option<Vec<u8>>| name.as_deref() == Some(consumer.name());
+                let owned = of.pending.iter().filter(|(_, (name, ..))| has(name));
                 let owned: Vec<_> = owned.map(|(id, _)| *id).collect();
                 assert_eq!(consumer.pending_len(), owned.len());
                 assert!(consumer.pending_from(StreamId::MIN).eq(owned));
@@ -74,6 +99,66 @@ impl Model {
             assert!(model.groups.insert(group.name().to_vec(), of).is_none());
         }
         model
+    }
+
+    /// When a message is known no more.
+    fn deadline(&self, id: StreamId) -> i64 {
+        id.ms as i64 + i64::from(self.limits.duration_s) * 1000
+    }
+
+    fn known_at(&self, now: i64) -> (usize, usize) {
+        let known = |sent: &BTreeSet<(StreamId, Vec<u8>)>| {
+            sent.iter().filter(|(id, _)| self.deadline(*id) > now).count()
+        };
+        let known: Vec<_> = self.sent.values().map(known).collect();
+        (known.iter().filter(|&&count| count > 0).count(), known.iter().sum())
+    }
+
+    /// One change of what producers have sent.
+    fn change_producers(&mut self, edit: &mut StreamEdit<'_>, random: &mut Random) {
+        let pid = format!("producer:{}", random.below(5)).into_bytes();
+        let iid = random.below(60).to_string().into_bytes();
+        match random.below(60) {
+            0 => {
+                let [duration_s, entries] = [1 + random.below(2000), 1 + random.below(30)];
+                self.limits = IdmpLimits { duration_s: duration_s as u32, entries: entries as u32 };
+                edit.set_idmp_limits(self.limits);
+                self.sent.clear();
+            }
+            1..4 => {
+                let (now, most) = (random.below(2_000_000) as i64, random.below(5));
+                let mut due: Vec<_> = self
+                    .sent
+                    .iter()
+                    .flat_map(|(pid, sent)| {
+                        sent.iter().map(|message| (pid.clone(), message.clone()))
+                    })
+                    .filter(|(_, (id, _))| self.deadline(*id) <= now)
+                    .collect();
+                assert_eq!(edit.forget_sent(now, most), due.len().min(most));
+                // Which of them is not said.
+                due.retain(|(pid, (_, iid))| edit.view().sent((pid, iid), i64::MIN).is_none());
+                for (pid, message) in due {
+                    self.sent.get_mut(&pid).unwrap().remove(&message);
+                    self.sent.retain(|_, sent| !sent.is_empty());
+                }
+            }
+            4..10 => {
+                edit.note_sent_again();
+                self.counts.1 += 1;
+            }
+            _ => {
+                let id = StreamId { ms: random.below(1_000_000) as u64, seq: 0 };
+                edit.note_sent((&pid, &iid), id);
+                self.counts.0 += 1;
+                let sent = self.sent.entry(pid).or_default();
+                sent.retain(|(_, known)| *known != iid);
+                sent.insert((id, iid));
+                if sent.len() > self.limits.entries as usize {
+                    sent.pop_first();
+                }
+            }
+        }
     }
 
     fn some_id(&self, random: &mut Random) -> StreamId {
@@ -168,7 +253,7 @@ impl Model {
             (5, Some(group)) => {
                 let there = group.consumers.remove(&consumer).is_some();
                 let before = group.pending.len();
-                group.pending.retain(|_, (name, ..)| *name != consumer);
+                group.pending.retain(|_, (name, ..)| name.as_ref() != Some(&consumer));
                 let removed = there.then(|| before - group.pending.len());
                 assert_eq!(edit.remove_consumer(&name, &consumer), removed);
             }
@@ -181,15 +266,25 @@ impl Model {
             }
             (10..20, Some(group)) => {
                 let there = group.pending.remove(&id).is_some();
+                group.released.retain(|&released| released != id);
                 assert_eq!(edit.acknowledge(&name, id), there);
+            }
+            (20..24, Some(group)) => {
+                let count = number as u64;
+                let pending = Pending { id, consumer: None, time_ms: 7, count };
+                assert!(edit.deliver(&name, pending));
+                group.pending.insert(id, (None, 0, count));
+                group.released.retain(|&released| released != id);
+                group.released.push(id);
             }
             (_, Some(group)) => {
                 let (time_ms, count) = (number as i64 - 200, number as u64);
                 let there = group.consumers.contains_key(&consumer);
-                let pending = Pending { id, consumer: &consumer, time_ms, count };
+                let pending = Pending { id, consumer: Some(&consumer), time_ms, count };
                 assert_eq!(edit.deliver(&name, pending), there);
                 if there {
-                    group.pending.insert(id, (consumer, time_ms, count));
+                    group.pending.insert(id, (Some(consumer), time_ms, count));
+                    group.released.retain(|&released| released != id);
                 }
             }
             (_, None) => assert!(!edit.acknowledge(&name, id)),
@@ -216,13 +311,16 @@ fn a_stream_is_a_map_and_so_are_its_groups_and_its_copies_stay() {
         if random.below(sized(2500, 40)) == 0 {
             grow = !grow;
         }
-        let is_entry = random.below(2) == 0;
+        let part = random.below(5);
         keyspace
-            .edit_stream(0, KEY, |edit| match is_entry {
-                true => model.change_entries(edit, &mut random, grow),
-                false => model.change_groups(edit, &mut random),
+            .edit_stream(0, KEY, |edit| match part {
+                0 | 1 => model.change_entries(edit, &mut random, grow),
+                2 | 3 => model.change_groups(edit, &mut random),
+                _ => model.change_producers(edit, &mut random),
             })
             .unwrap();
+        let has_released = model.groups.values().any(|group| !group.released.is_empty());
+        assert!(!has_released || keyspace.streams_with_released() > 0);
         if step % sized(300, 15) != 0 {
             continue;
         }
@@ -239,6 +337,7 @@ fn a_stream_is_a_map_and_so_are_its_groups_and_its_copies_stay() {
         keyspace.remove(0, key);
     }
     assert_eq!(keyspace.stats().entry_bytes, 0, "the books are right");
+    assert_eq!((keyspace.streams_with_released(), keyspace.streams_with_idmp()), (0, 0));
 }
 
 #[test]

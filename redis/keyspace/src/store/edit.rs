@@ -22,6 +22,7 @@ use crate::collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 use crate::collection::form::{Collection, Form};
 use crate::collection::kind::Type;
 use crate::collection::stream::StreamEdit;
+use crate::collection::traits::Traits;
 use crate::collection::trunk::Trunk;
 use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
 
@@ -99,6 +100,7 @@ impl<A: Algorithm> Keyspace<A> {
             }
             if let Some(trunk) = self.slots.entry_mut(seat).and_then(Entry::trunk_mut) {
                 let (loose, timed, bytes) = (trunk.loose, trunk.main.is_timed(), trunk.bytes());
+                let traits = trunk.traits();
                 let body = Body::InPlace(&mut *trunk);
                 // A closure that panics has changed what it has changed: the books follow.
                 let edit = || {
@@ -114,10 +116,10 @@ impl<A: Algorithm> Keyspace<A> {
                 // The encoding that Redis shows never goes back.
                 trunk.loose = result.as_ref().map_or(true, |(loose, _)| *loose);
                 let (parted, is_empty) = (trunk.take_parted(), trunk.is_void());
-                let is_timed = trunk.main.is_timed();
+                let now = trunk.traits();
                 let books = &mut self.dbs[db].bytes;
                 *books = *books - bytes + trunk.bytes();
-                self.book_timed(db, seat.slot, timed, is_timed);
+                self.book_traits(db, seat.slot, traits, now);
                 if parted > 0 {
                     self.slots.give_back(seat.slot, parted);
                 }
@@ -149,7 +151,7 @@ impl<A: Algorithm> Keyspace<A> {
             Some(seat) => copy_out(self.slots.entry_of(seat), &mut scratch),
             None => (false, (kind == Type::Stream).then(|| Trunk::new(kind, hasher))),
         };
-        let timed = booked.is_timed;
+        let timed = booked.traits == Traits::FIELDS;
         let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
         let clone = |trunk| Body::Clone(Box::new(trunk));
         let body = large.map_or(Body::Packed(&mut scratch), clone);

@@ -7,6 +7,8 @@ use super::mistakes::Mutant;
 use super::{Db, Keyspace};
 use crate::DATABASES;
 use crate::collection::edits::HashEdit;
+use crate::collection::kind::Type;
+use crate::collection::traits::Traits;
 use crate::memory::slots::Seat;
 
 /// Most fields that one look at a hash deletes.
@@ -39,15 +41,16 @@ impl<A: Algorithm> Keyspace<A> {
         deleted
     }
 
-    /// Visits the next hashes with fields that expire, in turn, and deletes some of the expired
-    /// fields of each, until it has visited all, or visits and deletions together reach `budget`;
-    /// returns how many fields it deleted.
+    /// Visits the next hashes with fields that expire and streams with messages of producers, in
+    /// turn, and deletes some of what has expired of each, until it has visited all, or visits and
+    /// deletions together reach `budget`; returns how much it deleted.
     pub fn expire_fields_cycle(&mut self, now: i64, budget: usize) -> usize {
-        if self.spares_expired {
+        if self.spares_expired && self.count_with(Traits::SENT) == 0 {
             return 0;
         }
+        let listed: usize = self.dbs.iter().map(|db| db.timed.len()).sum();
         let mut deleted = 0;
-        for visits in 0..self.timed_hashes() {
+        for visits in 0..listed {
             if visits + deleted >= budget {
                 break;
             }
@@ -56,23 +59,50 @@ impl<A: Algorithm> Keyspace<A> {
             let entry = self.at(slot);
             if entry.has_due(now) {
                 let (db, key) = (self.spaces.db_of(entry), Box::<[u8]>::from(entry.key()));
-                deleted += self.expire_fields(db, &key, now);
+                deleted += match entry.value_type() {
+                    Type::Stream => self.forget_sent(db, &key, now),
+                    _ => self.expire_fields(db, &key, now),
+                };
             }
         }
         deleted
     }
 
+    /// Forgets messages of producers that are known no more, which nobody sees: replicas do so by
+    /// themselves.
+    fn forget_sent(&mut self, db: usize, key: &[u8], now: i64) -> usize {
+        // Without memory for a new entry they stay, and count as unknown.
+        self.edit_stream(db, key, |stream| stream.forget_sent(now, FIELDS)).unwrap_or(0)
+    }
+
+    fn count_with(&self, trait_: Traits) -> usize {
+        self.dbs.iter().map(|db| db.counts.of(trait_)).sum()
+    }
+
     /// How many hashes have fields that expire; each counts once, though branches show it.
     #[must_use]
     pub fn timed_hashes(&self) -> usize {
-        (0..DATABASES).map(|db| self.timed_hashes_in(db)).sum()
+        self.count_with(Traits::FIELDS)
     }
 
     /// How many hashes of a database have fields that expire, without those that it shows of
     /// another one.
     #[must_use]
     pub fn timed_hashes_in(&self, db: usize) -> usize {
-        self.dbs[db].timed.len()
+        self.dbs[db].counts.of(Traits::FIELDS)
+    }
+
+    /// On how many streams something is known of producers (see
+    /// [`Stream::has_idmp`](crate::Stream::has_idmp)).
+    #[must_use]
+    pub fn streams_with_idmp(&self) -> usize {
+        self.count_with(Traits::IDMP)
+    }
+
+    /// How many streams have entries that are pending for nobody.
+    #[must_use]
+    pub fn streams_with_released(&self) -> usize {
+        self.count_with(Traits::RELEASED)
     }
 
     /// Deletes fields of a hash whose deadline has come, unless what expires is spared: not more

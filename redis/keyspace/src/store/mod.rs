@@ -48,6 +48,7 @@ use crate::DATABASES;
 use crate::collection::chunk::Chunk;
 use crate::collection::limits::Limits;
 use crate::collection::packed::NEVER;
+use crate::collection::traits::{Counts, Traits};
 use crate::hash::Hasher;
 use crate::libraries::Libraries;
 use crate::memory::access::{Access, Counting};
@@ -112,8 +113,9 @@ pub struct Keyspace<A: Algorithm = Selected> {
 pub(crate) struct Db {
     pub(crate) index: Index,
     pub(crate) expiries: Expiries,
-    /// Hashes with fields that expire.
+    /// Hashes with fields that expire, and streams that know messages of producers.
     pub(crate) timed: Expiries,
+    pub(crate) counts: Counts,
     pub(crate) bytes: usize,
 }
 
@@ -368,7 +370,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.part_all(db);
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         self.known.forget_all(); // K5
-        let Db { index, expiries, timed, bytes } = std::mem::take(&mut self.dbs[db]);
+        let Db { index, expiries, timed, bytes, counts: _ } = std::mem::take(&mut self.dbs[db]);
         if Mutant::ClearKeepsBytes.is_made() {
             self.dbs[db].bytes = bytes;
         }
@@ -564,7 +566,9 @@ impl<A: Algorithm> Keyspace<A> {
         if entry.deadline() != NEVER {
             db.expiries.remove(slot, &mut self.expiry_positions);
         }
-        if entry.is_timed() {
+        let traits = entry.traits();
+        db.counts.change(traits, Traits::NONE);
+        if traits.is_timed() {
             db.timed.remove(slot, &mut self.timed_positions);
         }
         self.known.forget(slot); // K5

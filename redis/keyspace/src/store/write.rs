@@ -9,6 +9,7 @@ use super::Keyspace;
 use super::lookup::Lookup;
 use super::mistakes::Mutant;
 use crate::collection::packed::NEVER;
+use crate::collection::traits::Traits;
 use crate::integer::{IntText, parse_int};
 use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
 use crate::memory::slots::Seat;
@@ -42,11 +43,10 @@ impl Expire {
 pub(crate) struct Booked {
     pub(crate) bytes: usize,
     pub(crate) deadline: i64,
-    /// A hash with a field that expires.
-    pub(crate) is_timed: bool,
+    pub(crate) traits: Traits,
 }
 
-pub(crate) const NOTHING: Booked = Booked { bytes: 0, deadline: NEVER, is_timed: false };
+pub(crate) const NOTHING: Booked = Booked { bytes: 0, deadline: NEVER, traits: Traits::NONE };
 
 impl<A: Algorithm> Keyspace<A> {
     /// Sets a key, whatever it held. Canonical integer text is kept as an integer.
@@ -331,13 +331,13 @@ impl<A: Algorithm> Keyspace<A> {
 
     pub(crate) fn booked(&self, seat: Seat) -> Booked {
         let entry = self.slots.entry_of(seat);
-        Booked { bytes: entry.bytes(), deadline: entry.deadline(), is_timed: entry.is_timed() }
+        Booked { bytes: entry.bytes(), deadline: entry.deadline(), traits: entry.traits() }
     }
 
     /// Brings the books of `db` up to date with an entry as it is now.
     pub(crate) fn book(&mut self, db: usize, seat: Seat, before: Booked) {
         let (slot, now) = (seat.slot, self.booked(seat));
-        self.book_timed(db, slot, before.is_timed, now.is_timed);
+        self.book_traits(db, slot, before.traits, now.traits);
         let db = &mut self.dbs[db];
         db.bytes = db.bytes - before.bytes + now.bytes;
         match (before.deadline != NEVER, now.deadline != NEVER) {
@@ -348,13 +348,18 @@ impl<A: Algorithm> Keyspace<A> {
         }
     }
 
-    /// Keeps the list of hashes with fields that expire.
+    /// Keeps the list of values with parts that expire, and counts what needs a newer file.
     #[inline]
-    pub(crate) fn book_timed(&mut self, db: usize, slot: u32, before: bool, now: bool) {
-        match (before, now) {
-            (false, true) => self.dbs[db].timed.add(slot, &mut self.timed_positions),
+    pub(crate) fn book_traits(&mut self, db: usize, slot: u32, before: Traits, now: Traits) {
+        if before == now {
+            return;
+        }
+        let db = &mut self.dbs[db];
+        db.counts.change(before, now);
+        match (before.is_timed(), now.is_timed()) {
+            (false, true) => db.timed.add(slot, &mut self.timed_positions),
             (true, false) if Mutant::BooksForgetTimed.is_made() => {}
-            (true, false) => self.dbs[db].timed.remove(slot, &mut self.timed_positions),
+            (true, false) => db.timed.remove(slot, &mut self.timed_positions),
             (false, false) | (true, true) => {}
         }
     }

@@ -159,7 +159,7 @@ impl<O: Output> Encoder<O> {
     {
         match self.version {
             Version::Redis10 | Version::Redis11 => return Ok(false),
-            Version::Redis12 => {
+            Version::Redis12 | Version::Redis13 | Version::Redis14 => {
                 let soonest = fields().filter_map(|field| field.moment()).min();
                 self.hash_of_redis(head, len, soonest.unwrap_or(FIELD_EXPIRY_MAX as i64), fields)?;
             }

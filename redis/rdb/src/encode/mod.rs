@@ -145,6 +145,12 @@ impl<O: Output> Encoder<O> {
         self
     }
 
+    /// The version of the file or payload.
+    #[must_use]
+    pub fn written_version(&self) -> Version {
+        self.version
+    }
+
     /// Writes the header and the aux fields that Redis writes. Call it once, first.
     ///
     /// # Errors

@@ -12,10 +12,17 @@
 //!          length, (id 16 B BE, time 8 B LE, length deliveries)   what is pending
 //!          length, (string, time 8 B LE, [time 8 B LE], length, ids 16 B BE)   consumers:
 //!          when they were seen, and active (from version 11 on; all ones: never)
+//!          [length, ids 16 B BE]          what is pending for nobody (from version 14 on)
+//! producers (from version 13 on, behind the groups)
+//!          length seconds, length entries;
+//!          length, (string, length, (string, id))   producers with their messages;
+//!          lengths: messages ever added, and sent again
 //! ```
 
 use crate::encode::{Encoder, Head};
-use crate::format::{TYPE_STREAM, TYPE_STREAM_THIRD, Version};
+use crate::format::{
+    TYPE_STREAM, TYPE_STREAM_FIFTH, TYPE_STREAM_FOURTH, TYPE_STREAM_THIRD, Version,
+};
 use crate::pack::{FRAME_BYTES, MARK, Packed, packed_bytes};
 use crate::sheet::Output;
 use crate::streams::NEVER;
@@ -41,6 +48,17 @@ pub trait StreamValue<'a>: Copy {
     fn group_count(self) -> usize;
     /// Its groups.
     fn groups(self) -> impl Iterator<Item = impl StreamGroup>;
+    /// How much of what producers have sent is known: for how many seconds, and how many messages
+    /// of each.
+    fn idmp_limits(self) -> (u64, u64);
+    /// How many producers it knows.
+    fn producer_count(self) -> usize;
+    /// They, each with how many messages there are, and these with the ids of their entries.
+    fn producers(
+        self,
+    ) -> impl Iterator<Item = (&'a [u8], usize, impl Iterator<Item = (&'a [u8], Id)>)>;
+    /// How many messages were ever added, and how many were sent again.
+    fn idmp_counts(self) -> (u64, u64);
 }
 
 /// A consumer group to be written.
@@ -59,6 +77,10 @@ pub trait StreamGroup: Copy {
     fn consumer_count(self) -> usize;
     /// Its consumers.
     fn consumers(self) -> impl Iterator<Item = impl StreamConsumer>;
+    /// How many of the entries are pending for nobody.
+    fn released_count(self) -> usize;
+    /// Their ids, in the order in which they were released.
+    fn released(self) -> impl Iterator<Item = Id>;
 }
 
 /// A consumer to be written.
@@ -173,8 +195,13 @@ impl<O: Output> Encoder<O> {
         head: Head<'_>,
         stream: impl StreamValue<'a>,
     ) -> Result<(), O::Error> {
-        let tells_activity = self.version != Version::Redis10;
-        self.open(head, if tells_activity { TYPE_STREAM_THIRD } else { TYPE_STREAM })?;
+        let kind = match self.version {
+            Version::Redis10 => TYPE_STREAM,
+            Version::Redis11 | Version::Redis12 | Version::Valkey80 => TYPE_STREAM_THIRD,
+            Version::Redis13 => TYPE_STREAM_FOURTH,
+            Version::Redis14 => TYPE_STREAM_FIFTH,
+        };
+        self.open(head, kind)?;
         let (mut rest, mut nodes) = (stream.entries(), 0);
         loop {
             let count = node_len(rest.clone());
@@ -195,7 +222,29 @@ impl<O: Output> Encoder<O> {
             self.out.length(number)?;
         }
         self.out.length(stream.group_count() as u64)?;
-        stream.groups().try_for_each(|group| self.stream_group(group))
+        stream.groups().try_for_each(|group| self.stream_group(group))?;
+        if matches!(self.version, Version::Redis13 | Version::Redis14) {
+            self.stream_producers(stream)?;
+        }
+        Ok(())
+    }
+
+    fn stream_producers<'a>(&mut self, stream: impl StreamValue<'a>) -> Result<(), O::Error> {
+        let (limits, counts) = (stream.idmp_limits(), stream.idmp_counts());
+        for number in [limits.0, limits.1, stream.producer_count() as u64] {
+            self.out.length(number)?;
+        }
+        for (producer, count, sent) in stream.producers() {
+            self.out.string(producer)?;
+            self.out.length(count as u64)?;
+            for (message, id) in sent {
+                self.out.string(message)?;
+                self.out.length(id.0)?;
+                self.out.length(id.1)?;
+            }
+        }
+        self.out.length(counts.0)?;
+        self.out.length(counts.1)
     }
 
     fn stream_node<'a, F>(
@@ -254,6 +303,12 @@ impl<O: Output> Encoder<O> {
             }
             self.out.length(consumer.pending_count() as u64)?;
             for id in consumer.pending() {
+                self.out.sheet.put(&bytes(id))?;
+            }
+        }
+        if self.version.holds_released_entries() {
+            self.out.length(group.released_count() as u64)?;
+            for id in group.released() {
                 self.out.sheet.put(&bytes(id))?;
             }
         }

@@ -59,8 +59,6 @@ pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
         _ if MODULES.contains(&module) => "modules are not supported",
         name if ARRAYS.contains(&name) => "arrays are not supported",
         name if VECTORS.contains(&name) => "vector sets are not supported",
-        "xnack" => "entries of streams without a consumer are not supported",
-        "xcfgset" | "xidmprecord" => "idempotent ids of streams are not supported",
         _ => return None,
     })
 }

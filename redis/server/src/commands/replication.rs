@@ -423,7 +423,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if replication.known.reads_fields(&name) {
         replica.fields = Fields::Loaded;
     }
-    let knows = Abilities { branches: replica.branches, fields: replica.knows_fields() };
+    let knows = Abilities::of_replica(replica);
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {
         if replication.continues(id, has, behind_max, knows) {

@@ -1,5 +1,7 @@
 //! Why an image is not saved, or not loaded.
 
+use std::fmt;
+
 use rustix::io::Errno;
 use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
 use stillframe_commands::values;
@@ -17,15 +19,14 @@ pub enum SaveError {
     #[error(transparent)]
     Head(#[from] SinkError),
     /// `rdb-version` has no form for the data.
-    #[error(
-        "rdb-version is {version}, which cannot hold fields that expire, and there are hashes with \
-         such fields: {hashes}; set rdb-version to auto, 12 or 80"
-    )]
+    #[error("rdb-version is {version}, which cannot hold {what}: {count}; {}", what.advice())]
     Version {
         /// The version that is set.
         version: u16,
-        /// Hashes that it cannot hold.
-        hashes: usize,
+        /// What it cannot hold.
+        what: Unheld,
+        /// How many keys have it.
+        count: usize,
     },
     /// There can be no image now.
     #[error(transparent)]
@@ -45,6 +46,35 @@ pub enum SaveError {
     /// It failed while a client waited for it.
     #[error("the save failed; see the log")]
     Logged,
+}
+
+/// What some versions of files cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unheld {
+    /// Hashes with fields that expire.
+    Fields,
+    /// Streams with entries that are pending for nobody.
+    Released,
+}
+
+impl Unheld {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Fields => "set rdb-version to auto, 12 or 80",
+            Self::Released => "set rdb-version to auto or 14",
+        }
+    }
+}
+
+impl fmt::Display for Unheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fields => "fields that expire, and there are hashes with such fields",
+            Self::Released => {
+                "entries that XNACK has released, and there are streams with such entries"
+            }
+        })
+    }
 }
 
 impl From<Error> for SaveError {

@@ -25,7 +25,7 @@ use crate::clock::unix_millis;
 use crate::settings::RdbVersion;
 
 pub use directory::{DataDirectory, create, enter};
-pub use error::{EntryError, LoadError, SaveError};
+pub use error::{EntryError, LoadError, SaveError, Unheld};
 pub use file::{DumpFile, given_up, stage};
 pub use handback::{Handback, Taker};
 pub use load::{Load, Loaded, Next, Reader, Skipped, load, load_file};
@@ -42,15 +42,25 @@ pub fn whole_micros(time: Duration) -> u128 {
 
 /// The version of an image that begins now, as `rdb-version` is `wanted`.
 ///
+/// What is known of producers takes version 13 by itself; under a fixed lower one it is left out.
+///
 /// # Errors
 /// [`SaveError::Version`]: the wanted version does not hold the data.
 pub fn image_version(keyspace: &Keyspace, wanted: RdbVersion) -> Result<Version, SaveError> {
-    let hashes = keyspace.timed_hashes();
+    let (hashes, released) = (keyspace.timed_hashes(), keyspace.streams_with_released());
+    let refuse = |version: Version, what, count| {
+        Err(SaveError::Version { version: version.number(), what, count })
+    };
     match wanted {
-        RdbVersion::Auto if hashes == 0 => Ok(Version::Redis10),
-        RdbVersion::Auto => Ok(Version::Redis12),
+        RdbVersion::Auto if released > 0 => Ok(Version::Redis14),
+        RdbVersion::Auto if keyspace.streams_with_idmp() > 0 => Ok(Version::Redis13),
+        RdbVersion::Auto if hashes > 0 => Ok(Version::Redis12),
+        RdbVersion::Auto => Ok(Version::Redis10),
         RdbVersion::Fixed(version) if hashes > 0 && !version.holds_expiring_fields() => {
-            Err(SaveError::Version { version: version.number(), hashes })
+            refuse(version, Unheld::Fields, hashes)
+        }
+        RdbVersion::Fixed(version) if released > 0 && !version.holds_released_entries() => {
+            refuse(version, Unheld::Released, released)
         }
         RdbVersion::Fixed(version) => Ok(version),
     }

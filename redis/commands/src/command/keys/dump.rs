@@ -302,7 +302,6 @@ fn take_over(
             decode_elements(&mut decoder, ctx.keyspace, db, key, kind).map_err(
                 |error| match error {
                     LoadError::Edit(EditError::Memory(error)) => memory(error),
-                    LoadError::Unsupported { what, .. } => Refused::without(what),
                     error => Refused::Damaged(error.to_string()),
                 },
             )?;

@@ -1,10 +1,11 @@
 //! XADD, and trimming by it and by XTRIM.
 
-use stillframe_keyspace::{Stream, StreamEdit, StreamId};
+use stillframe_keyspace::{IdmpLimits, Stream, StreamEdit, StreamId};
 use stillframe_resp::{format_integer, parse_integer};
 
 use super::Word;
 use super::id::{self, Given};
+use super::idmp::{self, Message};
 use super::references::{References, Removal};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, wrong_arity};
@@ -37,15 +38,16 @@ struct Trim {
 
 /// What stands before an entry's id, or behind the key of XTRIM.
 #[derive(Debug, Default)]
-struct Options {
+struct Options<'a> {
     trim: Option<Trim>,
     no_mkstream: bool,
     references: Option<References>,
+    message: Option<Message<'a>>,
 }
 
-impl Options {
+impl<'a> Options<'a> {
     /// Reads options; what is not one of them is left to the caller.
-    fn parse<'r, 'a>(
+    fn parse<'r>(
         mut rest: &'r [&'a [u8]],
         ctx: &Context<'_>,
         is_xadd: bool,
@@ -82,7 +84,14 @@ impl Options {
                 }
                 b"nomkstream" if is_xadd => options.no_mkstream = true,
                 b"idmp" | b"idmpauto" if is_xadd => {
-                    return Err("ERR XADD with IDMP or IDMPAUTO is not supported".into());
+                    let Some((message, after)) = Message::parse(option, after)? else { break };
+                    if options.message.replace(message).is_some() {
+                        return Err(
+                            "ERR syntax error, IDMP/IDMPAUTO specified multiple times".into()
+                        );
+                    }
+                    rest = after;
+                    continue;
                 }
                 b"keepref" | b"delref" | b"acked" => {
                     if options.references.is_some() {
@@ -95,14 +104,23 @@ impl Options {
             }
             rest = after;
         }
-        if is_xadd
-            && let [id, ..] = rest
-            && *id != b"*"
-        {
-            id::given(id)?; // a bad id is found before what follows
+        if is_xadd && let [id, ..] = rest {
+            options.check_id(id, ctx)?;
         }
         options.set_limit(limit, ctx, is_xadd)?;
         Ok((options, rest))
+    }
+
+    /// A bad id is found before what follows; one that is given goes with no message, except in
+    /// effects, which say the id that was made.
+    fn check_id(&self, id: &[u8], ctx: &Context<'_>) -> Result<(), Refusal> {
+        const ALONE: &str =
+            "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs";
+        if id == b"*" {
+            return Ok(());
+        }
+        id::given(id)?;
+        if self.message.is_some() && !ctx.caller.internal { Err(ALONE.into()) } else { Ok(()) }
     }
 
     fn set_limit(
@@ -240,8 +258,8 @@ fn next_id(stream: Stream<'_>, given: Option<Given>, now: i64) -> Result<StreamI
     })
 }
 
-/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold [LIMIT
-/// count]] * | id field value...`
+/// `XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [IDMPAUTO pid | IDMP pid iid] [MAXLEN | MINID
+/// [= | ~] threshold [LIMIT count]] * | id field value...`
 fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
     let (options, rest) = Options::parse(&args[2..], ctx, true)?;
@@ -259,11 +277,26 @@ fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         out.null();
         return Ok(());
     }
+    let is_first = found.is_none();
+    let iid = options.message.map(|message| message.iid(pairs));
+    let message = options.message.zip(iid.as_deref()).map(|(message, iid)| (message.pid(), iid));
+    if let Some(sent) = message
+        && let Some(id) = idmp::sent_before(ctx, key, sent, given)?
+    {
+        return answer_again(ctx, key, &options, id, fields);
+    }
     let (db, now, node) = (ctx.caller.db, ctx.now, ctx.keyspace.limits().stream_node_entries);
     let references = options.references.unwrap_or_default();
+    let limits = idmp::limits_of_new(ctx).filter(|_| is_first);
     let (id, (trimmed, removal), len) = ctx.keyspace.edit_stream(db, key, |edit| {
         let id = next_id(edit.view(), given, now)?;
         edit.add(id, pairs.iter().map(|&[name, value]| (name, value)));
+        if let Some(limits) = limits {
+            edit.set_idmp_limits(limits);
+        }
+        if let Some(message) = message {
+            edit.note_sent(message, id);
+        }
         let trimmed = options.trim.map(|trim| trim.run(edit, node, references));
         let trimmed = trimmed.unwrap_or_default();
         Ok::<_, Refusal>((id, trimmed, edit.view().len()))
@@ -275,19 +308,70 @@ fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let text = id::text(id);
     let is_certain = matches!(given, Some(Given::Whole(_)))
         && !options.trim.is_some_and(|trim| trim.approximate)
-        && options.references.is_none();
+        && options.references.is_none()
+        && limits.is_none();
     if !is_certain && ctx.ledger.effects.wanted() {
-        let mut digits = [0; 20];
-        let mut words = vec![args[0], key];
-        if options.trim.is_some() && references != References::Acked {
-            let len = format_integer(len as i64, &mut digits);
-            words.extend([&b"MAXLEN"[..], b"=", len]);
-        }
-        words.push(text.as_ref());
-        words.extend(fields);
-        ctx.effect(&words);
+        let added = Added { message, limits, len, text: text.as_ref(), fields };
+        added.note(ctx, key, &options);
         removal.note(ctx, key, true);
     }
+    ctx.out.bulk(text);
+    Ok(())
+}
+
+/// An entry that was added.
+struct Added<'a> {
+    /// Of which producer it is, and its id there.
+    message: Option<(&'a [u8], &'a [u8])>,
+    /// What was set on the stream, which is new.
+    limits: Option<IdmpLimits>,
+    /// How many entries the stream then has.
+    len: usize,
+    /// Its id.
+    text: &'a [u8],
+    fields: &'a [&'a [u8]],
+}
+
+impl Added<'_> {
+    /// Notes it as requests that add the same.
+    fn note(&self, ctx: &mut Context<'_>, key: &[u8], options: &Options<'_>) {
+        let mut digits = [0; 20];
+        let mut words = vec![&b"XADD"[..], key];
+        if let Some(message) = options.message.filter(|_| self.limits.is_none()) {
+            words.extend(message.words());
+        }
+        if options.trim.is_some() && options.references != Some(References::Acked) {
+            let len = format_integer(self.len as i64, &mut digits);
+            words.extend([&b"MAXLEN"[..], b"=", len]);
+        }
+        words.push(self.text);
+        words.extend(self.fields);
+        ctx.effect(&words);
+        if let Some(limits) = self.limits {
+            // Setting them forgets messages.
+            idmp::effect_of_limits(ctx, key, limits);
+            if let Some((pid, iid)) = self.message {
+                ctx.effect(&[b"XIDMPRECORD", key, pid, iid, self.text]);
+            }
+        }
+    }
+}
+
+/// Answers a message that was sent before with the id of its entry. It counts as a change that
+/// nobody is told of, as in Redis.
+fn answer_again(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    options: &Options<'_>,
+    id: StreamId,
+    fields: &[&[u8]],
+) -> Result<(), Refusal> {
+    ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| edit.note_sent_again())?;
+    ctx.ledger.dirty += 1;
+    let text = id::text(id);
+    let message = options.message.as_ref().map(Message::words).unwrap_or_default();
+    let words = [&[&b"XADD"[..], key], &message[..], &[text.as_ref()], fields].concat();
+    ctx.effect(&words);
     ctx.out.bulk(text);
     Ok(())
 }

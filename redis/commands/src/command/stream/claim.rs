@@ -3,7 +3,11 @@
 use stillframe_keyspace::{Group, Pending, Stream, StreamId};
 use stillframe_resp::parse_integer;
 
-use super::group::{effect_of_claim, effect_of_group, found, see_consumer, see_known_consumer};
+use super::group::{
+    effect_of_acknowledgement, effect_of_claim, effect_of_group, found, see_consumer,
+    see_known_consumer,
+};
+use super::nack::one_more;
 use super::{answer_entry, answer_id, id, no_group};
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX};
@@ -63,33 +67,43 @@ impl<'a> Claim<'a> {
             return Ok(Fate::Stays);
         };
         let last = group.last_id();
-        let old = group.pending(id).map(|old| (old.consumer.to_vec(), old.time_ms, old.count));
+        let old = group.pending(id);
         let Some(entry) = stream.get(id) else {
-            let Some((consumer, time_ms, count)) = old else { return Ok(Fate::Stays) };
+            let Some(Pending { consumer, time_ms, count, .. }) = old else {
+                return Ok(Fate::Stays);
+            };
+            let consumer = consumer.map(<[u8]>::to_vec);
             ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| edit.acknowledge(name, id))?;
-            let pending = Pending { id, consumer: &consumer, time_ms, count };
-            effect_of_claim(ctx, (key, name), pending, last);
+            match consumer.as_deref() {
+                None => effect_of_acknowledgement(ctx, (key, name), &[id]),
+                consumer => {
+                    let pending = Pending { id, consumer, time_ms, count };
+                    effect_of_claim(ctx, (key, name), pending, last);
+                }
+            }
             ctx.ledger.dirty += 1;
             return Ok(Fate::Gone);
         };
-        let before = match &old {
+        let is_young = |old: &Pending<'_>| {
+            // What nobody has may be claimed at once.
+            old.consumer.is_some()
+                && self.idle_ms > 0
+                && now.wrapping_sub(old.time_ms) < self.idle_ms
+        };
+        let before = match old {
             None if !self.force => return Ok(Fate::Stays),
             None => 1,
-            Some((_, time_ms, _))
-                if self.idle_ms > 0 && now.wrapping_sub(*time_ms) < self.idle_ms =>
-            {
-                return Ok(Fate::Stays);
-            }
-            Some((_, _, count)) => *count,
+            Some(old) if is_young(&old) => return Ok(Fate::Stays),
+            Some(old) => old.count,
         };
         if self.just_id {
             answer_id(out, id);
         } else {
             answer_entry(out, &entry);
         }
-        let counted = before.saturating_add(u64::from(!self.just_id));
-        let count = self.count.unwrap_or(counted);
-        let pending = Pending { id, consumer: self.consumer, time_ms: self.time_ms, count };
+        let count = self.count.unwrap_or(if self.just_id { before } else { one_more(before) });
+        let consumer = Some(self.consumer);
+        let pending = Pending { id, consumer, time_ms: self.time_ms, count };
         see_consumer(ctx, key, name, self.consumer, true)?;
         ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| edit.deliver(name, pending))?;
         effect_of_claim(ctx, (key, name), pending, last);

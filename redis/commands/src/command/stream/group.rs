@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stillframe_keyspace::{Group, Pending, Stream, StreamId};
 use stillframe_resp::{format_integer, parse_integer};
 
-use super::id;
+use super::{id, idmp};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, WrongType};
 use crate::table::Table;
@@ -124,14 +124,22 @@ fn create(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         text => id::strict(text, 0)?,
     };
     let is_first = stream.is_none();
-    let is_new = ctx
-        .keyspace
-        .edit_stream(ctx.caller.db, key, |edit| edit.create_group(name, last, options.read))?;
+    let limits = idmp::limits_of_new(ctx).filter(|_| is_first);
+    let is_new = ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| {
+        if let Some(limits) = limits {
+            edit.set_idmp_limits(limits);
+        }
+        edit.create_group(name, last, options.read)
+    })?;
     if !is_new {
         return Err("BUSYGROUP Consumer Group name already exists".into());
     }
     if is_first {
         ctx.touched(ctx.caller.db, key);
+    }
+    if let Some(limits) = limits {
+        ctx.effect(args);
+        idmp::effect_of_limits(ctx, key, limits);
     }
     ctx.changed_beside(key, "xgroup-create");
     ctx.out.ok();
@@ -263,7 +271,7 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Notes what became of a pending entry, as a request that makes it so.
+/// Notes what became of an entry that is pending for a consumer, as a request that makes it so.
 pub(super) fn effect_of_claim(
     ctx: &mut Context<'_>,
     (key, group): (&[u8], &[u8]),
@@ -277,7 +285,7 @@ pub(super) fn effect_of_claim(
     let (mut time, mut count) = ([0; 20], [0; 20]);
     let time = format_integer(pending.time_ms, &mut time);
     let count = format_integer(i64::try_from(pending.count).unwrap_or(i64::MAX), &mut count);
-    let consumer = pending.consumer;
+    let Some(consumer) = pending.consumer else { return };
     ctx.effect(&[
         b"XCLAIM",
         key,
@@ -294,6 +302,21 @@ pub(super) fn effect_of_claim(
         b"LASTID",
         last.as_ref(),
     ]);
+}
+
+/// Notes that entries are not pending any more, as a request that takes them off.
+pub(super) fn effect_of_acknowledgement(
+    ctx: &mut Context<'_>,
+    (key, group): (&[u8], &[u8]),
+    ids: &[StreamId],
+) {
+    if ids.is_empty() || !ctx.ledger.effects.wanted() {
+        return;
+    }
+    let ids: Vec<_> = ids.iter().map(|&id| id::text(id)).collect();
+    let mut words = vec![&b"XACK"[..], key, group];
+    words.extend(ids.iter().map(AsRef::as_ref));
+    ctx.effect(&words);
 }
 
 /// Notes what a group has read, as a request that sets it.

@@ -106,10 +106,12 @@ fn full(args: &[&[u8]]) -> Result<Option<usize>, Refusal> {
 
 /// `XINFO STREAM key [FULL [COUNT count]]`
 fn stream(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let node = ctx.keyspace.limits().stream_node_entries.max(1);
+    let (node, now) = (ctx.keyspace.limits().stream_node_entries.max(1), ctx.now);
     let (out, stream) = found(ctx, args[2])?;
     let full = full(args)?;
-    out.map(if full.is_some() { 9 } else { 10 });
+    // What Redis 7.0 does not tell is told of streams that have it alone.
+    let idmp = stream.has_idmp();
+    out.map(if full.is_some() { 9 } else { 10 } + if idmp { 6 } else { 0 });
     answer_count(out, "length", stream.len() as u64);
     // There are no radix trees here: these are about what Redis would say.
     let nodes = stream.len().div_ceil(node) as u64;
@@ -120,6 +122,9 @@ fn stream(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     answer_count(out, "entries-added", stream.added());
     let first = stream.at(0);
     answer_id_of(out, "recorded-first-entry-id", first.map_or(StreamId::MIN, |first| first.id));
+    if idmp {
+        answer_idmp(out, stream, now);
+    }
     let Some(count) = full else {
         answer_count(out, "groups", stream.group_count() as u64);
         let last = stream.iter_back_from(stream.len()).next();
@@ -139,24 +144,46 @@ fn stream(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     out.bulk("groups");
     out.array(stream.group_count());
     let progress = Progress::of(stream);
-    sorted(stream).into_iter().for_each(|group| answer_group(out, group, progress, most));
+    let released = stream.has_released();
+    let groups = sorted(stream).into_iter();
+    groups.for_each(|group| answer_group(out, group, progress, (most, released)));
     Ok(())
 }
 
-fn answer_group(out: &mut Out<'_>, group: Group<'_>, progress: Progress, most: usize) {
-    out.map(7);
+/// Answers what is known of producers.
+fn answer_idmp(out: &mut Out<'_>, stream: Stream<'_>, now: i64) {
+    let (limits, (producers, messages)) = (stream.idmp_limits(), stream.idmp_known(now));
+    let (added, duplicates) = stream.idmp_counts();
+    answer_count(out, "idmp-duration", limits.duration_s.into());
+    answer_count(out, "idmp-maxsize", limits.entries.into());
+    answer_count(out, "pids-tracked", producers as u64);
+    answer_count(out, "iids-tracked", messages as u64);
+    answer_count(out, "iids-added", added);
+    answer_count(out, "iids-duplicates", duplicates);
+}
+
+fn answer_group(
+    out: &mut Out<'_>,
+    group: Group<'_>,
+    progress: Progress,
+    (most, released): (usize, bool),
+) {
+    out.map(if released { 8 } else { 7 });
     out.bulk("name");
     out.bulk(group.name());
     answer_id_of(out, "last-delivered-id", group.last_id());
     answer_or_null(out, "entries-read", group.entries_read().map(|read| read as i64));
     answer_or_null(out, "lag", progress.lag(group));
     answer_count(out, "pel-count", group.pending_len() as u64);
+    if released {
+        answer_count(out, "nacked-count", group.released_len() as u64);
+    }
     out.bulk("pending");
     out.array(group.pending_len().min(most));
     for pending in group.pending_from(StreamId::MIN).take(most) {
         out.array(4);
         answer_id(out, pending.id);
-        out.bulk(pending.consumer);
+        out.bulk(pending.consumer.unwrap_or_default());
         out.integer(pending.time_ms);
         out.integer(pending.count as i64);
     }

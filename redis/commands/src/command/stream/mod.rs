@@ -7,11 +7,14 @@ mod add;
 mod claim;
 mod group;
 mod id;
+mod idmp;
 mod info;
+mod nack;
 mod pending;
 mod range;
 mod read;
 mod references;
+mod xxh3;
 
 use stillframe_keyspace::{IntText, Stream, StreamEntry, StreamId, Text};
 use stillframe_resp::Out;
@@ -31,6 +34,8 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     claim::register(table);
     info::register(table);
     references::register(table);
+    idmp::register(table);
+    nack::register(table);
 }
 
 /// An id as a reply.

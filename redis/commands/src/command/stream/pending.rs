@@ -1,6 +1,6 @@
 //! XPENDING: what a group has read and not acknowledged.
 
-use stillframe_keyspace::{Group, StreamId};
+use stillframe_keyspace::{Group, Pending, StreamId};
 use stillframe_resp::{Out, parse_integer};
 
 use super::{answer_id, id, no_group};
@@ -86,15 +86,18 @@ fn answer_entries(out: &mut Out<'_>, group: Group<'_>, query: &Query<'_>, now: i
         },
     };
     let pending = ids.take_while(|id| *id <= query.end).filter_map(|id| group.pending(id));
-    let is_idle = |time_ms: i64| query.idle_ms == 0 || now.wrapping_sub(time_ms) >= query.idle_ms;
-    let shown = pending.filter(|pending| is_idle(pending.time_ms)).take(query.count);
+    let is_idle = |pending: &Pending<'_>| {
+        let is_old = now.wrapping_sub(pending.time_ms) >= query.idle_ms;
+        pending.consumer.is_none() || query.idle_ms == 0 || is_old
+    };
+    let shown = pending.filter(is_idle).take(query.count);
     let shown: Vec<_> = shown.collect();
     out.array(shown.len());
     for pending in shown {
         out.array(4);
         answer_id(out, pending.id);
-        out.bulk(pending.consumer);
-        out.integer(now.wrapping_sub(pending.time_ms).max(0));
+        out.bulk(pending.consumer.unwrap_or_default());
+        out.integer(pending.consumer.map_or(-1, |_| now.wrapping_sub(pending.time_ms).max(0)));
         out.integer(pending.count as i64);
     }
 }

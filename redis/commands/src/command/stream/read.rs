@@ -7,16 +7,18 @@ use stillframe_keyspace::{Group, Pending, Stream, StreamEntry, StreamId, Type};
 use stillframe_resp::{Out, Protocol, parse_integer};
 
 use super::group::{
-    Progress, effect_of_claim, effect_of_group, found, see_consumer, see_known_consumer,
+    Progress, effect_of_acknowledgement, effect_of_claim, effect_of_group, found, see_consumer,
+    see_known_consumer,
 };
+use super::nack::one_more;
 use super::{Word, answer_entry, answer_parts, id, no_group_in, top_of};
 use crate::command::blocking::Wish;
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::Table;
+use crate::waiters::GroupReader;
 
 /// Adds the commands of this module.
-use crate::waiters::GroupReader;
 pub(super) fn register<S>(table: &mut Table<S>) {
     table.add("xread", xread);
     table.add("xreadgroup", xreadgroup);
@@ -155,13 +157,13 @@ fn answer_streams(out: &mut Out<'_>, start: usize, streams: usize) {
 fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let query = Query::parse(ctx, args, false)?;
     let mut from = Vec::with_capacity(query.keys.len());
+    // What waits for several keys is served what is a stream, whatever became of others.
+    let resumed = ctx.caller.resumed;
     for (key, text) in query.keys.iter().zip(query.ids) {
         let stream = match ctx.stream(key) {
             Err(_) if resumed => None,
             found => found?.1,
         };
-    // What waits for several keys is served what is a stream, whatever became of others.
-    let resumed = ctx.caller.resumed;
         from.push(match *text {
             b"$" => stream.map_or(StreamId::MIN, Stream::last_id),
             // From the last entry on.
@@ -428,8 +430,8 @@ fn read_new(
     let Some((_, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
     let (progress, mut read) = (Progress::of(stream), group.entries_read());
     let again = found.claimed.iter().filter_map(|&id| {
-        let count = group.pending(id)?.count.saturating_add(1);
-        Some(Pending { id, consumer, time_ms: now, count })
+        let count = one_more(group.pending(id)?.count);
+        Some(Pending { id, consumer: Some(consumer), time_ms: now, count })
     });
     let again: Vec<Pending<'_>> = again.collect();
     for &id in &found.new {
@@ -452,6 +454,7 @@ fn read_new(
     }
     again.iter().for_each(|&pending| effect_of_claim(ctx, (key, name), pending, last));
     if !query.no_ack {
+        let consumer = Some(consumer);
         let pending = |id| Pending { id, consumer, time_ms: now, count: 1 };
         found.new.iter().for_each(|&id| effect_of_claim(ctx, (key, name), pending(id), last));
     }
@@ -475,10 +478,7 @@ fn forget_gone(
             edit.acknowledge(name, id);
         });
     })?;
-    let ids: Vec<_> = gone.iter().map(|&id| id::text(id)).collect();
-    let mut words = vec![&b"XACK"[..], key, name];
-    words.extend(ids.iter().map(AsRef::as_ref));
-    ctx.effect(&words);
+    effect_of_acknowledgement(ctx, (key, name), gone);
     ctx.ledger.dirty += gone.len() as u64;
     Ok(())
 }
@@ -503,8 +503,8 @@ fn read_own(
     for &id in &ids {
         if let Some(entry) = stream.get(id) {
             answer_entry(out, &entry);
-            let count = group.pending(id).map_or(0, |pending| pending.count).saturating_add(1);
-            again.push(Pending { id, consumer, time_ms, count });
+            let count = one_more(group.pending(id).map_or(0, |pending| pending.count));
+            again.push(Pending { id, consumer: Some(consumer), time_ms, count });
         } else {
             out.array(2);
             super::answer_id(out, id);

@@ -12,6 +12,7 @@ mod groups;
 mod lists;
 mod lookups;
 mod payloads;
+mod producers;
 mod replay;
 mod scan;
 mod sets;

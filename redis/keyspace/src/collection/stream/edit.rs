@@ -1,7 +1,8 @@
 //! A stream as its writers see it.
 
-use super::groups::{ConsumerFacts, Delivery, GroupFacts, Groups, Times};
-use super::{Names, Parts, Stream, StreamId, body};
+use super::groups::{ConsumerFacts, Delivery, GroupFacts, Groups, Holder, Times};
+use super::idmp::Producers;
+use super::{IdmpLimits, Names, Parts, Stream, StreamId, body};
 use crate::collection::draft::Draft;
 use crate::collection::packed::Element;
 use crate::collection::tree::Tree;
@@ -125,6 +126,48 @@ impl StreamEdit<'_> {
         self.parts().1.added = added;
     }
 
+    /// Sets how much of what producers have sent is known, and forgets all of it.
+    pub fn set_idmp_limits(&mut self, limits: IdmpLimits) {
+        let (_, parts, _) = self.parts();
+        parts.idmp = limits;
+        if let Some(producers) = &mut parts.producers {
+            producers.forget_all();
+        }
+    }
+
+    /// Sets how many messages of producers were ever added, and how many were sent again.
+    pub fn set_idmp_counts(&mut self, added: u64, duplicates: u64) {
+        let producers = self.producers().0;
+        (producers.added, producers.duplicates) = (added, duplicates);
+    }
+
+    fn producers(&mut self) -> (&mut Producers, IdmpLimits, &Hasher) {
+        let (_, parts, hasher) = self.parts();
+        (parts.producers.get_or_insert_default(), parts.idmp, hasher)
+    }
+
+    /// Notes under which id a message of a producer was added.
+    pub fn note_sent(&mut self, message: (&[u8], &[u8]), id: StreamId) {
+        let (producers, limits, hasher) = self.producers();
+        producers.note(hasher, limits, message, id);
+        producers.added = producers.added.saturating_add(1);
+    }
+
+    /// Counts a message that was sent again.
+    pub fn note_sent_again(&mut self) {
+        let producers = self.producers().0;
+        producers.duplicates = producers.duplicates.saturating_add(1);
+    }
+
+    /// Forgets at most `most` messages of producers whose time is over; returns how many.
+    pub fn forget_sent(&mut self, now: i64, most: usize) -> usize {
+        if self.view().idmp_soonest() > now {
+            return 0;
+        }
+        let (producers, _, hasher) = self.producers();
+        producers.forget_due(hasher, now, most)
+    }
+
     /// Makes a group; false if there is one of this name.
     pub fn create_group(&mut self, name: &[u8], last: StreamId, read: Option<u64>) -> bool {
         if self.view().group(name).is_some() {
@@ -146,12 +189,7 @@ impl StreamEdit<'_> {
     /// Removes a group with its consumers and what is pending; false if there is no such group.
     pub fn destroy_group(&mut self, name: &[u8]) -> bool {
         let Some((facts, groups, hasher)) = self.group(name) else { return false };
-        let first = |groups: &Groups| groups.consumers_of(facts.number).next();
-        while let Some(consumer) = first(groups) {
-            let name = groups.name_of(hasher, consumer).0.to_vec();
-            remove_consumer(groups, hasher, facts.number, &name);
-        }
-        groups.groups.remove_named(hasher, name);
+        groups.remove_group(hasher, facts.number, name);
         true
     }
 
@@ -180,19 +218,24 @@ impl StreamEdit<'_> {
     pub fn remove_consumer(&mut self, group: &[u8], name: &[u8]) -> Option<usize> {
         let pending = self.view().group(group)?.consumer(name)?.pending_len();
         let (facts, groups, hasher) = self.group(group)?;
-        remove_consumer(groups, hasher, facts.number, name);
+        groups.remove_consumer(hasher, facts.number, name);
         Some(pending)
     }
 
-    /// Notes that an entry is pending for a consumer, and no longer for another; false if there is
-    /// no such consumer.
+    /// Notes that an entry is pending for a consumer, and no longer for another, or that nobody has
+    /// it, behind those that nobody has already; false if there is no such consumer.
     pub fn deliver(&mut self, group: &[u8], pending: super::Pending<'_>) -> bool {
         let Some((facts, groups, hasher)) = self.group(group) else { return false };
-        let Some(owner) = groups.consumer_number(hasher, facts.number, pending.consumer) else {
-            return false;
+        let super::Pending { id, consumer, time_ms, count } = pending;
+        let holder = match consumer {
+            None => Holder::Nobody { turn: groups.fresh_number() },
+            Some(name) => {
+                let number = groups.consumer_number(hasher, facts.number, name);
+                let Some(number) = number else { return false };
+                Holder::Consumer { number, time_ms }
+            }
         };
-        let super::Pending { id, time_ms, count, .. } = pending;
-        groups.put_delivery(hasher, facts.number, Delivery { id, owner, time_ms, count });
+        groups.put_delivery(hasher, facts.number, Delivery { id, holder, count });
         true
     }
 
@@ -206,11 +249,12 @@ impl StreamEdit<'_> {
         time_ms: i64,
     ) -> bool {
         let Some((facts, groups, hasher)) = self.group(group) else { return false };
-        let Some(owner) = groups.consumer_number(hasher, facts.number, consumer) else {
+        let Some(number) = groups.consumer_number(hasher, facts.number, consumer) else {
             return false;
         };
+        let holder = Holder::Consumer { number, time_ms };
         for &id in ids {
-            groups.put_delivery(hasher, facts.number, Delivery { id, owner, time_ms, count: 1 });
+            groups.put_delivery(hasher, facts.number, Delivery { id, holder, count: 1 });
         }
         true
     }
@@ -224,19 +268,6 @@ impl StreamEdit<'_> {
         groups.remove_delivery(hasher, facts.number, old);
         true
     }
-}
-
-fn remove_consumer(groups: &mut Groups, hasher: &Hasher, group: u64, name: &[u8]) {
-    let Some(consumer) = groups.consumer(hasher, group, name) else { return };
-    let next = |groups: &Groups| {
-        let mut owned = Groups::under(&groups.owned, consumer.number, &[]);
-        let id = owned.next().map(|element| super::id_at(element.key, 0))?;
-        groups.delivery(group, id)
-    };
-    while let Some(old) = next(groups) {
-        groups.remove_delivery(hasher, group, old);
-    }
-    groups.remove_consumer(hasher, group, name);
 }
 
 #[cfg(test)]

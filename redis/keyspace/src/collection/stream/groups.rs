@@ -16,8 +16,10 @@ pub(crate) struct Groups {
     pub(super) pending: Tree,
     pub(super) owned: Tree,
     pub(super) aged: Tree,
-    /// Groups and consumers that ever were: the next one's number.
+    /// Groups and consumers that ever were, and entries that were released: the next one's number.
     numbers: u64,
+    /// Entries that are pending for nobody, in all groups.
+    pub(super) released: usize,
 }
 
 /// What the tree of groups says of one.
@@ -64,21 +66,32 @@ impl Times {
     }
 }
 
-/// What is pending, with its consumer by number.
+/// What is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
     pub(super) id: StreamId,
-    pub(super) owner: u64,
-    pub(super) time_ms: i64,
+    pub(super) holder: Holder,
     pub(super) count: u64,
 }
+
+/// Who has an entry that is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// The consumer with this number, since then.
+    Consumer { number: u64, time_ms: i64 },
+    /// Nobody: it was released, before others with greater numbers.
+    Nobody { turn: u64 },
+}
+
+/// The number of no consumer.
+const NOBODY: u64 = 0;
 
 impl Default for Groups {
     fn default() -> Self {
         let [groups, consumers, names] = [(); 3].map(|()| Tree::new(Shape::Pair, Order::Hash));
         let [roster, pending, owned, aged] =
             [(); 4].map(|()| Tree::new(Shape::Ranked, Order::Rank));
-        Self { groups, consumers, names, roster, pending, owned, aged, numbers: 0 }
+        Self { groups, consumers, names, roster, pending, owned, aged, numbers: 0, released: 0 }
     }
 }
 
@@ -97,15 +110,18 @@ impl Groups {
     }
 
     pub(super) fn take_parted(&mut self) -> usize {
+        self.trees_mut().map(Tree::take_parted).iter().sum()
+    }
+
+    fn trees_mut(&mut self) -> [&mut Tree; 7] {
         let Self { groups, consumers, names, roster, pending, owned, aged, .. } = self;
-        let trees = [groups, consumers, names, roster, pending, owned, aged];
-        trees.map(Tree::take_parted).iter().sum()
+        [groups, consumers, names, roster, pending, owned, aged]
     }
 
     #[cfg(test)]
     pub(crate) fn check(&self, hasher: &Hasher) {
         self.trees().iter().for_each(|tree| tree.check(hasher));
-        assert_eq!(self.pending.len(), self.owned.len());
+        assert_eq!(self.pending.len(), self.owned.len() + self.released);
         assert_eq!(self.pending.len(), self.aged.len());
         assert_eq!(self.consumers.len(), self.names.len());
         assert_eq!(self.consumers.len(), self.roster.len());
@@ -177,15 +193,6 @@ impl Groups {
         self.names.put_named(hasher, Element::new(&number, &value));
     }
 
-    pub(super) fn remove_consumer(&mut self, hasher: &Hasher, group: u64, name: &[u8]) {
-        let Some(facts) = self.consumer(hasher, group, name) else { return };
-        let number = facts.number.to_be_bytes();
-        self.consumers.remove_named(hasher, &consumer_key(group, name));
-        self.names.remove_named(hasher, &number);
-        let element = [name, &number].concat();
-        self.roster.remove_ranked(hasher, Element::ranked(&element, group));
-    }
-
     /// The name of a consumer, and its times.
     pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> (&[u8], Times) {
         let value = self.names.find_named(hasher, &consumer.to_be_bytes()).unwrap_or_default();
@@ -234,18 +241,74 @@ impl Groups {
         if let Some(old) = self.delivery(group, delivery.id) {
             self.remove_delivery(hasher, group, old);
         }
-        let key = delivery.to_bytes();
-        self.pending.append_ranked(hasher, Element::ranked(&key, group));
-        self.owned.append_ranked(hasher, Element::ranked(&key[..16], delivery.owner));
-        self.aged.append_ranked(hasher, Element::ranked(&delivery.age_bytes(), group));
+        let (pending, age) = (delivery.pending_key(), delivery.age_key());
+        self.pending.append_ranked(hasher, Element::ranked(pending.bytes(), group));
+        self.aged.append_ranked(hasher, Element::ranked(age.bytes(), group));
+        match delivery.holder {
+            Holder::Consumer { number, .. } => {
+                let id = delivery.id.to_bytes();
+                self.owned.append_ranked(hasher, Element::ranked(&id, number));
+            }
+            Holder::Nobody { .. } => self.released += 1,
+        }
     }
 
     /// Removes a delivery, which is there.
     pub(super) fn remove_delivery(&mut self, hasher: &Hasher, group: u64, old: Delivery) {
-        let key = old.to_bytes();
-        self.pending.remove_ranked(hasher, Element::ranked(&key, group));
-        self.owned.remove_ranked(hasher, Element::ranked(&key[..16], old.owner));
-        self.aged.remove_ranked(hasher, Element::ranked(&old.age_bytes(), group));
+        let (pending, age) = (old.pending_key(), old.age_key());
+        self.pending.remove_ranked(hasher, Element::ranked(pending.bytes(), group));
+        self.aged.remove_ranked(hasher, Element::ranked(age.bytes(), group));
+        match old.holder {
+            Holder::Consumer { number, .. } => {
+                self.owned.remove_ranked(hasher, Element::ranked(&old.id.to_bytes(), number));
+            }
+            Holder::Nobody { .. } => self.released -= 1,
+        }
+    }
+
+    /// How many entries of a group are pending for nobody: they come first by age.
+    pub(super) fn released_of(&self, group: u64) -> usize {
+        let below = |tail| self.aged.below(Key { head: group, tail });
+        below(&FIRST_OWNED) - below(&[])
+    }
+
+    /// Removes a group, which is there, with its consumers and what is pending.
+    pub(super) fn remove_group(&mut self, hasher: &Hasher, number: u64, name: &[u8]) {
+        if self.groups.len() == 1 {
+            self.released = 0;
+            self.trees_mut().into_iter().for_each(Tree::clear);
+            return;
+        }
+        let consumers: Vec<u64> = self.consumers_of(number).collect();
+        for consumer in consumers {
+            let name = self.name_of(hasher, consumer).0.to_vec();
+            self.consumers.remove_named(hasher, &consumer_key(number, &name));
+            self.names.remove_named(hasher, &consumer.to_be_bytes());
+            self.owned.remove_under(hasher, consumer);
+        }
+        self.released -= self.released_of(number);
+        for tree in [&mut self.roster, &mut self.pending, &mut self.aged] {
+            tree.remove_under(hasher, number);
+        }
+        self.groups.remove_named(hasher, name);
+    }
+
+    /// Removes a consumer with what is pending for it, if there is one.
+    pub(super) fn remove_consumer(&mut self, hasher: &Hasher, group: u64, name: &[u8]) {
+        let Some(number) = self.consumer_number(hasher, group, name) else { return };
+        let owned = Self::under(&self.owned, number, &[]);
+        let ids: Vec<[u8; 16]> = owned.map(|element| id_at(element.key, 0).to_bytes()).collect();
+        let mut ages = Vec::with_capacity(ids.len());
+        self.pending.remove_each(hasher, group, ids.iter().map(|id| &id[..]), |element| {
+            ages.push(Delivery::of(element).age_key());
+        });
+        ages.sort_unstable_by(|one, other| one.bytes().cmp(other.bytes()));
+        self.aged.remove_each(hasher, group, ages.iter().map(ShortKey::bytes), |_| {});
+        self.owned.remove_under(hasher, number);
+        self.consumers.remove_named(hasher, &consumer_key(group, name));
+        self.names.remove_named(hasher, &number.to_be_bytes());
+        let element = [name, &number.to_be_bytes()].concat();
+        self.roster.remove_ranked(hasher, Element::ranked(&element, group));
     }
 }
 
@@ -260,27 +323,99 @@ impl GroupFacts {
     }
 }
 
+/// Where those that a consumer has begin among a group's pending entries by age.
+const FIRST_OWNED: [u8; 8] = 1_u64.to_be_bytes();
+
+/// A key of a pending entry, which needs no allocation.
+pub(super) struct ShortKey {
+    room: [u8; Self::ROOM],
+    len: usize,
+}
+
+impl ShortKey {
+    /// An id, and three numbers in LEB128.
+    const ROOM: usize = 16 + 3 * 10;
+    const EMPTY: Self = Self { room: [0; Self::ROOM], len: 0 };
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.room[..self.len]
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.room[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// Adds a number in LEB128.
+    fn push_number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.push(&[number as u8 | 0x80]);
+            number >>= 7;
+        }
+        self.push(&[number as u8]);
+    }
+}
+
+/// Takes a number in LEB128 from the front.
+fn take_number(bytes: &mut &[u8]) -> u64 {
+    let (mut number, mut shift) = (0, 0);
+    while let [byte, rest @ ..] = *bytes {
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 || shift > 63 {
+            break;
+        }
+    }
+    number
+}
+
 impl Delivery {
     pub(super) fn of(element: Element<'_>) -> Self {
-        let at = |at| number_at(element.key, at);
-        Self { id: id_at(element.key, 0), owner: at(16), time_ms: at(24) as i64, count: at(32) }
+        let mut rest = element.key.get(16..).unwrap_or_default();
+        let [number, when, count] = [(); 3].map(|()| take_number(&mut rest));
+        let holder = match number {
+            NOBODY => Holder::Nobody { turn: when },
+            number => {
+                Holder::Consumer { number, time_ms: (when >> 1) as i64 ^ -((when & 1) as i64) }
+            }
+        };
+        Self { id: id_at(element.key, 0), holder, count }
     }
 
-    /// The key by which what was delivered first comes first.
-    fn age_bytes(self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        bytes[..8].copy_from_slice(&(self.time_ms as u64 ^ 1 << 63).to_be_bytes());
-        bytes[8..].copy_from_slice(&self.id.to_bytes());
-        bytes
+    /// The key by which it is found. Most of its numbers are small.
+    fn pending_key(self) -> ShortKey {
+        let mut key = ShortKey::EMPTY;
+        key.push(&self.id.to_bytes());
+        match self.holder {
+            Holder::Consumer { number, time_ms } => {
+                key.push_number(number);
+                key.push_number((time_ms << 1 ^ time_ms >> 63) as u64); // its sign comes last
+            }
+            Holder::Nobody { turn } => {
+                key.push_number(NOBODY);
+                key.push_number(turn);
+            }
+        }
+        key.push_number(self.count);
+        key
     }
 
-    fn to_bytes(self) -> [u8; 40] {
-        let mut bytes = [0; 40];
-        bytes[..16].copy_from_slice(&self.id.to_bytes());
-        bytes[16..24].copy_from_slice(&self.owner.to_be_bytes());
-        bytes[24..32].copy_from_slice(&(self.time_ms as u64).to_be_bytes());
-        bytes[32..].copy_from_slice(&self.count.to_be_bytes());
-        bytes
+    /// The key by which what was released comes first, then what was delivered first.
+    fn age_key(self) -> ShortKey {
+        let mut key = ShortKey::EMPTY;
+        match self.holder {
+            Holder::Consumer { time_ms, .. } => {
+                let time = time_ms.max(i64::MIN + 1) as u64 ^ 1 << 63;
+                key.push(&time.to_be_bytes());
+            }
+            Holder::Nobody { turn } => {
+                key.push(&[0; 8]);
+                key.push(&turn.to_be_bytes());
+            }
+        }
+        key.push(&self.id.to_bytes());
+        key
     }
 }
 

@@ -13,23 +13,37 @@
 //! | pending | rank | id, consumer's number, time, deliveries | group's number |
 //! | owned | rank | id | consumer's number |
 //! | aged | rank | time, id | group's number |
+//! | producers | hash | producer | number |
+//! | producers' names | hash | producer's number | producer |
+//! | sent | rank | id, message | producer's number |
+//! | ids | hash | producer's number, message | id, which expires |
+//!
+//! An entry that was released is pending for nobody: it is not in the tree of what is owned, has 0
+//! for the consumer's number, and in place of the time the number of its release; among those by
+//! age it stands before all others, under a time of 0, that number and its id.
 //!
 //! The body of an entry is the number of its list of field names, then the values; entries of one
 //! stream mostly have the same names. Number 0 says that the names stand before their values. The
 //! number is in LEB128. A text is a LEB128 number, even: twice its length, then its bytes; odd:
 //! twice the bytes of an integer plus one, then those bytes, little-endian.
 //!
-//! The time that orders what is pending is that of its delivery, its sign bit turned over.
+//! The time that orders what is pending is that of its delivery, its sign bit turned over. What
+//! stands behind the id of what is pending is in LEB128.
 
 mod body;
 mod edit;
 mod groups;
+mod idmp;
 mod view;
 
+use crate::collection::limits::IdmpLimits;
+use crate::collection::packed::NEVER;
 use body::Lists;
 pub use body::{Fields, Names, Text};
 pub use edit::StreamEdit;
 pub(crate) use groups::Groups;
+pub use idmp::Producer;
+use idmp::Producers;
 pub use view::{Consumer, Group, Pending, Stream, StreamEntry};
 
 /// The id of an entry.
@@ -90,16 +104,20 @@ pub(crate) struct Parts {
     added: u64,
     lists: Lists,
     groups: Option<Box<Groups>>,
+    idmp: IdmpLimits,
+    producers: Option<Box<Producers>>,
 }
 
 impl Parts {
     pub(crate) fn bytes(&self) -> usize {
-        let lists = self.lists.bytes();
-        size_of::<Self>() + lists + self.groups.as_ref().map_or(0, |groups| groups.own_bytes())
+        let groups = self.groups.as_ref().map_or(0, |groups| groups.own_bytes());
+        let producers = self.producers.as_ref().map_or(0, |producers| producers.own_bytes());
+        size_of::<Self>() + self.lists.bytes() + groups + producers
     }
 
     pub(crate) fn node_bytes(&self) -> usize {
         self.groups.as_ref().map_or(0, |groups| groups.node_bytes())
+            + self.producers.as_ref().map_or(0, |producers| producers.node_bytes())
     }
 
     #[cfg(test)]
@@ -107,10 +125,34 @@ impl Parts {
         if let Some(groups) = &self.groups {
             groups.check(hasher);
         }
+        if let Some(producers) = &self.producers {
+            producers.check(hasher);
+        }
     }
 
     pub(crate) fn take_parted(&mut self) -> usize {
         self.groups.as_mut().map_or(0, |groups| groups.take_parted())
+            + self.producers.as_mut().map_or(0, |producers| producers.take_parted())
+    }
+
+    /// Whether messages of producers are known.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.producers.as_ref().is_some_and(|producers| producers.is_timed())
+    }
+
+    /// When the first message of a producer is known no more.
+    pub(crate) fn soonest(&self) -> i64 {
+        self.producers.as_ref().map_or(NEVER, |producers| producers.soonest())
+    }
+
+    /// Whether anything is known of producers.
+    pub(crate) fn has_idmp(&self) -> bool {
+        self.producers.is_some() || self.idmp != IdmpLimits::default()
+    }
+
+    /// Whether an entry is pending for nobody.
+    pub(crate) fn has_released(&self) -> bool {
+        self.groups.as_ref().is_some_and(|groups| groups.released > 0)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::groups::{Delivery, Elements, GroupFacts, Groups, Times};
-use super::{Fields, Parts, StreamId, number_at};
+use super::groups::{Delivery, Elements, GroupFacts, Groups, Holder, Times};
+use super::idmp::Producer;
+use super::{Fields, IdmpLimits, Parts, StreamId, number_at};
 use crate::collection::form::{Collection, Form};
-use crate::collection::packed::{Element, Key};
+use crate::collection::packed::{Element, Key, NEVER};
 use crate::collection::trunk::Trunk;
 
 /// A stream.
@@ -44,9 +45,9 @@ pub struct Consumer<'a> {
 pub struct Pending<'a> {
     /// Its id.
     pub id: StreamId,
-    /// The name of the consumer that has it.
-    pub consumer: &'a [u8],
-    /// When it was last delivered, in unix milliseconds.
+    /// The name of the consumer that has it; `None`: it was released, and nobody has it.
+    pub consumer: Option<&'a [u8]>,
+    /// When it was last delivered, in unix milliseconds; 0 if nobody has it.
     pub time_ms: i64,
     /// How often it was delivered.
     pub count: u64,
@@ -131,6 +132,78 @@ impl<'a> Stream<'a> {
         StreamEntry { id: id_of(element), fields: Fields::of(body, lists) }
     }
 
+    /// How much of what producers have sent is known.
+    #[must_use]
+    pub fn idmp_limits(self) -> IdmpLimits {
+        self.part(|parts| parts.idmp)
+    }
+
+    /// How many messages of producers were ever added, and how many were sent again.
+    #[must_use]
+    pub fn idmp_counts(self) -> (u64, u64) {
+        self.part(|parts| parts.producers.as_ref().map_or((0, 0), |it| (it.added, it.duplicates)))
+    }
+
+    /// Whether anything is known of producers, or is to be known otherwise than by default.
+    #[must_use]
+    pub fn has_idmp(self) -> bool {
+        self.part(Parts::has_idmp)
+    }
+
+    /// Whether an entry of a group is pending for nobody.
+    #[must_use]
+    pub fn has_released(self) -> bool {
+        self.part(Parts::has_released)
+    }
+
+    pub(super) fn idmp_soonest(self) -> i64 {
+        self.parts().map_or(NEVER, |(_, parts)| parts.soonest())
+    }
+
+    /// How many producers there are of whom messages are known by then, and how many messages.
+    #[must_use]
+    pub fn idmp_known(self, now: i64) -> (usize, usize) {
+        self.part(|parts| {
+            parts.producers.as_ref().map_or((0, 0), |it| it.known_at(parts.idmp, now))
+        })
+    }
+
+    /// The id of the entry under which a message of a producer was added, if it is known by then.
+    #[must_use]
+    pub fn sent(self, (pid, iid): (&[u8], &[u8]), now: i64) -> Option<StreamId> {
+        let (trunk, parts) = self.parts()?;
+        let id = parts.producers.as_ref()?.entry_of(&trunk.hasher, pid, iid)?;
+        parts.idmp.is_known(id.ms, now).then_some(id)
+    }
+
+    /// The producers of whom messages are known, or were a while ago, in no order.
+    pub fn producers(self) -> impl Iterator<Item = Producer<'a>> + 'a {
+        let producers = self.parts().and_then(|(_, parts)| parts.producers.as_deref());
+        producers.into_iter().flat_map(|producers| producers.all())
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn knows_producer(self, pid: &[u8]) -> bool {
+        self.parts().is_some_and(|(trunk, parts)| {
+            parts.producers.as_ref().is_some_and(|it| it.knows(&trunk.hasher, pid))
+        })
+    }
+
+    /// How many producers these are.
+    #[must_use]
+    pub fn producer_count(self) -> usize {
+        self.part(|parts| parts.producers.as_ref().map_or(0, |it| it.count()))
+    }
+
+    /// What producers have sent, in the order of their names, for comparisons.
+    fn sorted_producers(self) -> Vec<(&'a [u8], Vec<(&'a [u8], StreamId)>)> {
+        let sent = |it: Producer<'a>| (it.pid, it.sent().collect());
+        let mut producers: Vec<_> = self.producers().map(sent).collect();
+        producers.sort_unstable();
+        producers
+    }
+
     pub(super) fn with_groups(self) -> Option<(&'a Trunk, &'a Groups)> {
         let (trunk, parts) = self.parts()?;
         Some((trunk, parts.groups.as_deref()?))
@@ -205,16 +278,36 @@ impl<'a> Group<'a> {
         self.groups.delivery(self.facts.number, id).map(|delivery| self.shown(delivery))
     }
 
-    /// What is pending, that which was delivered first before others, then by ids.
+    /// What is pending: what nobody has, in the order in which it was released, then that which was
+    /// delivered first, then by ids.
     pub fn pending_by_age(self) -> impl Iterator<Item = Pending<'a>> + 'a {
         let under = Groups::under(&self.groups.aged, self.facts.number, &[]);
-        under.filter_map(move |element| self.pending(super::id_at(element.key, 8)))
+        under.filter_map(move |element| {
+            let at = element.key.len().checked_sub(16)?;
+            self.pending(super::id_at(element.key, at))
+        })
     }
 
     fn shown(self, delivery: Delivery) -> Pending<'a> {
-        let Delivery { id, owner, time_ms, count } = delivery;
-        let (consumer, _) = self.groups.name_of(&self.trunk.hasher, owner);
+        let Delivery { id, holder, count } = delivery;
+        let (consumer, time_ms) = match holder {
+            Holder::Consumer { number, time_ms } => {
+                (Some(self.groups.name_of(&self.trunk.hasher, number).0), time_ms)
+            }
+            Holder::Nobody { .. } => (None, 0),
+        };
         Pending { id, consumer, time_ms, count }
+    }
+
+    /// How many of the entries that are pending nobody has.
+    #[must_use]
+    pub fn released_len(self) -> usize {
+        self.groups.released_of(self.facts.number)
+    }
+
+    /// What nobody has, in the order in which it was released.
+    pub fn released(self) -> impl Iterator<Item = StreamId> + 'a {
+        self.pending_by_age().take_while(|it| it.consumer.is_none()).map(|it| it.id)
     }
 
     /// How many consumers it has.
@@ -282,6 +375,8 @@ impl fmt::Debug for Stream<'_> {
             .field("deleted", &self.deleted_id())
             .field("added", &self.added())
             .field("entries", &self.iter_from(0).collect::<Vec<_>>())
+            .field("idmp", &(self.idmp_limits(), self.idmp_counts()))
+            .field("producers", &self.sorted_producers())
             .field("groups", &groups)
             .finish()
     }
@@ -313,8 +408,10 @@ impl PartialEq for Stream<'_> {
     fn eq(&self, other: &Self) -> bool {
         let heads = |it: &Self| (it.last_id(), it.deleted_id(), it.added(), it.group_count());
         let entries = |it: &Self| it.iter_from(0);
+        let idmp = |it: &Self| (it.idmp_limits(), it.idmp_counts(), it.sorted_producers());
         heads(self) == heads(other)
             && entries(self).eq(entries(other))
+            && idmp(self) == idmp(other)
             && self.groups().all(|group| other.group(group.name).is_some_and(|it| it == group))
     }
 }
@@ -324,6 +421,7 @@ impl PartialEq for Group<'_> {
         let heads = |it: &Self| (it.facts.last, it.facts.read);
         heads(self) == heads(other)
             && self.pending_from(StreamId::MIN).eq(other.pending_from(StreamId::MIN))
+            && self.released().eq(other.released())
             && self.consumers().eq(other.consumers())
     }
 }

@@ -28,6 +28,8 @@ impl Tree {
     }
 
     fn work<'w>(&mut self, seek: Seek<'_>, hasher: &'w Hasher, change: Change<'w>) {
+        #[cfg(test)]
+        super::sharing::note_edit();
         let (shape, order, bytes) = (self.shape, self.order, self.bytes);
         let (len, parted, first, last) = (self.len, self.parted, true, true);
         let timed = self.timed;

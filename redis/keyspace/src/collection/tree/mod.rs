@@ -123,6 +123,12 @@ impl Tree {
         self.bytes
     }
 
+    /// Removes all elements, and leaves shared nodes to their other holders.
+    pub(crate) fn clear(&mut self) {
+        let parted = self.parted + self.root.shared_bytes(false);
+        *self = Self { parted, ..Self::new(self.shape, self.order) };
+    }
+
     /// Bytes of shared nodes that it has left to their other holders since the last call, because
     /// it has copies of its own or needs them no more.
     pub(crate) fn take_parted(&mut self) -> usize {

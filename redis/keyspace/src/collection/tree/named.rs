@@ -70,6 +70,52 @@ impl Tree {
         Run::new(leaf.bytes.get(start..)?, self.shape).next()
     }
 
+    /// Removes the elements under a head from a tree by rank, leaf by leaf.
+    pub(crate) fn remove_under(&mut self, hasher: &Hasher, head: u64) {
+        let (start, shape) = (self.below(Key { head, tail: &[] }), self.shape);
+        let mut left = self.below(Key { head: head + 1, tail: &[] }) - start;
+        while left > 0 {
+            self.edit(Seek::Rank(start), hasher, &mut |leaf, index| {
+                left -= leaf.remove_range(shape, index, left);
+                index
+            });
+        }
+    }
+
+    /// Removes from a tree by rank the elements under a head that begin with these keys, leaf by
+    /// leaf, and hands each to `removed`. The keys come in order, and at most one element begins
+    /// with each.
+    pub(crate) fn remove_each<'k>(
+        &mut self,
+        hasher: &Hasher,
+        head: u64,
+        keys: impl Iterator<Item = &'k [u8]>,
+        mut removed: impl FnMut(Element<'_>),
+    ) {
+        let (mut keys, shape) = (keys.peekable(), self.shape);
+        while let Some(&first) = keys.peek() {
+            let before = self.len;
+            self.edit(Seek::Key(Key { head, tail: first }), hasher, &mut |leaf, _| {
+                leaf.retain(shape, |element| {
+                    if element.head != head {
+                        return true;
+                    }
+                    let begins = |key: &&[u8]| element.key.starts_with(key);
+                    while keys.next_if(|key| *key < element.key && !begins(key)).is_some() {}
+                    let goes = keys.next_if(begins).is_some();
+                    if goes {
+                        removed(element);
+                    }
+                    !goes
+                });
+                0
+            });
+            if self.len == before {
+                keys.next(); // there is no such element
+            }
+        }
+    }
+
     /// Removes an element, which is there, from a tree by rank.
     pub(crate) fn remove_ranked(&mut self, hasher: &Hasher, element: Element<'_>) {
         let (key, shape) = (element.rank_key(), self.shape);

@@ -100,6 +100,16 @@ impl Node {
         }
     }
 
+    /// Bytes of this node and those below it that others hold, as they do if they hold one above.
+    pub(super) fn shared_bytes(&self, is_held: bool) -> usize {
+        let is_held = is_held || self.is_shared();
+        let below = match self {
+            Self::Leaf(_) => 0,
+            Self::Inner(inner) => inner.nodes().map(|node| node.shared_bytes(is_held)).sum(),
+        };
+        below + if is_held { self.bytes() } else { 0 }
+    }
+
     /// Bytes of a node without elements and of what is below it: one node at each depth.
     pub(super) fn bytes_of_empty(&self) -> usize {
         let below = match self {

@@ -11,8 +11,15 @@ use crate::model::{Random, sized};
 use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Pending, StreamId, Type, Value};
 
 thread_local! {
+    /// Edits of trees by this thread, each of which takes microseconds.
+    static EDITS: Cell<usize> = const { Cell::new(0) };
     /// Bytes that this thread has copied of nodes that others held, too.
     static COPIED_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A leaf is about to be changed.
+pub(super) fn note_edit() {
+    EDITS.set(EDITS.get() + 1);
 }
 
 /// A node of this many bytes, which others hold too, is about to be copied.
@@ -257,7 +264,7 @@ fn a_delivery_during_an_image_copies_a_path_of_each_tree_once() {
             .edit_stream(0, b"key", |it| {
                 let (id, name) = (id(number), consumer(to));
                 it.see_consumer(b"group", &name, number as i64, None);
-                it.deliver(b"group", Pending { id, consumer: &name, time_ms: 1, count: 2 });
+                it.deliver(b"group", Pending { id, consumer: Some(&name), time_ms: 1, count: 2 });
                 it.set_group(b"group", id, Some(number as u64));
             })
             .unwrap();
@@ -282,4 +289,87 @@ fn a_delivery_during_an_image_copies_a_path_of_each_tree_once() {
     keyspace.wait_image();
     keyspace.remove(0, b"key");
     assert_eq!(keyspace.stats().entry_bytes, 0, "the books are right");
+}
+
+/// What is pending goes leaf by leaf, not entry by entry.
+#[test]
+fn a_consumer_or_a_group_is_removed_in_few_edits_whatever_is_pending() {
+    const ENTRIES: usize = 2000;
+    // In a test a leaf holds 8 elements.
+    let most = ENTRIES / 4 * 3 + 50;
+    let fill = |keyspace: &mut Keyspace<Imprint>, consumers: &[&[u8]]| {
+        let edited = keyspace.edit_stream(0, b"key", |it| {
+            it.create_group(b"g", StreamId::MIN, None);
+            for name in consumers {
+                it.see_consumer(b"g", name, 1, None);
+            }
+            for number in 0..ENTRIES {
+                let consumer = Some(consumers[number % consumers.len()]);
+                let pending =
+                    Pending { id: id(number), consumer, time_ms: number as i64, count: 1 };
+                assert!(it.deliver(b"g", pending));
+            }
+        });
+        edited.unwrap();
+        EDITS.set(0);
+    };
+    let both: [&[u8]; 2] = [b"one", b"other"];
+    for consumers in [&both[..1], &both] {
+        let mut keyspace = keyspace();
+        fill(&mut keyspace, consumers);
+        let removed = keyspace.edit_stream(0, b"key", |it| it.remove_consumer(b"g", b"one"));
+        assert_eq!(removed.unwrap(), Some(ENTRIES / consumers.len()));
+        assert!(EDITS.get() < most, "{} edits", EDITS.get());
+        for groups in [1, 2] {
+            fill(&mut keyspace, consumers);
+            keyspace
+                .edit_stream(0, b"key", |it| {
+                    if groups == 2 {
+                        it.create_group(b"h", StreamId::MIN, None);
+                    }
+                    assert!(it.destroy_group(b"g"));
+                })
+                .unwrap();
+            assert!(EDITS.get() < most, "{} edits of {groups} groups", EDITS.get());
+        }
+    }
+}
+
+/// As others, for the trees of producers and for a group that goes whole while an image has it.
+#[test]
+fn what_is_dropped_whole_stays_in_an_image_and_the_books_are_right() {
+    let mut keyspace = keyspace();
+    let fill = |keyspace: &mut Keyspace<Imprint>| {
+        let edited = keyspace.edit_stream(0, b"key", |it| {
+            it.create_group(b"g", StreamId::MIN, None);
+            it.see_consumer(b"g", b"c", 1, None);
+            for number in 0..200 {
+                let consumer = (number % 3 > 0).then_some(&b"c"[..]);
+                let pending = Pending { id: id(number), consumer, time_ms: 1, count: 1 };
+                assert!(it.deliver(b"g", pending));
+                let iid = number.to_string();
+                it.note_sent((&iid.as_bytes()[..1], iid.as_bytes()), id(number + 1));
+            }
+        });
+        edited.unwrap();
+    };
+    fill(&mut keyspace);
+    let before = shown(&mut keyspace);
+    let (gate, image) = held_image(&mut keyspace);
+    let edited = keyspace.edit_stream(0, b"key", |it| {
+        assert!(it.destroy_group(b"g"));
+        it.set_idmp_limits(crate::IdmpLimits { duration_s: 9, entries: 9 });
+    });
+    edited.unwrap();
+    let after = shown(&mut keyspace);
+    assert!(before != after);
+    drop(gate);
+    assert_eq!(image.recv().unwrap().unwrap(), before);
+    assert_eq!(shown(&mut keyspace), after);
+    keyspace.remove(0, b"key");
+    assert_eq!(keyspace.stats().entry_bytes, 0, "the books are right");
+}
+
+fn shown(keyspace: &mut Keyspace<Imprint>) -> String {
+    format!("{:?}", keyspace.get(0, b"key", 0).map(Entry::value).unwrap())
 }

@@ -41,6 +41,7 @@ use std::sync::Arc;
 use crate::collection::form::{Collection, Form};
 use crate::collection::kind::Type;
 use crate::collection::packed::{NEVER, RUN_BYTES_MAX, Run};
+use crate::collection::traits::Traits;
 use crate::collection::trunk::Trunk;
 use crate::memory::value::Value;
 pub(crate) use owned::Owned;
@@ -173,21 +174,27 @@ impl Entry {
         i64::from_ne_bytes(bytes)
     }
 
-    /// Whether it is a hash with a field that expires.
+    /// What it has that most values have not.
     #[inline]
-    pub(crate) fn is_timed(&self) -> bool {
+    pub(crate) fn traits(&self) -> Traits {
         match self.kind() {
-            Kind::Packed(Type::Hash) => self.has(TIMED),
-            Kind::Trunk(Type::Hash) => self.trunk().main.is_timed(),
-            _ => false,
+            Kind::Packed(Type::Hash) => Traits::NONE.and_if(self.has(TIMED), Traits::FIELDS),
+            Kind::Trunk(Type::Hash | Type::Stream) => self.trunk().traits(),
+            _ => Traits::NONE,
         }
     }
 
-    /// Whether a field of it has expired.
+    /// Whether a field of it has expired, or a message of a producer.
     #[inline]
     pub(crate) fn has_due(&self, now: i64) -> bool {
-        let collection = if self.is_timed() { self.value().as_collection() } else { None };
-        collection.is_some_and(|collection| collection.soonest() <= now)
+        match self.kind() {
+            Kind::Trunk(Type::Stream) => {
+                let parts = self.trunk().stream.as_deref();
+                parts.is_some_and(|parts| parts.soonest() <= now)
+            }
+            _ if self.traits() == Traits::NONE => false,
+            _ => self.value().as_collection().is_some_and(|it| it.soonest() <= now),
+        }
     }
 
     /// Whether it has expired.

@@ -138,6 +138,8 @@ settings! {
             ("10", RdbVersion::Fixed(Version::Redis10)),
             ("11", RdbVersion::Fixed(Version::Redis11)),
             ("12", RdbVersion::Fixed(Version::Redis12)),
+            ("13", RdbVersion::Fixed(Version::Redis13)),
+            ("14", RdbVersion::Fixed(Version::Redis14)),
             ("80", RdbVersion::Fixed(Version::Valkey80)),
         ]);
     notify: Classes = Classes::default(),
@@ -300,6 +302,8 @@ static PLACED: &[Setting] = &[
     entry!("zset-max-listpack-value", usize, c, c.limits.sorted_value_bytes, bytes(0, LONG_MAX))
         .older(&["zset-max-ziplist-value"]),
     entry!("stream-node-max-entries", usize, c, c.limits.stream_node_entries, whole(0, LONG_MAX)),
+    entry!("stream-idmp-duration", u32, c, c.limits.stream_idmp.duration_s, whole(1, 86_400)),
+    entry!("stream-idmp-maxsize", u32, c, c.limits.stream_idmp.entries, whole(1, 10_000)),
 ];
 
 /// Every setting.

@@ -7,6 +7,10 @@
 
 use std::collections::VecDeque;
 
+use stillframe_commands::Needs;
+
+use crate::connections::client::{Fields, Replica};
+
 /// Bytes of a block: less than one is kept beyond the backlog.
 const BLOCK_BYTES: usize = 16 << 10;
 
@@ -17,8 +21,9 @@ pub(crate) struct Stream {
     end: u64,
     /// See [`note_branch`](Self::note_branch).
     branched: u64,
-    /// See [`note_fields`](Self::note_fields).
+    /// See [`note_needs`](Self::note_needs): fields of hashes, and streams.
     timed: u64,
+    produced: u64,
 }
 
 /// What a replica knows beyond Redis 7.0.
@@ -28,6 +33,17 @@ pub(crate) struct Abilities {
     pub(crate) branches: bool,
     /// Fields of hashes that expire.
     pub(crate) fields: bool,
+    /// Streams with messages of producers, and released entries.
+    pub(crate) streams: bool,
+}
+
+impl Abilities {
+    /// Those of a replica.
+    pub(crate) fn of_replica(replica: &Replica) -> Self {
+        // What Redis has loaded tells of its version; Valkey knows no such streams.
+        let streams = replica.valkey.is_none() && replica.fields == Fields::Loaded;
+        Self { branches: replica.branches, fields: replica.knows_fields(), streams }
+    }
 }
 
 struct Block {
@@ -48,7 +64,7 @@ impl Stream {
 
     /// Drops the kept bytes; the stream continues at `end`.
     pub(crate) fn restart(&mut self, end: u64) {
-        *self = Self { blocks: VecDeque::new(), end, branched: 0, timed: 0 };
+        *self = Self { blocks: VecDeque::new(), end, branched: 0, timed: 0, produced: 0 };
     }
 
     /// A database was made a branch by a request in what was added last: replicas that know no
@@ -57,14 +73,21 @@ impl Stream {
         self.branched = self.end;
     }
 
-    /// A field of a hash got a time to live by a request in what was added last, as for a branch.
-    pub(crate) fn note_fields(&mut self) {
-        self.timed = self.end;
+    /// Requests in what was added last need what old servers do not know, as for a branch.
+    pub(crate) fn note_needs(&mut self, needs: Needs) {
+        if needs.fields {
+            self.timed = self.end;
+        }
+        if needs.streams {
+            self.produced = self.end;
+        }
     }
 
     /// Whether a replica can go on from an offset, by what it knows.
     pub(crate) fn suits(&self, offset: u64, knows: Abilities) -> bool {
-        self.suits_branches(offset, knows) && (knows.fields || offset >= self.timed)
+        self.suits_branches(offset, knows)
+            && (knows.fields || offset >= self.timed)
+            && (knows.streams || offset >= self.produced)
     }
 
     /// Whether no branch stands in the way.

@@ -51,9 +51,7 @@ pub(crate) fn feed(state: &mut ServerState) {
     if std::mem::take(&mut ledger.branched) {
         replication.stream.note_branch();
     }
-    if ledger.effects.take_fields() {
-        replication.stream.note_fields();
-    }
+    replication.stream.note_needs(ledger.effects.take_needs());
     let stream = &replication.stream;
     let (mut needed, mut more, mut hold) = (u64::MAX, false, false);
     let backpressure = config.replication.backpressure;
@@ -63,16 +61,17 @@ pub(crate) fn feed(state: &mut ServerState) {
             continue;
         };
         let (before, syncing) = (replica.cursor, replica.is_syncing());
-        let knows = Abilities { branches: replica.branches, fields: replica.knows_fields() };
-        // Fields that expire are in the image of a replica that gets one, as a trial.
+        let knows = Abilities::of_replica(replica);
+        // What Redis 7.0 does not know is in the image of a replica that gets one, as a trial.
         let on_trial = replica.fields == Fields::Sent && stream.suits_branches(before, knows);
         if !stream.suits(before, knows) && !on_trial && !replica.image_only {
             let name = replica.name(&client.session.caller.peer);
             if stream.suits_branches(before, knows) {
                 tracing::warn!(
-                    "dropping the replica {name}: a field of a hash got a time to live, which no \
-                     Redis before 7.4 and no Valkey before 9 can follow; it gets an image if it \
-                     can. Upgrade replicas before clients use HEXPIRE"
+                    "dropping the replica {name}: a write needs what older servers cannot follow \
+                     (fields that expire: Redis 7.4, Valkey 9; XADD with IDMP and XCFGSET: Redis \
+                     8.6; XNACK: Redis 8.8); it gets an image if it can. Upgrade replicas before \
+                     clients use these"
                 );
             } else {
                 tracing::info!(

@@ -18,6 +18,7 @@ use stillframe::{CaptureError, Point, Shared};
 use stillframe_durability::disk::Input;
 use stillframe_keyspace::{HeldImage, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Output, Value, Version};
+use stillframe_storage::RdbVersion;
 use stillframe_storage::dump::{
     Counters, Purpose, RdbSink, StreamPoint, image_version, whole_micros, with_header,
 };
@@ -122,9 +123,12 @@ enum Way {
 
 /// The way to `replica`. `None`: no version that it reads holds the data.
 fn way(keyspace: &Keyspace, config: &Config, replica: &Replica) -> Option<Way> {
+    let lowest = image_version(keyspace, RdbVersion::Auto).unwrap_or_default();
     let version = match replica.valkey {
-        _ if keyspace.timed_hashes() == 0 => Version::Redis10,
-        None => Version::Redis12,
+        None => lowest,
+        Some(_) if lowest == Version::Redis14 => return None,
+        // What is known of producers is left out.
+        Some(_) if keyspace.timed_hashes() == 0 => Version::Redis10,
         Some(9..) => Version::Valkey80,
         Some(_) => return None,
     };
@@ -139,16 +143,21 @@ fn way(keyspace: &Keyspace, config: &Config, replica: &Replica) -> Option<Way> {
 
 /// Whether a replica may get an image now: see the head of `known`.
 fn is_due(keyspace: &Keyspace, state: &ServerState, client: &Client, replica: &Replica) -> bool {
-    keyspace.timed_hashes() == 0 || replica.knows_fields() || {
+    !needs_trial(keyspace) || replica.knows_fields() || {
         let name = replica.name(&client.session.caller.peer);
         state.replication.known.is_due(&name, state.clock.turn())
     }
 }
 
-/// Notes that replicas get an image, with fields that expire if there are any.
+/// Whether an image has what Redis 7.0 does not know.
+fn needs_trial(keyspace: &Keyspace) -> bool {
+    image_version(keyspace, RdbVersion::Auto).is_ok_and(|version| version != Version::Redis10)
+}
+
+/// Notes that replicas get an image, with fields that expire or the like if there are any.
 fn note_fields_sent(keyspace: &Keyspace, state: &mut ServerState, places: &[usize]) {
     let now = state.clock.turn();
-    if keyspace.timed_hashes() == 0 {
+    if !needs_trial(keyspace) {
         return state.replication.known.forget_failures();
     }
     for &place in places {
@@ -203,7 +212,11 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     send_empty(keyspace, state);
     let waiting = waiting(keyspace, state);
     let unable = waiting.iter().filter(|it| it.way.is_none()).flat_map(|it| &it.places);
-    unable.for_each(|&place| refuse(state, place));
+    let what = match keyspace.streams_with_released() {
+        0 => "fields of hashes expire",
+        _ => "entries of streams are pending for nobody",
+    };
+    unable.for_each(|&place| refuse(state, place, what));
     if state.replication.transfers.running.is_some() {
         return;
     }
@@ -233,10 +246,10 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
 }
 
 /// Refuses a replica that reads no version which holds the data.
-fn refuse(state: &mut ServerState, place: usize) {
+fn refuse(state: &mut ServerState, place: usize, what: &str) {
     let Some(client) = state.clients.get_mut(place) else { return };
     let Some(major) = client.replica().and_then(|replica| replica.valkey) else { return };
-    let why = format!("fields of hashes expire here, and Valkey {major} cannot hold them");
+    let why = format!("{what} here, and Valkey {major} cannot hold them");
     tracing::error!("the replica at {} is refused: {why}", client.session.caller.peer);
     client.output.extend_from_slice(format!("-ERR {why}\r\n").as_bytes());
     let _ = client.flush(); // a replica that does not take it gets no image, either

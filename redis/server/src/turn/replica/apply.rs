@@ -3,6 +3,7 @@
 //! A transaction counts as applied when it is whole: after a connection that ends within one, the
 //! server resumes before it, and nobody ever sees half of it.
 
+use stillframe_commands::Needs;
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::ProtocolError;
 use stillframe_storage::replay::{ReplayError, named};
@@ -40,7 +41,7 @@ pub(super) fn apply(
     let Some(mut session) = following.and_then(|it| it.session.take()) else { return Ok(()) };
     let mut input = std::mem::take(&mut link.input);
     let mut replies = Vec::new();
-    let (mut applied, mut asked, mut times_fields) = (0, false, false);
+    let (mut applied, mut asked, mut needs) = (0, false, Needs::default());
     let outcome = loop {
         let used = match link.parser.parse(&mut input[link.parsed..]) {
             Ok(None) => break Ok(()),
@@ -53,7 +54,8 @@ pub(super) fn apply(
             ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
         let mut alone = Alone { keyspace, state, table };
         let run = run(&mut alone, &mut session, &mut replies, &args);
-        times_fields |= args.first().is_some_and(|name| is_of_fields(name));
+        needs.fields |= args.first().is_some_and(|name| is_of_fields(name));
+        needs.note(&args);
         match run {
             Ok(asks) => asked |= asks,
             Err(why) if passes_over_errors(&state.config.replication) => {
@@ -72,9 +74,7 @@ pub(super) fn apply(
         }
     };
     state.replication.stream.append(&input[..applied]);
-    if times_fields {
-        state.replication.stream.note_fields(); // replicas of this one get the same bytes
-    }
+    state.replication.stream.note_needs(needs); // replicas of this one get the same bytes
     state.replication.db = session.caller.db;
     state.meter.applied(applied);
     input.drain(..applied);

@@ -348,7 +348,7 @@ fn a_replica_that_knows_no_such_fields_is_dropped_and_gets_images_less_and_less_
     let replica = Who::Redis.follow(primary.port);
     wait_for_link(&replica);
     assert_eq!(client.ask("HEXPIRE h 1000 FIELDS 1 f"), Reply::List(vec![Reply::Int(1)]));
-    let dropped = format!("dropping the replica 127.0.0.1:{}: a field", replica.port);
+    let dropped = format!("dropping the replica 127.0.0.1:{}: a write", replica.port);
     wait_until("it is dropped", || primary.log().contains(&dropped));
     wait_until("it has failed three times", || primary.log().contains("(3 in a row)"));
     assert!(client.info_int("repl_replica_sync_failures") >= 3);
