@@ -40,8 +40,10 @@ pub(crate) struct Abilities {
 impl Abilities {
     /// Those of a replica.
     pub(crate) fn of_replica(replica: &Replica) -> Self {
-        // What Redis has loaded tells of its version; Valkey knows no such streams.
-        let streams = replica.valkey.is_none() && replica.fields == Fields::Loaded;
+        // A server of this kind announces Valkey's version. What Redis has loaded tells of its own;
+        // Valkey knows no such streams.
+        let of_redis = replica.valkey.is_none() && replica.fields == Fields::Loaded;
+        let streams = replica.branches || of_redis;
         Self { branches: replica.branches, fields: replica.knows_fields(), streams }
     }
 }

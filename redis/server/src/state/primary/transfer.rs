@@ -124,7 +124,7 @@ enum Way {
 /// The way to `replica`. `None`: no version that it reads holds the data.
 fn way(keyspace: &Keyspace, config: &Config, replica: &Replica) -> Option<Way> {
     let lowest = image_version(keyspace, RdbVersion::Auto).unwrap_or_default();
-    let version = match replica.valkey {
+    let version = match replica.valkey.filter(|_| !replica.branches) {
         None => lowest,
         Some(_) if lowest == Version::Redis14 => return None,
         // What is known of producers is left out.
