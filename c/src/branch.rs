@@ -56,7 +56,7 @@ pub extern "C" fn sf_branch_of(
     door(error, || {
         memory::put(branch, "branch", sf_branch { id: 0 })?;
         let base = Arc::clone(share(view)?.get());
-        open(Branch::of(base, usize::try_from(words_max).unwrap_or(usize::MAX)), branch)
+        open(Branch::from_view(base, usize::try_from(words_max).unwrap_or(usize::MAX)), branch)
     })
 }
 

@@ -101,10 +101,10 @@ struct Size {
 }
 
 impl Size {
-    fn of(reply: &Reply<'_>) -> Self {
+    fn from_reply(reply: &Reply<'_>) -> Self {
         let mut size = Self { nodes: 1, bytes: text_of(reply).map_or(0, |text| text.len() + 1) };
         for_children(reply, |child| {
-            let below = Self::of(child);
+            let below = Self::from_reply(child);
             size.nodes += below.nodes;
             size.bytes += below.bytes;
         });
@@ -135,8 +135,8 @@ fn text_of<'b>(reply: &Reply<'b>) -> Option<&'b [u8]> {
 }
 
 impl Tree {
-    fn of(reply: &Reply<'_>) -> Self {
-        let size = Size::of(reply);
+    fn from_reply(reply: &Reply<'_>) -> Self {
+        let size = Size::from_reply(reply);
         // Neither grows from here on, so pointers into them stay.
         let nodes = vec![sf_reply::NONE; size.nodes];
         let mut tree = Self { nodes, bytes: Vec::with_capacity(size.bytes) };
@@ -188,7 +188,7 @@ impl Tree {
 /// The root of a tree that is freed by its number; a reply without bytes and children is all in
 /// the root.
 pub(crate) fn root_of(reply: &Reply<'_>) -> Result<sf_reply, Failure> {
-    let tree = Tree::of(reply);
+    let tree = Tree::from_reply(reply);
     let mut root = tree.nodes[0];
     if !root.bytes.is_null() || root.count > 0 {
         root.tree = TREES.insert((), tree)?;

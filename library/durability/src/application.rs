@@ -96,7 +96,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    pub(crate) fn of(application: &Application) -> Result<Self, Error> {
+    pub(crate) fn from_application(application: &Application) -> Result<Self, Error> {
         Ok(Self { owner: application.owner()?, adopts: application.adopts })
     }
 

@@ -54,7 +54,7 @@ impl Checkpoints {
     /// # Errors
     /// [`Error`], if one cannot be opened, or is not what the others build on.
     pub fn newest(&self) -> Result<Option<CheckpointFiles>, Error> {
-        self.desk.newest_files().map(CheckpointFiles::of)
+        self.desk.newest_files().map(CheckpointFiles::from_opened)
     }
 }
 
@@ -87,7 +87,7 @@ pub struct ChainFile {
 
 impl CheckpointFiles {
     /// Of files that were traced back from the newest.
-    pub(crate) fn of(traced: Vec<Opened>) -> Option<Self> {
+    pub(crate) fn from_opened(traced: Vec<Opened>) -> Option<Self> {
         let newest = traced.first()?;
         let (link, words) = (newest.part.link, newest.header().words);
         let files = traced.iter().rev().map(|file| ChainFile {

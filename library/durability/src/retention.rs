@@ -56,7 +56,7 @@ pub(crate) fn apply(
     let mut bytes = 0;
     let mut floor = 0;
     for number in names::list(directory)?.numbers {
-        let (header, length) = look(directory, number)?;
+        let (header, length) = header_and_length(directory, number)?;
         bytes += length;
         // A damaged one leads nowhere, and needs the whole log.
         if header.is_some_and(|header| header.base.is_some()) {
@@ -112,7 +112,7 @@ pub(crate) fn lengths(directory: &Directory) -> Result<Vec<(u64, u64)>, Error> {
 }
 
 /// The header of a checkpoint, if it is sound, and the length of its file.
-fn look(directory: &Directory, number: u64) -> Result<(Option<Header>, u64), Error> {
+fn header_and_length(directory: &Directory, number: u64) -> Result<(Option<Header>, u64), Error> {
     let (input, bytes) = directory.open_file(&names::checkpoint(number))?;
     let mut head = Vec::with_capacity(HEADER_BYTES);
     let read = input.take(HEADER_BYTES as u64).read_to_end(&mut head);

@@ -61,7 +61,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(store: &mut Store, oracle: &[u64], random: &mut Random) -> Self {
+    fn from_store(store: &mut Store, oracle: &[u64], random: &mut Random) -> Self {
         let written = (random.below(WORDS), random.next());
         let (view, mut branch) = (store.view().expect("few"), store.branch().expect("few"));
         branch.write(written.0, written.1);
@@ -84,7 +84,7 @@ fn kept(random: &mut Random) {
     let (_data, mut store) = store(WORDS, 64 << 20);
     let mut oracle = vec![0; WORDS];
     write(&mut store, &mut oracle, WORDS, random);
-    let one = Kept::of(&mut store, &oracle, random);
+    let one = Kept::from_store(&mut store, &oracle, random);
     let (mut before, mut first) = ((0, 0), Duration::ZERO);
     let all = rounds(3000, 40_000);
     for round in 0..all {
@@ -113,7 +113,7 @@ fn kept(random: &mut Random) {
 fn lost(random: &mut Random) {
     let (_data, mut store) = store(WORDS, 1 << 15);
     let mut oracle = vec![0; WORDS];
-    let one = Kept::of(&mut store, &oracle, random);
+    let one = Kept::from_store(&mut store, &oracle, random);
     let (mut before, all) = ((0, 0), rounds(1000, 20_000));
     for round in 0..all {
         write(&mut store, &mut oracle, 3000, random);

@@ -98,7 +98,7 @@ impl World {
             }
             10 if !self.views.is_empty() && self.branches.len() < 4 => {
                 let from = &self.views[self.random.below(self.views.len())];
-                let kept = Branch::of(Arc::clone(&from.kept), WORDS_MAX);
+                let kept = Branch::from_view(Arc::clone(&from.kept), WORDS_MAX);
                 self.branches.push(Kept { kept, expected: from.expected.clone() });
             }
             11 if !self.branches.is_empty() => {

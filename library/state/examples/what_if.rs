@@ -50,7 +50,7 @@ fn clone(store: &Store) -> Vec<u64> {
 /// process had to copy.
 fn in_fork(store: &mut Store, course: u64, steps: u64) -> Result<(Outcome, u64), Box<dyn Error>> {
     let (mut reader, writer) = std::io::pipe()?;
-    let book = Book::of(store)?;
+    let book = Book::from_source(store)?;
     // SAFETY: the child runs the course on its copy of the memory, which neither locks nor
     // allocates but in the words of the store (no image is held), writes five words, and exits
     // without running destructors.

@@ -110,14 +110,14 @@ pub trait State: Copy {
         let begin = blocks::begin_at(target, layout.words());
         let writes: Vec<_> = first.into_iter().filter(|_| is_new).chain(begin).collect();
         target.write_together(&writes)?;
-        Ok(Self::of(target)?)
+        Ok(Self::from_source(target)?)
     }
 
     /// The root in words to be read: an image, or a store that is [attached](Self::attach).
     ///
     /// # Errors
     /// [`OtherLayout`] if the words have another layout.
-    fn of(source: &(impl Source + ?Sized)) -> Result<Self, OtherLayout> {
+    fn from_source(source: &(impl Source + ?Sized)) -> Result<Self, OtherLayout> {
         let (root, layout) = placed::<Self>();
         let words = source.words();
         let found = (words >= layout.words()).then(|| source.read(FINGERPRINT));

@@ -151,7 +151,7 @@ pub unsafe trait Algorithm: Sized + Send + 'static {
 /// old value only if the new one depends on it, so that a plain write does not load.
 pub trait New<T> {
     /// The new value; `old` loads the one that it replaces.
-    fn of(self, old: impl FnOnce() -> T) -> T;
+    fn resolve(self, old: impl FnOnce() -> T) -> T;
 }
 
 /// A value that needs no other.
@@ -160,7 +160,7 @@ pub(crate) struct Value<T>(pub(crate) T);
 
 impl<T> New<T> for Value<T> {
     #[inline(always)]
-    fn of(self, _old: impl FnOnce() -> T) -> T {
+    fn resolve(self, _old: impl FnOnce() -> T) -> T {
         self.0
     }
 }
@@ -171,7 +171,7 @@ pub(crate) struct Patched<F>(pub(crate) F);
 
 impl<T, F: FnOnce(T) -> T> New<T> for Patched<F> {
     #[inline(always)]
-    fn of(self, old: impl FnOnce() -> T) -> T {
+    fn resolve(self, old: impl FnOnce() -> T) -> T {
         (self.0)(old())
     }
 }
@@ -190,12 +190,12 @@ pub trait Put<T: Item>: Sized {
 impl<T: Item, V: New<T>> Put<T> for V {
     #[inline(always)]
     fn resolve<const N: usize>(self, place: Place<'_, T, N>, from: usize) -> impl Put<T> {
-        Value(self.of(|| place.load(from)))
+        Value(self.resolve(|| place.load(from)))
     }
 
     #[inline(always)]
     fn put<const N: usize>(self, place: Place<'_, T, N>, from: usize, to: usize) {
-        place.store(to, self.of(|| place.load(from)));
+        place.store(to, self.resolve(|| place.load(from)));
     }
 
     #[inline(always)]

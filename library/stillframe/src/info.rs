@@ -124,7 +124,7 @@ pub struct Grain {
 }
 
 impl Grain {
-    pub(crate) const fn of(unit: Unit) -> Self {
+    pub(crate) const fn from_unit(unit: Unit) -> Self {
         Self { shift: unit.words().trailing_zeros(), halves: matches!(unit, Unit::Half) }
     }
     /// Items in `words` words.

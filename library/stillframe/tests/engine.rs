@@ -48,7 +48,7 @@ fn images_equal_the_state_at_begin<A: Algorithm>() {
         before = oracle.clone();
         let begun = engine
             .snapshot(Point::declare(), sink, move |_, report| {
-                let publication = Publication::of(&report);
+                let publication = Publication::from_result(&report);
                 sender.send(report).unwrap();
                 publication
             })

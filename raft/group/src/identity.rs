@@ -46,7 +46,7 @@ impl std::fmt::Display for Member {
 }
 
 impl Member {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         Self { group: settings.group.clone(), id: settings.id }
     }
 

@@ -117,7 +117,7 @@ impl Newest {
         let Some(Kept { label, id, input, bytes }) = self.lock().clone() else { return Ok(None) };
         let files = vec![File { name: DUMP.into(), bytes, input }];
         let image = Image { number: label.index(), id: id.clone(), files };
-        let data = SnapshotData::of(image)?;
+        let data = SnapshotData::from_image(image)?;
         let meta = SnapshotMeta {
             last_log_id: label.applied,
             last_membership: label.membership,
@@ -491,6 +491,6 @@ impl RaftSnapshotBuilder<Types> for Builder {
 /// The snapshot of a state with nothing in it, which openraft takes no notice of.
 fn none_yet() -> Result<Snapshot<Types>, Error> {
     let image = Image { number: 0, id: "none".into(), files: Vec::new() };
-    let data = SnapshotData::of(image)?;
+    let data = SnapshotData::from_image(image)?;
     Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: Box::new(data) })
 }

@@ -128,7 +128,7 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
         let late = self.shared.mutation.is(Mutant::LabelsAtEnd);
         let label = if late { self.label()? } else { label };
         let meta = meta(&image, &label);
-        Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotData::of(image)?) }))
+        Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotData::from_image(image)?) }))
     }
 
     /// A new directory for a snapshot that comes in.

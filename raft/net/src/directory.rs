@@ -24,7 +24,7 @@ impl Id {
     }
 
     #[cfg(test)]
-    pub(crate) const fn of(bytes: [u8; 16]) -> Self {
+    pub(crate) const fn from_array(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 

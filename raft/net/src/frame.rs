@@ -45,7 +45,7 @@ impl Kind {
         self as u8 + 1
     }
 
-    fn of(byte: u8) -> Option<Self> {
+    fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.byte() == byte)
     }
 }
@@ -70,7 +70,7 @@ impl Head {
         if crc_fast::crc32_iscsi(&bytes[..20]) != u32_at(bytes, 20) {
             return Err(Error::Damaged { what: "the head of a message" });
         }
-        let kind = Kind::of(bytes[4]).ok_or(Error::Nonsense { what: "its kind" })?;
+        let kind = Kind::from_byte(bytes[4]).ok_or(Error::Nonsense { what: "its kind" })?;
         let length = u32_at(bytes, 0);
         if length > length_max {
             return Err(Error::TooLarge { bytes: length.into(), most: length_max });

@@ -251,12 +251,12 @@ impl Standing {
 pub(crate) mod tests {
     use super::*;
 
-    const GROUP: Id = Id::of([1; 16]);
-    const OTHER: Id = Id::of([2; 16]);
-    const HOME: Id = Id::of([3; 16]);
+    const GROUP: Id = Id::from_array([1; 16]);
+    const OTHER: Id = Id::from_array([2; 16]);
+    const HOME: Id = Id::from_array([3; 16]);
 
     fn standing(group: Option<Id>) -> Standing {
-        let starts = Starts { directory: Id::of([9; 16]), count: 1, drawn: vec![1] };
+        let starts = Starts { directory: Id::from_array([9; 16]), count: 1, drawn: vec![1] };
         let (met, voters) = (BTreeMap::new(), BTreeSet::new());
         let (is_blank, joins, is_ready) = (false, false, true);
         Standing { group, starts, met, is_blank, joins, is_ready, voters }

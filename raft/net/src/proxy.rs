@@ -246,7 +246,7 @@ enum Lines {
 
 impl Lines {
     /// That of a connection which has come.
-    async fn of(&self, near: &TcpStream) -> Option<Arc<Line>> {
+    async fn line_of(&self, near: &TcpStream) -> Option<Arc<Line>> {
         match self {
             Self::One(line) => Some(Arc::clone(line)),
             Self::ByCaller(lines) => lines.get(&hello::caller(near).await?).cloned(),
@@ -262,7 +262,7 @@ async fn accept(socket: TcpListener, lines: Lines) {
                 let Ok((near, _)) = accepted else { continue };
                 let lines = lines.clone();
                 tasks.spawn(async move {
-                    if let Some(line) = lines.of(&near).await {
+                    if let Some(line) = lines.line_of(&near).await {
                         pass(near, line).await;
                     }
                 });

@@ -36,7 +36,7 @@ impl Archiver {
         let mut spool = Spool::open(&source)?;
         let owner = Owner::read(&spool.files, &remote.url)?;
         let shared = Arc::new(Shared::new(settings, source.is_store()));
-        shared.look(&mut spool)?;
+        shared.rescan(&mut spool)?;
         let worker = Worker::new(remote, owner, &spool, Arc::clone(&shared));
         let stop = Arc::new(tokio::sync::Notify::new());
         let (told, claimed) = sync_channel(1);

@@ -39,6 +39,6 @@ mod tests;
 pub use archiver::Archiver;
 pub use error::ArchiveError;
 pub use manifest::{Image, Manifest, Object, Segment, Set};
-pub use restore::{Contents, Fetched, fetch, fetch_set, look};
+pub use restore::{Contents, Fetched, contents, fetch, fetch_set};
 pub use settings::{Settings, Source};
 pub use shared::{State, Status};

@@ -64,7 +64,7 @@ struct Chosen<'a> {
 ///
 /// # Errors
 /// [`ArchiveError`]: it cannot be reached, or is torn or foreign.
-pub fn look(url: &str) -> Result<Contents, ArchiveError> {
+pub fn contents(url: &str) -> Result<Contents, ArchiveError> {
     let remote = Remote::open_existing(url)?;
     let manifest = block_on(read(&remote))?;
     Ok(Contents { url: remote.url, manifest })

@@ -69,7 +69,7 @@ pub struct Settings {
 
 impl Settings {
     /// The defaults, with this archive.
-    pub fn of(url: impl Into<String>) -> Self {
+    pub fn from_url(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             bandwidth_bytes: 50_000_000,

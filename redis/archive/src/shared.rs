@@ -181,12 +181,12 @@ impl Shared {
     }
 
     /// Looks at the directory once.
-    pub(crate) fn look(&self, spool: &mut Spool) -> Result<(), ArchiveError> {
+    pub(crate) fn rescan(&self, spool: &mut Spool) -> Result<(), ArchiveError> {
         if self.starts_over.swap(false, Ordering::Relaxed) {
             spool.start_over()?;
         }
         let bytes_max = self.settings().pending_bytes;
-        let bytes = self.known(|known| spool.look(known, bytes_max))?;
+        let bytes = self.known(|known| spool.rescan(known, bytes_max))?;
         lock(&self.status).pending_bytes = bytes;
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Shared {
         let mut late = None;
         while !self.stopped.load(Ordering::Relaxed) {
             self.warn_if_late(&mut late);
-            match self.look(&mut spool) {
+            match self.rescan(&mut spool) {
                 Ok(()) => told.clear(),
                 Err(error) => {
                     let text = error.to_string();

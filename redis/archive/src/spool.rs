@@ -71,7 +71,7 @@ impl Facts {
 
 impl What {
     /// An archived image.
-    pub(crate) fn of(image: &Image) -> Self {
+    pub(crate) fn from_image(image: &Image) -> Self {
         Self::Image(Facts {
             generation: image.generation,
             from: image.from,
@@ -134,11 +134,11 @@ pub(crate) struct Known {
 
 impl Known {
     /// The images of the set that is being filled.
-    pub(crate) fn of(manifest: &Manifest) -> Self {
+    pub(crate) fn from_manifest(manifest: &Manifest) -> Self {
         let set = manifest.sets.last().filter(|set| set.owner == manifest.owner);
         let images = set.iter().flat_map(|set| &set.images);
         // Segments are linked once more, and compared: their names do not tell them apart.
-        Self { names: images.map(|image| What::of(image).name()).collect() }
+        Self { names: images.map(|image| What::from_image(image).name()).collect() }
     }
 
     pub(crate) fn add(&mut self, what: &What) {
@@ -242,7 +242,7 @@ impl Spool {
     }
 
     /// Links what is new in the directory, and keeps to the bound. Returns the bytes that wait.
-    pub(crate) fn look(&mut self, known: &Known, bytes_max: u64) -> Result<u64, ArchiveError> {
+    pub(crate) fn rescan(&mut self, known: &Known, bytes_max: u64) -> Result<u64, ArchiveError> {
         match &self.source {
             Source::Server { dump, .. } => {
                 let dump = dump.clone();

@@ -89,7 +89,7 @@ impl Worker {
         let take_over = self.shared.settings().take_over;
         let manifest = claim::take(&self.remote, &mut self.owner, take_over).await?;
         end_earlier(&self.remote, &self.owner).await?;
-        self.shared.know(Known::of(&manifest));
+        self.shared.know(Known::from_manifest(&manifest));
         tracing::info!("archiving to {}, claim {}", self.remote.url, manifest.claim);
         self.shared.note_manifest(&manifest);
         self.manifest = Some(manifest);

@@ -47,7 +47,7 @@ impl Context<'_> {
     }
 
     /// As [`read`](Self::read), for commands that are no use of the key: EXISTS, TTL, TYPE.
-    pub(crate) fn look<R>(
+    pub(crate) fn probe<R>(
         &mut self,
         key: &[u8],
         answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,

@@ -51,17 +51,17 @@ impl Harness {
 
     /// As [`new`](Self::new): chance within commands follows from `seed`.
     pub(crate) fn with_seed(seed: u64) -> Self {
-        Self::of(&KeyspaceOptions::default(), seed)
+        Self::with_options(&KeyspaceOptions::default(), seed)
     }
 
     /// As [`new`](Self::new), with room for few keys.
     pub(crate) fn with_room_for(keys: usize) -> Self {
         let mut few = KeyspaceOptions::default();
         few.max_keys = keys;
-        Self::of(&few, 1)
+        Self::with_options(&few, 1)
     }
 
-    fn of(options: &KeyspaceOptions, seed: u64) -> Self {
+    fn with_options(options: &KeyspaceOptions, seed: u64) -> Self {
         let mut keyspace = Keyspace::create(options).expect("a keyspace");
         keyspace.limits_mut().hash_entries = 512; // as the server's default
         let settings = Settings {

@@ -108,7 +108,7 @@ impl Watches {
     }
 
     /// The databases and keys that a client watches.
-    pub fn of(&self, client: u64) -> Vec<(usize, Arc<[u8]>)> {
+    pub fn keys_of(&self, client: u64) -> Vec<(usize, Arc<[u8]>)> {
         let keys = self.clients.get(&client).map_or(&[][..], |watcher| &watcher.keys);
         keys.iter().map(|watched| (watched.db, Arc::clone(&watched.key))).collect()
     }

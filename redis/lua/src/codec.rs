@@ -79,8 +79,8 @@ struct Passed {
 }
 
 impl Passed {
-    fn of(piece: Piece<'_>, buffer: &[u8]) -> Self {
-        let mut passed = Self { kind: 0, number: 0.0, text: Text::of(&[]), count: 0 };
+    fn from_piece(piece: Piece<'_>, buffer: &[u8]) -> Self {
+        let mut passed = Self { kind: 0, number: 0.0, text: Text::from_bytes(&[]), count: 0 };
         passed.kind = match piece {
             Piece::Nil => 0,
             Piece::Boolean(value) => 1 + c_int::from(value),
@@ -90,11 +90,11 @@ impl Passed {
                 4
             }
             Piece::Text(text) => {
-                passed.text = Text::of(text);
+                passed.text = Text::from_bytes(text);
                 5
             }
             Piece::Buffered => {
-                passed.text = Text::of(buffer);
+                passed.text = Text::from_bytes(buffer);
                 5
             }
             Piece::List(count) => {
@@ -107,7 +107,7 @@ impl Passed {
             }
             Piece::Close => 8,
             Piece::Wrong => {
-                passed.text = Text::of(buffer);
+                passed.text = Text::from_bytes(buffer);
                 9
             }
         };
@@ -159,7 +159,7 @@ unsafe extern "C" fn stillframe_next(
         Piece::Wrong
     });
     // SAFETY: the caller's promise.
-    unsafe { piece.write(Passed::of(found, &buffer)) };
+    unsafe { piece.write(Passed::from_piece(found, &buffer)) };
 }
 
 /// The functions of `cjson` and those of `cmsgpack`, which read by these readers.

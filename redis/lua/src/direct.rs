@@ -30,7 +30,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Self { bytes: bytes.as_ptr(), length: bytes.len() }
     }
 }
@@ -100,7 +100,7 @@ impl Requests {
                 *reply = Vec::new();
             }
             reply.clear();
-            ((self.ask)(arguments, &mut reply), Text::of(&reply))
+            ((self.ask)(arguments, &mut reply), Text::from_bytes(&reply))
         }));
         outcome.map_err(|panic| *self.panic.borrow_mut() = Some(panic)).ok()
     }
@@ -206,7 +206,8 @@ impl Runner {
         args: &[&[u8]],
         passed: Passed,
     ) -> mlua::Result<(bool, Value)> {
-        let texts: Vec<Text> = keys.iter().chain(args).map(|bytes| Text::of(bytes)).collect();
+        let texts: Vec<Text> =
+            keys.iter().chain(args).map(|bytes| Text::from_bytes(bytes)).collect();
         let passed = passed as c_int;
         let run = Run { texts: texts.as_ptr(), keys: keys.len(), args: args.len(), passed };
         // C reads this, and what it points to, while this call lasts.

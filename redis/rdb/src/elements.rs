@@ -47,7 +47,7 @@ enum Expiries {
 }
 
 impl Expiries {
-    fn of(kind: u8, dialect: Dialect) -> Self {
+    fn from_kind(kind: u8, dialect: Dialect) -> Self {
         match kind {
             TYPE_HASH_VALKEY if dialect == Dialect::Valkey => Self::Behind,
             TYPE_HASH_EXPIRES_EARLY => Self::Before { has_first: false },
@@ -80,7 +80,7 @@ fn layout(kind: u8, dialect: Dialect) -> Option<(Collection, Layout)> {
         TYPE_SORTED_LISTPACK => (Sorted, Layout::Packed(Form::Listpack)),
         TYPE_LIST_NODES => (List, Layout::Mixed),
         TYPE_STREAM_FIRST | TYPE_STREAM => (Stream, Layout::Stream(kind)),
-        TYPE_STREAM_THIRD..=TYPE_STREAM_FIFTH => match Expiries::of(kind, dialect) {
+        TYPE_STREAM_THIRD..=TYPE_STREAM_FIFTH => match Expiries::from_kind(kind, dialect) {
             Expiries::None => (Stream, Layout::Stream(kind)),
             Expiries::Before { .. } | Expiries::Behind => (Hash, Layout::Plain),
             Expiries::Packed { .. } => (Hash, Layout::Packed(Form::Listpack)),
@@ -160,7 +160,7 @@ impl Elements {
         (self.kind, self.layout) = layout(kind, dialect)
             .ok_or_else(|| damaged(at, format!("a value of type {kind} is no collection")))?;
         self.walk = None;
-        self.expiries = Expiries::of(kind, dialect);
+        self.expiries = Expiries::from_kind(kind, dialect);
         self.first_expiry = match self.expiries {
             Expiries::Before { has_first: true } | Expiries::Packed { has_first: true } => {
                 u64::from_le_bytes(source.array("the first expiry of a hash")?)

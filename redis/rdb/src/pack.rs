@@ -61,7 +61,7 @@ impl Listpack {
 
     /// As [`push`](Self::push).
     pub(crate) fn push_value(&mut self, value: Value<'_>) -> Option<()> {
-        let packed = Packed::of(value)?;
+        let packed = Packed::from_value(value)?;
         let end = self.filled + packed.bytes();
         // One byte is for the mark.
         let mut room = &mut self.room.get_mut(self.filled..end + 1)?[..end - self.filled];
@@ -114,7 +114,7 @@ pub(crate) struct Packed<'a> {
 
 impl<'a> Packed<'a> {
     /// The element of a string; `None` if it is too long for one.
-    pub(crate) fn of(value: Value<'a>) -> Option<Self> {
+    pub(crate) fn from_value(value: Value<'a>) -> Option<Self> {
         let (head, text) = match value {
             Value::Int(value) => (Head::integer(value), &[][..]),
             Value::Bytes(bytes) => match canonical_int(bytes) {
@@ -139,7 +139,7 @@ impl<'a> Packed<'a> {
 
 /// The bytes that an element will take.
 pub(crate) fn packed_bytes(value: Value<'_>) -> usize {
-    Packed::of(value).map_or(usize::MAX / 2, |packed| packed.bytes())
+    Packed::from_value(value).map_or(usize::MAX / 2, |packed| packed.bytes())
 }
 
 /// An element's head.

@@ -57,6 +57,25 @@ impl<'a> StreamValue<'a> for &'a Stream {
     fn groups(self) -> impl Iterator<Item = impl StreamGroup> {
         self.groups.iter().map(|(name, group)| GroupOf(name, group))
     }
+
+    // Redis 7 knows neither producers nor released entries.
+    fn idmp_limits(self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn producer_count(self) -> usize {
+        0
+    }
+
+    fn producers(
+        self,
+    ) -> impl Iterator<Item = (&'a [u8], usize, impl Iterator<Item = (&'a [u8], Id)>)> {
+        std::iter::empty::<(&[u8], usize, std::iter::Empty<(&[u8], Id)>)>()
+    }
+
+    fn idmp_counts(self) -> (u64, u64) {
+        (0, 0)
+    }
 }
 
 fn text(bytes: &[u8]) -> Value<'_> {
@@ -90,6 +109,14 @@ impl StreamGroup for GroupOf<'_> {
 
     fn consumers(self) -> impl Iterator<Item = impl StreamConsumer> {
         self.1.consumers.iter().map(move |(name, seen)| ConsumerOf(name, *seen, self.1))
+    }
+
+    fn released_count(self) -> usize {
+        0
+    }
+
+    fn released(self) -> impl Iterator<Item = Id> {
+        std::iter::empty()
     }
 }
 

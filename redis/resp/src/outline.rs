@@ -31,7 +31,7 @@ impl Start {
     /// What stands at the start of `bytes`, which are not empty.
     #[inline]
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         if bytes.first() != Some(&b'*') {
             return Self::Other;
         }
@@ -100,7 +100,7 @@ mod tests {
                 let mut bytes = request(&args);
                 let whole = bytes.len();
                 bytes.extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
-                let Start::Plain(outline, used) = Start::of(&bytes) else {
+                let Start::Plain(outline, used) = Start::from_bytes(&bytes) else {
                     panic!("{count} arguments of {length} bytes are plain");
                 };
                 let plain = outline.on(&bytes).expect("the same bytes");
@@ -115,9 +115,9 @@ mod tests {
         let long = [b'x'; 1234];
         let whole = request(&[b"SET", &long[..12], &long, b""]);
         for end in 1..whole.len() {
-            assert_eq!(Start::of(&whole[..end]), Start::Cut, "{end} bytes");
+            assert_eq!(Start::from_bytes(&whole[..end]), Start::Cut, "{end} bytes");
         }
-        assert!(matches!(Start::of(&whole), Start::Plain(_, used) if used == whole.len()));
+        assert!(matches!(Start::from_bytes(&whole), Start::Plain(_, used) if used == whole.len()));
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         ];
         for bytes in others {
             let shown = bytes.escape_ascii().to_string();
-            assert_eq!(Start::of(bytes), Start::Other, "{:.20}", shown);
+            assert_eq!(Start::from_bytes(bytes), Start::Other, "{:.20}", shown);
         }
     }
 }

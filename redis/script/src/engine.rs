@@ -215,7 +215,7 @@ impl Engine {
     /// # Errors
     /// The source is no script.
     pub fn load(&mut self, source: &[u8]) -> Result<Sha, LoadError> {
-        let sha = Sha::of(source);
+        let sha = Sha::hash(source);
         if let Entry::Vacant(vacant) = self.scripts.entry(sha) {
             let (flags, start) = shebang::read(source)?;
             let lua = &self.machine.lua;

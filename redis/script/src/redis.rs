@@ -167,7 +167,7 @@ fn single(lua: &Lua, args: &[Value], make: impl FnOnce(&[u8]) -> mlua::Result<Va
 fn sha1hex(lua: &Lua, args: Variadic<Value>) -> Returned {
     let [value] = &args[..] else { return failed(lua, "wrong number of arguments") };
     let text: Option<LuaString> = lua.coerce_string(value.clone())?;
-    let sha = Sha::of(&text.map_or_else(Vec::new, |text| text.as_bytes().to_vec()));
+    let sha = Sha::hash(&text.map_or_else(Vec::new, |text| text.as_bytes().to_vec()));
     Ok((Value::Nil, Value::String(lua.create_string(sha.as_str())?)))
 }
 

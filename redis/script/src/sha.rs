@@ -35,7 +35,7 @@ impl Hasher for Digits {
 
 impl Sha {
     /// The name of a script with this source.
-    pub fn of(source: &[u8]) -> Self {
+    pub fn hash(source: &[u8]) -> Self {
         Self(hex(&Sha1::digest(source)))
     }
 

@@ -34,7 +34,7 @@ fn settings(wish: &ArchiveWish) -> Settings {
         interval: seconds(wish.interval_seconds),
         image_period: seconds(wish.image_period_seconds),
         take_over: wish.take_over,
-        ..Settings::of(&wish.url)
+        ..Settings::from_url(&wish.url)
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn url(path: &Path) -> Option<&str> {
 }
 
 fn read_contents(url: &str) -> Result<Contents, String> {
-    stillframe_archive::look(url).map_err(|error| error.to_string())
+    stillframe_archive::contents(url).map_err(|error| error.to_string())
 }
 
 /// What the newest manifest says.

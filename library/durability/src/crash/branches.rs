@@ -26,7 +26,7 @@ fn lost() -> (Store<Imprint>, Arc<View>, Branch) {
     let mut store = Store::open(Path::new("simulated"), options).expect("a sound disk");
     (0..WORDS).for_each(|index| store.write(index, 10 + index as u64));
     let view = Arc::new(store.view().expect("none is kept"));
-    let mut branch = Branch::of(Arc::clone(&view), WORDS + 4096);
+    let mut branch = Branch::from_view(Arc::clone(&view), WORDS + 4096);
     assert_eq!(branch.try_read(0), Ok(10));
     branch.write(WRITTEN, 7);
     let mut round = 0;
@@ -45,7 +45,7 @@ fn each_loss_is_told() -> Result<u64, String> {
         let window = by_window.window(index, 1).expect("it is in bounds");
         assert_eq!(window(0), 0);
         drop(window);
-        for branch in [whole.clone(), Branch::of(Arc::clone(&view), WORDS + 4096)] {
+        for branch in [whole.clone(), Branch::from_view(Arc::clone(&view), WORDS + 4096)] {
             if (branch.try_read(index), branch.read(index)) != (Err(ViewLost), 0) {
                 return Err(format!("word {index} is there"));
             }

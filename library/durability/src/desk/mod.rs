@@ -285,7 +285,7 @@ impl Desk {
                 Err(Error::Capture { number, source })
             });
         let took = started.elapsed();
-        let publication = Publication::of(&published);
+        let publication = Publication::from_result(&published);
         let mut tables = file.take_tables();
         tables.conclude(published.is_ok() || self.directory.is(Mutant::FailedIncrementForgotten));
         let tidied = match &published {

@@ -85,7 +85,7 @@ impl Directory {
 
     /// The same, opened for an application, whose name new files carry.
     pub(crate) fn claimed(mut self, application: &Application) -> Result<Self, Error> {
-        self.claim = Some(Claim::of(application)?);
+        self.claim = Some(Claim::from_application(application)?);
         Ok(self)
     }
 

@@ -121,13 +121,13 @@ impl Writer {
             self.mark()?;
         }
         self.sync_file()?;
-        self.look()?;
+        self.check_identity()?;
         self.mark()?;
         Ok(self.synced)
     }
 
     /// Makes sure that the file is still the one that a recovery would read.
-    pub(crate) fn look(&self) -> Result<(), Error> {
+    pub(crate) fn check_identity(&self) -> Result<(), Error> {
         if self.identity_now()? == self.identity {
             return Ok(());
         }

@@ -69,7 +69,7 @@ impl<A: Algorithm> Store<A> {
     /// As for [`view`](Self::view).
     pub fn branch(&mut self) -> Result<Branch<A>, Error> {
         let most = self.words_max;
-        Ok(Branch::of(Arc::new(self.view()?), most))
+        Ok(Branch::from_view(Arc::new(self.view()?), most))
     }
 }
 
@@ -169,7 +169,7 @@ pub struct Branch<A: Algorithm = Imprint> {
 impl<A: Algorithm> Branch<A> {
     /// A branch from the state of a view, which may grow to `words_max` words.
     #[must_use]
-    pub fn of(base: Arc<View<A>>, words_max: usize) -> Self {
+    pub fn from_view(base: Arc<View<A>>, words_max: usize) -> Self {
         let words = base.words();
         let written = HashMap::default();
         let (words_max, is_lost) = (words_max.max(words), AtomicBool::new(false));

@@ -276,7 +276,7 @@ fn a_directory_of_another_layout_is_refused_by_name_and_keeps_what_it_has() {
     let _ = New::attach(&mut vec![0; 1000]).map(|new| (new.ticks, new.marks));
 
     let store: Store = Store::open(data.path(), Old::options("ticker", 1000)).expect("its own");
-    assert_eq!(Old::of(&store).expect("it is the same").ticks.get(&store), 7);
+    assert_eq!(Old::from_source(&store).expect("it is the same").ticks.get(&store), 7);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn images_of<A: Algorithm>(random: &mut Random) {
         act(&mut engine);
         if A::INFO.random_access {
             let read = read_image(&begun, |words| {
-                let world = World::of(words).expect("its layout is known");
+                let world = World::from_source(words).expect("its layout is known");
                 world.check(words, &then)
             });
             read.expect("the image is whole").unwrap_or_else(|wrong| panic!("{image}: {wrong}"));

@@ -143,15 +143,16 @@ fn a_root_of_another_shape_is_refused() {
         tocks: Value<u64>,
     }
     let mut words = vec![0; One::layout().words()];
-    assert!(One::of(&words).is_err(), "it is not laid out");
+    assert!(One::from_source(&words).is_err(), "it is not laid out");
     let one = One::attach(&mut words).expect("it is new");
     one.ticks.set(&mut words, 7);
     assert_eq!(One::attach(&mut words).expect("it is the same").ticks.get(&words), 7);
     let error = Other::attach(&mut words).err().expect("it is another's").to_string();
     assert!(error.contains("and not layout") && error.contains("{tocks:value<u64>;}"), "{error}");
-    let error = World::of(&words[..2]).err().expect("it is too short").to_string();
+    let error = World::from_source(&words[..2]).err().expect("it is too short").to_string();
     assert!(error.contains("the state has too few words"), "{error}");
-    let error = One::of(&words[..One::layout().words() - 1]).err().expect("too short").to_string();
+    let error =
+        One::from_source(&words[..One::layout().words() - 1]).err().expect("too short").to_string();
     assert!(error.contains("too few words"), "{error}");
 }
 

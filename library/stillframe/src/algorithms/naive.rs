@@ -124,7 +124,7 @@ impl<C> FullCopy<C> {
     /// Replaces a word, or half of one, in place.
     #[inline(always)]
     fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
-        T::store(&self.words, index, new.of(|| T::load(&self.words, index)));
+        T::store(&self.words, index, new.resolve(|| T::load(&self.words, index)));
     }
 }
 

@@ -49,7 +49,7 @@ impl<A: Algorithm> EngineRig<A> {
         let (probe, tally) = self.probe(manner)?;
         let (sender, receiver) = mpsc::channel();
         let publish = move |probe: &mut Probe, report| {
-            let publication = Publication::of(&report);
+            let publication = Publication::from_result(&report);
             if publication == Publication::Durable {
                 probe.settle();
             }

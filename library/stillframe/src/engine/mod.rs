@@ -49,7 +49,7 @@ pub enum Publication {
 impl Publication {
     /// Durable exactly if `result` is no error.
     #[must_use]
-    pub fn of<T, E>(result: &Result<T, E>) -> Self {
+    pub fn from_result<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() { Self::Durable } else { Self::Failed }
     }
 }

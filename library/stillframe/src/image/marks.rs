@@ -40,7 +40,7 @@ impl Marks {
     /// The words of `block` of which a unit is flagged, and for `whole` all of it: `flags(i)` gives
     /// the flags of units `64 * i..64 * i + 64`.
     #[inline]
-    pub(crate) fn of(
+    pub(crate) fn from_flags(
         block: usize,
         grain: Grain,
         whole: bool,
@@ -164,13 +164,13 @@ mod tests {
         let flagged = |half: usize| (half * half + half / 5) % 3 == 1;
         let flags =
             |i: usize| (0..64).fold(0, |f, bit| f | u64::from(flagged(64 * i + bit)) << bit);
-        let grain = Grain::of(crate::Unit::Half);
+        let grain = Grain::from_unit(crate::Unit::Half);
         for block in 0..70 {
             let words = block * BLOCK_WORDS..(block + 1) * BLOCK_WORDS;
             let any = words.clone().map(|word| flagged(2 * word) || flagged(2 * word + 1));
             let both = words.map(|word| flagged(2 * word) && flagged(2 * word + 1));
-            assert_eq!(Marks::of(block, grain, false, flags), Marks::of_words(any));
-            assert_eq!(Marks::of(block, grain, true, flags), Marks::of_words(both));
+            assert_eq!(Marks::from_flags(block, grain, false, flags), Marks::of_words(any));
+            assert_eq!(Marks::from_flags(block, grain, true, flags), Marks::of_words(both));
         }
     }
 

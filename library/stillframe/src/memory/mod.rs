@@ -453,7 +453,7 @@ impl<const N: usize, const ITEMS: usize> Records<N, ITEMS> {
 
     /// The record of an item. Panics if it is out of bounds.
     #[inline(always)]
-    pub(crate) fn of(&self, item: usize) -> &[AtomicU64; N] {
+    pub(crate) fn at(&self, item: usize) -> &[AtomicU64; N] {
         let Some((record, _)) = self.find(item) else {
             out_of_bounds(item / ITEMS * N, self.words.len);
         };

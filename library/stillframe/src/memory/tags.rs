@@ -18,7 +18,7 @@ mod cell {
     pub(super) const PER_WORD: usize = 8;
 
     #[inline]
-    pub(super) fn of(words: &Words, unit: usize) -> &Cell {
+    pub(super) fn at(words: &Words, unit: usize) -> &Cell {
         words.byte(unit)
     }
 
@@ -36,7 +36,7 @@ mod cell {
     pub(super) type Cell = crate::sync::AtomicU64;
     pub(super) const PER_WORD: usize = 1;
 
-    pub(super) fn of(words: &Words, unit: usize) -> &Cell {
+    pub(super) fn at(words: &Words, unit: usize) -> &Cell {
         words.word(unit)
     }
 
@@ -73,7 +73,7 @@ impl Tags {
 
     /// Makes all tags 0, one by one: the owner may be adding tags in the last one's word.
     pub(crate) fn clear(&self) {
-        (0..self.count).for_each(|unit| self.of(unit).set(0, Ordering::Relaxed));
+        (0..self.count).for_each(|unit| self.at(unit).set(0, Ordering::Relaxed));
     }
 
     /// Makes all tags 0, as fast as memory goes if no [view](Self::view) lives. Nobody else may
@@ -112,7 +112,7 @@ impl Tags {
         {
             return equal;
         }
-        let is_equal = |at: &usize| self.of(first + at).get(Ordering::Relaxed) == tag;
+        let is_equal = |at: &usize| self.at(first + at).get(Ordering::Relaxed) == tag;
         (0..count).filter(is_equal).fold(0, |equal, at| equal | 1 << at)
     }
 
@@ -123,8 +123,8 @@ impl Tags {
 
     /// The tag of a unit, which is below the count: the last word may have room for more.
     #[inline]
-    pub(crate) fn of(&self, unit: usize) -> Tag<'_> {
-        Tag(cell::of(&self.words, unit))
+    pub(crate) fn at(&self, unit: usize) -> Tag<'_> {
+        Tag(cell::at(&self.words, unit))
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct AllTags<'a>(&'a [Cell]);
 impl<'a> AllTags<'a> {
     /// The tag of a unit. Panics beyond the last.
     #[inline]
-    pub(crate) fn of(self, unit: usize) -> Tag<'a> {
+    pub(crate) fn at(self, unit: usize) -> Tag<'a> {
         Tag(&self.0[unit])
     }
 }

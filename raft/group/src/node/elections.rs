@@ -98,7 +98,7 @@ impl Elections {
     }
 
     /// What openraft knows; `None` if it has ended.
-    async fn look(&self) -> Option<(Seen, LeaderId<u64>)> {
+    async fn raft_state(&self) -> Option<(Seen, LeaderId<u64>)> {
         let seen = self.raft.with_raft_state(|state| {
             let vote = *state.vote_ref();
             let silence = state.vote_last_modified().map_or(Duration::MAX, |at| at.elapsed());
@@ -113,7 +113,8 @@ impl Elections {
         sender: u64,
         theirs: Option<LogId<u64>>,
     ) -> Result<Opinion, Error> {
-        let (seen, _) = self.look().await.ok_or_else(|| Error::ended("this member has ended"))?;
+        let (seen, _) =
+            self.raft_state().await.ok_or_else(|| Error::ended("this member has ended"))?;
         let metrics = self.raft.metrics().borrow().clone();
         let timeout_ms = self.timeout.as_millis() as u64;
         let is_heard = metrics.millis_since_quorum_ack.is_none_or(|age| age <= timeout_ms);
@@ -172,7 +173,7 @@ impl Running {
     pub(super) async fn stand(self) {
         let Elections { timeout, missed, is_ready, is_over, raft } = self.elections.clone();
         let (mut drawn, mut told) = (chance(), false);
-        while let Some((seen, leader)) = self.elections.look().await {
+        while let Some((seen, leader)) = self.elections.raft_state().await {
             let metrics = raft.metrics().borrow().clone();
             let leads = metrics.state == ServerState::Leader;
             let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();

@@ -102,7 +102,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     };
     let (network, config) = (net_settings(&settings)?, config(&settings)?);
     let tls = network.tls.clone();
-    let owner = identity::Member::of(&settings);
+    let owner = identity::Member::from_settings(&settings);
     let has_dump = files.holds(&dump)?;
     let found = owner.find(&files, has_dump)?;
     if has_dump && label.is_none() {
@@ -285,7 +285,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     let Parts { settings, config, log, machine, network, identity, tls, listener, events } = parts;
     let Asked { batches: (batches, queued), commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
-    let bounds = purge::Bounds::of(&settings, log.clone());
+    let bounds = purge::Bounds::from_settings(&settings, log.clone());
     let made = Raft::new(settings.id, config, network.clone(), log, machine);
     let raft = tokio::select! {
         // It applies what it knows to be committed, for which it needs the loop.

@@ -28,7 +28,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn of(settings: &Settings, log: LogStore<Types>) -> Self {
+    pub(super) fn from_settings(settings: &Settings, log: LogStore<Types>) -> Self {
         Self { log, entries: settings.entries_kept, log_min_bytes: settings.log_min_bytes }
     }
 

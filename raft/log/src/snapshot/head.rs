@@ -19,7 +19,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn of(image: &Image) -> Self {
+    pub(crate) fn from_image(image: &Image) -> Self {
         let files = image.files.iter().map(|file| (file.name.clone(), file.bytes)).collect();
         Self { id: image.id.clone(), files }
     }

@@ -54,8 +54,8 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    fn of(image: Image) -> Result<Self, Error> {
-        let head = Head::of(&image);
+    fn from_image(image: Image) -> Result<Self, Error> {
+        let head = Head::from_image(&image);
         let wrong = |what| Error::Snapshot { id: image.id.clone(), what };
         let bytes = head.total_bytes().ok_or_else(|| wrong("it is too large".into()))?;
         let head = head.encode().map_err(wrong)?;
@@ -87,8 +87,8 @@ impl SnapshotData {
     ///
     /// # Errors
     /// [`Error::Snapshot`]: it is too large, or has too many files.
-    pub fn of(image: Image) -> Result<Self, Error> {
-        Ok(Self::new(Source::Outgoing(Arc::new(Outgoing::of(image)?))))
+    pub fn from_image(image: Image) -> Result<Self, Error> {
+        Ok(Self::new(Source::Outgoing(Arc::new(Outgoing::from_image(image)?))))
     }
 
     /// One that is to be written.

@@ -150,7 +150,7 @@ pub(super) fn source(path: &Path) -> Source {
 }
 
 pub(super) fn settings() -> Settings {
-    let settings = Settings::of("memory:///test");
+    let settings = Settings::from_url("memory:///test");
     Settings {
         interval: Duration::ZERO,
         image_period: Duration::ZERO,
@@ -176,8 +176,8 @@ impl Steps {
         Self { shared, spool, worker, runtime: runtime() }
     }
 
-    pub(super) fn look(&mut self) {
-        self.shared.look(&mut self.spool).expect("the directory can be read");
+    pub(super) fn rescan(&mut self) {
+        self.shared.rescan(&mut self.spool).expect("the directory can be read");
     }
 
     pub(super) fn turn(&mut self) -> Result<bool, ArchiveError> {
@@ -188,7 +188,7 @@ impl Steps {
     pub(super) fn settle(&mut self) {
         let mut last = None;
         for _ in 0..1_000 {
-            self.look();
+            self.rescan();
             match self.turn() {
                 Ok(false) => return,
                 Ok(true) => {}
@@ -318,9 +318,9 @@ fn life(random: &mut Random, length: usize) {
                 store.fail(call, 1 + random.below(6) as u64, random.below(2) == 0);
             }
             14 => steps = Steps::new(&server.source(), &store, settings.clone()),
-            15 | 16 => steps.look(),
+            15 | 16 => steps.rescan(),
             _ => {
-                steps.look();
+                steps.rescan();
                 for _ in 0..random.below(8) {
                     match steps.turn() {
                         Err(error) if error.is_final() => panic!("{error}"),
@@ -405,7 +405,7 @@ fn what_comes_while_the_store_is_down_is_caught_up() {
         if number % 7 == 0 {
             server.restart();
         }
-        steps.look();
+        steps.rescan();
         assert!(!matches!(steps.turn(), Err(error) if error.is_final()));
     }
     store.fail(0, 0, false);
@@ -433,7 +433,7 @@ fn a_gap_begins_a_set() {
         server.set("k", "lost");
         server.restart();
         server.save();
-        steps.look();
+        steps.rescan();
     }
     server.set("k", "after");
     store.fail(0, 0, false);

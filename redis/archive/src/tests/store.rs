@@ -60,7 +60,7 @@ fn a_store_comes_back_at_every_record() {
             if random.below(30) == 0 {
                 archive.fail(archive.calls() + 2, 3, random.below(2) == 0);
             }
-            steps.look();
+            steps.rescan();
             let _ = steps.turn();
             if number % 50 == 49 {
                 archive.fail(0, 0, false);

@@ -37,7 +37,7 @@ fn a_store_that_says_nothing_is_told_by_the_age_of_what_waits() {
     store.hangs.store(true, Ordering::Relaxed);
     let mut late = Duration::ZERO;
     for _ in 0..3 {
-        steps.look();
+        steps.rescan();
         let error = steps.turn().expect_err("nothing is answered").to_string();
         assert!(error.contains("no answer within 1 s"), "{error}");
         let status = steps.shared.status();
@@ -56,7 +56,7 @@ pub(super) fn another_directory_is_refused() {
     let (_server, store, _steps) = archived();
     let other = Server::new(0);
     let mut second = Steps::new(&other.source(), &store, settings());
-    second.look();
+    second.rescan();
     let refused = second.turn().expect_err("it is another's");
     assert!(matches!(refused, ArchiveError::Claimed { .. }), "{refused}");
     assert!(refused.is_final());
@@ -79,7 +79,7 @@ fn another_directory_takes_over_when_told() {
     assert_ne!(manifest.sets[0].owner, manifest.sets[1].owner);
     // The first one's history is there, until its age ends it.
     assert_eq!(before.1, server.states[1]);
-    first.look();
+    first.rescan();
     let mut server = server;
     server.set("k", "too late");
     let refused = (0..20).find_map(|_| first.turn().err()).expect("it has lost its claim");
@@ -95,7 +95,7 @@ pub(super) fn the_one_who_lost_its_claim_puts_nothing() {
     server.set("k", "more");
     let names = runtime().block_on(store.remote().list("manifests")).expect("listed").len();
     let refused = (0..20).find_map(|_| {
-        first.look();
+        first.rescan();
         first.turn().err()
     });
     assert!(matches!(refused, Some(ArchiveError::Claimed { .. })), "{refused:?}");
@@ -114,7 +114,7 @@ fn of_two_copies_one_is_refused() {
     second.settle();
     let mut server = server;
     server.set("k", "more");
-    first.look();
+    first.rescan();
     let refused = (0..20).find_map(|_| first.turn().err()).expect("it has lost its claim");
     assert!(matches!(refused, ArchiveError::Claimed { .. }), "{refused}");
     let mut again = Steps::new(&server.source(), &store, settings());
@@ -212,7 +212,7 @@ fn an_upload_that_was_cut_leaves_nothing() {
     server.save();
     let store = Arc::new(Faulty::default());
     let mut steps = Steps::new(&server.source(), &store, settings());
-    steps.look();
+    steps.rescan();
     let mut seen = false;
     for _ in 0..200 {
         let _ = steps.turn();

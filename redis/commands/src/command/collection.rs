@@ -13,35 +13,35 @@ use crate::errors::{Refusal, WrongType};
 /// A type of value, as commands see it: for instance [`List`].
 pub(super) trait View<'a>: Sized {
     /// The value as this type, if it is of it, as it is at an instant.
-    fn of(value: Value<'a>, now: i64) -> Option<Self>;
+    fn from_value(value: Value<'a>, now: i64) -> Option<Self>;
 }
 
 impl<'a> View<'a> for List<'a> {
-    fn of(value: Value<'a>, _: i64) -> Option<Self> {
+    fn from_value(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::List(list) = value { Some(list) } else { None }
     }
 }
 
 impl<'a> View<'a> for Hash<'a> {
-    fn of(value: Value<'a>, now: i64) -> Option<Self> {
+    fn from_value(value: Value<'a>, now: i64) -> Option<Self> {
         if let Value::Hash(hash) = value { Some(hash.as_of(now)) } else { None }
     }
 }
 
 impl<'a> View<'a> for Set<'a> {
-    fn of(value: Value<'a>, _: i64) -> Option<Self> {
+    fn from_value(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::Set(set) = value { Some(set) } else { None }
     }
 }
 
 impl<'a> View<'a> for Sorted<'a> {
-    fn of(value: Value<'a>, _: i64) -> Option<Self> {
+    fn from_value(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
     }
 }
 
 impl<'a> View<'a> for Stream<'a> {
-    fn of(value: Value<'a>, _: i64) -> Option<Self> {
+    fn from_value(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::Stream(stream) = value { Some(stream) } else { None }
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn view_of<'a, V: View<'a>>(
     entry: Option<&'a Entry>,
     now: i64,
 ) -> Result<Option<V>, WrongType> {
-    entry.map(|entry| V::of(entry.value(), now).ok_or(WrongType)).transpose()
+    entry.map(|entry| V::from_value(entry.value(), now).ok_or(WrongType)).transpose()
 }
 
 impl<'c> Context<'c> {

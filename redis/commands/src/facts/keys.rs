@@ -69,7 +69,7 @@ impl Keys {
     }
 
     /// The keys of a request.
-    pub fn of<'a>(self, request: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    pub fn in_request<'a>(self, request: &[&'a [u8]]) -> Vec<&'a [u8]> {
         let first = usize::try_from(self.first).unwrap_or(0);
         let last = match usize::try_from(self.last) {
             Ok(last) => last,

@@ -94,7 +94,7 @@ impl Chunk {
     }
 
     /// `count` elements in a run.
-    pub(crate) fn of(bytes: Vec<u8>, count: usize) -> Self {
+    pub(crate) fn from_bytes(bytes: Vec<u8>, count: usize) -> Self {
         Self { bytes, count, index: Index::default() }
     }
 
@@ -295,7 +295,7 @@ impl Chunk {
         }
         if count < self.count {
             kept.shrink_to_fit();
-            *self = Self::of(kept, count);
+            *self = Self::from_bytes(kept, count);
         }
     }
 

@@ -75,7 +75,7 @@ impl Draft<'_> {
         if let Body::Packed(chunk) = &self.body
             && (chunk.count > PACKED_MAX || chunk.bytes.len() > RUN_BYTES_MAX)
         {
-            self.body = Body::Clone(Box::new(Trunk::of(chunk, self.kind, self.hasher)));
+            self.body = Body::Clone(Box::new(Trunk::from_chunk(chunk, self.kind, self.hasher)));
         }
     }
 

@@ -47,7 +47,7 @@ impl Counts {
     }
 
     /// How many values have this one.
-    pub(crate) fn of(&self, trait_: Traits) -> usize {
+    pub(crate) fn having(&self, trait_: Traits) -> usize {
         let counts = self.0.iter().zip(Traits::ALL);
         counts.filter(|(_, it)| *it == trait_).map(|(count, _)| *count).sum()
     }

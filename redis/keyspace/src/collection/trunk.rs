@@ -66,7 +66,7 @@ impl Trunk {
     }
 
     /// The collection of a packed run.
-    pub(crate) fn of(chunk: &Chunk, kind: Type, hasher: &Hasher) -> Self {
+    pub(crate) fn from_chunk(chunk: &Chunk, kind: Type, hasher: &Hasher) -> Self {
         let mut trunk = Self::new(kind, hasher);
         for element in chunk.run(kind.shape()) {
             match kind {

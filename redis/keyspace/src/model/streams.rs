@@ -40,7 +40,7 @@ fn bytes(text: Text<'_>) -> Vec<u8> {
 
 impl Model {
     /// The stream by every way of reading it.
-    fn of(stream: Stream<'_>) -> Self {
+    fn from_stream(stream: Stream<'_>) -> Self {
         let mut model = Self {
             last: stream.last_id(),
             deleted: stream.deleted_id(),
@@ -325,9 +325,9 @@ fn a_stream_is_a_map_and_so_are_its_groups_and_its_copies_stay() {
             continue;
         }
         check(&mut keyspace);
-        let now = stream_at(&mut keyspace, KEY, Model::of).unwrap_or_default();
+        let now = stream_at(&mut keyspace, KEY, Model::from_stream).unwrap_or_default();
         assert!(now == model, "step {step}");
-        let copy = stream_at(&mut keyspace, b"copy", Model::of).unwrap_or_default();
+        let copy = stream_at(&mut keyspace, b"copy", Model::from_stream).unwrap_or_default();
         assert!(copy == kept, "step {step}: the copy has changed");
         if random.below(3) == 0 && keyspace.copy(0, KEY, 0, b"copy").unwrap() {
             kept = model.clone();

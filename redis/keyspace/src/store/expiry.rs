@@ -76,7 +76,7 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     fn count_with(&self, trait_: Traits) -> usize {
-        self.dbs.iter().map(|db| db.counts.of(trait_)).sum()
+        self.dbs.iter().map(|db| db.counts.having(trait_)).sum()
     }
 
     /// How many hashes have fields that expire; each counts once, though branches show it.
@@ -89,7 +89,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// another one.
     #[must_use]
     pub fn timed_hashes_in(&self, db: usize) -> usize {
-        self.dbs[db].counts.of(Traits::FIELDS)
+        self.dbs[db].counts.having(Traits::FIELDS)
     }
 
     /// On how many streams something is known of producers (see

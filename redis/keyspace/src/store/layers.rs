@@ -139,7 +139,7 @@ impl<A: Algorithm> Keyspace<A> {
                 continue;
             }
             let db = self.spaces.db_in(space);
-            let (copy, counts) = (entry.copy_born(self.birth(db)), Counts::of(entry));
+            let (copy, counts) = (entry.copy_born(self.birth(db)), Counts::from_entry(entry));
             self.slots.shown_mut().part(space, counts);
             let Ok(seat) = self.place(db, hash, copy) else {
                 // Slots are left (K6), so the system has no memory for them: as for an entry.

@@ -129,7 +129,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.check_room(owed)?; // K6
         let Some(entry) = self.slots.entry_mut(seat) else { return Ok(0) };
         entry.set_era(era);
-        let counts = Counts::of(entry);
+        let counts = Counts::from_entry(entry);
         others().for_each(|other| self.slots.shown_mut().show(other, counts));
         Ok(others().fold(0, |dbs, other| dbs | 1 << self.spaces.db_in(other)))
     }

@@ -34,7 +34,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    pub(crate) fn of(value: Value<'_>) -> Self {
+    pub(crate) fn from_value(value: Value<'_>) -> Self {
         let mut content = Self::empty(value.kind());
         parts(value, &mut |key, extra, deadline| {
             content.add(key, extra, deadline);

@@ -109,7 +109,7 @@ impl<A: Algorithm> Pair<A> {
         let found = self.keyspace.get(key.0, &key.1, self.now);
         let found = found.and_then(|entry| {
             assert_eq!(entry.key(), key.1);
-            Some((Content::of(entry.value()).without_due(self.now)?, entry.expire_at()))
+            Some((Content::from_value(entry.value()).without_due(self.now)?, entry.expire_at()))
         });
         assert_eq!(found.as_ref(), self.oracle.get(key), "{key:?}");
         found
@@ -171,8 +171,9 @@ impl<A: Algorithm> Pair<A> {
         }
         let viewed = &mut self.views[at];
         let view = self.keyspace.view(viewed.id).unwrap();
-        let content =
-            |entry: &stillframe_keyspace::Entry| (Content::of(entry.value()), entry.expire_at());
+        let content = |entry: &stillframe_keyspace::Entry| {
+            (Content::from_value(entry.value()), entry.expire_at())
+        };
         let found = view.get(key.0, &key.1).map(content);
         let found = found.and_then(|(content, at)| Some((content.without_due(viewed.now)?, at)));
         assert_eq!(found.as_ref(), viewed.contents.get(&key));
@@ -242,7 +243,7 @@ impl<A: Algorithm> Pair<A> {
         let mut walked = Contents::new();
         for db in 0..DBS {
             let mut add = |entry: &stillframe_keyspace::Entry| {
-                let content = (Content::of(entry.value()), entry.expire_at());
+                let content = (Content::from_value(entry.value()), entry.expire_at());
                 let key = (db, entry.key().to_vec());
                 assert!(walked.insert(key, content).is_none(), "met once");
             };

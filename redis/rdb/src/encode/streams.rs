@@ -275,7 +275,7 @@ impl<O: Output> Encoder<O> {
         let elements = u16::try_from(elements).unwrap_or(u16::MAX);
         self.out.sheet.put(&elements.to_le_bytes())?;
         node(entries, count, |value| {
-            let packed = Packed::of(value).expect("no field of an entry has 4 GiB");
+            let packed = Packed::from_value(value).expect("no field of an entry has 4 GiB");
             packed.parts().into_iter().try_for_each(|part| self.out.sheet.put(part))
         })?;
         self.out.sheet.put(&[MARK])

@@ -24,7 +24,7 @@ impl Class {
         }
     }
 
-    pub(super) fn of(session: &Session) -> Self {
+    pub(super) fn from_session(session: &Session) -> Self {
         if session.caller.internal {
             Self::Primary
         } else if session.replica.as_deref().is_some_and(Replica::is_real) {

@@ -18,7 +18,7 @@ fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let asks = |name: &[u8]| asked.iter().any(|asked| asked == name);
     let everything = asks(b"all") || asks(b"everything");
     let default = asked.is_empty() || asks(b"default");
-    let seen = Seen::of(ctx.keyspace, ctx.server, ctx.table);
+    let seen = Seen::new(ctx.keyspace, ctx.server, ctx.table);
     let mut text = String::new();
     let is_member = ctx.server.group.member().is_some();
     for Section { name, is_default, of_member, figures } in &SECTIONS {

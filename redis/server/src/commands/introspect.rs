@@ -250,11 +250,13 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
         let found = match spec.begin {
             // MIGRATE names keys behind KEYS in place of an empty key, not beside it.
             Begin::Keyword(..) if command.keys.more == More::Migrated => continue,
-            Begin::Index(_) if command.keys.more == More::Migrated => command.keys.of(request),
+            Begin::Index(_) if command.keys.more == More::Migrated => {
+                command.keys.in_request(request)
+            }
             // SORT alone: the data decides which other keys it reads; the table knows the one it
             // writes.
             Begin::Unknown if spec.flags.contains(&"OW") => {
-                command.keys.of(request).get(1..).unwrap_or_default().to_vec()
+                command.keys.in_request(request).get(1..).unwrap_or_default().to_vec()
             }
             Begin::Unknown => continue,
             _ => match spec.find(request) {

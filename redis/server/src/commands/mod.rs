@@ -356,7 +356,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let reads = command.has(flags::READONLY) && !command.has(flags::SKIP_MONITOR);
     let reads = reads && ctx.branch.is_none();
     if ctx.session.tracking.is_some() && reads && !ctx.server.scripts.is_asking() {
-        ctx.server.hub.remember_read(ctx.session, &command.keys.of(args));
+        ctx.server.hub.remember_read(ctx.session, &command.keys.in_request(args));
     }
     if ctx.session.caller.waits {
         return; // it counts when it is served or gives up

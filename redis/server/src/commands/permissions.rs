@@ -22,7 +22,7 @@ pub(super) fn touched<'a>(command: &Command, index: usize, args: &[&'a [u8]]) ->
         _ => Vec::new(),
     };
     let [first, others] = access(command, args);
-    let keys = if command.has(flags::PUBSUB) { Vec::new() } else { command.keys.of(args) };
+    let keys = if command.has(flags::PUBSUB) { Vec::new() } else { command.keys.in_request(args) };
     let keys = keys.into_iter().enumerate();
     let keys = keys.map(|(place, key)| (key, if place == 0 { first } else { others })).collect();
     Touched {

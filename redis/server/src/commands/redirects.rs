@@ -50,7 +50,7 @@ fn one(ctx: &Context<'_>, command: &Command, args: &[&[u8]], needs: Needs) -> Op
     if command.has(flags::PUBSUB) {
         return None;
     }
-    let Some(key) = command.keys.of(args).first().copied() else {
+    let Some(key) = command.keys.in_request(args).first().copied() else {
         return (needs.has(flags::WRITE) || reads_all(command)).then(|| group.not_here());
     };
     // What may replicate changes something (PFCOUNT); of a script, its requests are checked.

@@ -64,7 +64,7 @@ fn scan(ctx: &mut Context<'_>, id: u64, args: &[&[u8]]) -> Result<(), Refusal> {
 fn run(ctx: &mut Context<'_>, id: u64, request: &[&[u8]]) -> Result<(), Refusal> {
     let command = ctx.table.get(find(ctx, request)?);
     let Handler::Data(handler) = command.handler else { return Err(does_not_read(command.name)) };
-    let mut keys = command.keys.of(request);
+    let mut keys = command.keys.in_request(request);
     if !command.has(flags::READONLY) || keys.is_empty() {
         return Err(does_not_read(command.name));
     }

@@ -32,7 +32,7 @@ impl Member {
     }
 
     /// Member 1 of a group of three, with a leader or without.
-    fn of(leader: Option<u64>) -> Self {
+    fn with_leader(leader: Option<u64>) -> Self {
         let mut member = Self::alone();
         member.see(leader);
         member
@@ -99,7 +99,7 @@ fn a_server_without_a_group_is_no_node_of_a_cluster() {
 #[test]
 fn every_command_on_data_is_redirected_or_refused() {
     for leader in [Some(2), None] {
-        let mut member = Member::of(leader);
+        let mut member = Member::with_leader(leader);
         let (digest, mut moved, mut refused) = (member.server.digest(), 0, 0);
         let is_data = |it: &&stillframe_commands::Facts| {
             it.flags & (flags::ABSENT | flags::PUBSUB) == 0 && it.name != "exec"
@@ -110,7 +110,7 @@ fn every_command_on_data_is_redirected_or_refused() {
                 words[2] = b"LIST".to_vec(); // with a number it is another command
             }
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            if let Some(key) = facts.keys.of(&words).first() {
+            if let Some(key) = facts.keys.in_request(&words).first() {
                 let expected = match leader {
                     Some(_) => format!("-MOVED {} two:7002\r\n", slot(key)),
                     None => DOWN.to_owned(),
@@ -137,7 +137,7 @@ fn every_command_on_data_is_redirected_or_refused() {
 /// A client whose branch is out of reach is not sent to data that it did not ask for.
 #[test]
 fn requests_on_a_branch_are_not_sent_elsewhere() {
-    let mut member = Member::of(Some(1));
+    let mut member = Member::with_leader(Some(1));
     let id = member.ask("STILLFRAME BRANCH OPEN");
     let id = id.trim_matches([':', '\r', '\n']);
     member.check(&format!("STILLFRAME BRANCH USE {id}"), "+OK\r\n");
@@ -157,7 +157,7 @@ fn requests_on_a_branch_are_not_sent_elsewhere() {
 
 #[test]
 fn the_leader_serves_all_slots_at_once() {
-    let mut leader = Member::of(Some(1));
+    let mut leader = Member::with_leader(Some(1));
     leader.check("MSET a 1 b 2 {c}d 3", "+OK\r\n");
     leader.check("DBSIZE", ":4\r\n");
     leader.check("SELECT 3", "+OK\r\n");
@@ -168,7 +168,7 @@ fn the_leader_serves_all_slots_at_once() {
 
 #[test]
 fn a_member_that_follows_sends_clients_to_the_leader() {
-    let mut member = Member::of(Some(2));
+    let mut member = Member::with_leader(Some(2));
     member.check("GET foo", "-MOVED 12182 two:7002\r\n");
     member.moves("MSET b 1 a 2", "b");
     member.moves("XREAD COUNT 1 STREAMS s t 0 0", "s");
@@ -197,7 +197,7 @@ fn a_member_that_follows_sends_clients_to_the_leader() {
 
 #[test]
 fn reads_stay_where_they_are_if_client_and_group_want_it() {
-    let mut member = Member::of(Some(2));
+    let mut member = Member::with_leader(Some(2));
     member.check("READONLY", "+OK\r\n");
     member.moves("GET foo", "foo");
     member.read_locally();
@@ -224,7 +224,7 @@ fn reads_stay_where_they_are_if_client_and_group_want_it() {
 
 #[test]
 fn scripts_reach_nothing_that_their_client_does_not() {
-    let mut member = Member::of(Some(2));
+    let mut member = Member::with_leader(Some(2));
     let mut run = |source: &str| member.run(&[b"EVAL", source.as_bytes(), b"0"]);
     let foreign = "-ERR Script attempted to access a non local key in a cluster node";
     assert_eq!(run("return 1"), ":1\r\n");
@@ -243,7 +243,7 @@ fn scripts_reach_nothing_that_their_client_does_not() {
 
 #[test]
 fn a_transaction_ends_with_leadership() {
-    let mut member = Member::of(Some(2));
+    let mut member = Member::with_leader(Some(2));
     member.check("MULTI", "+OK\r\n");
     member.moves("GET foo", "foo");
     member.check("PING", "+QUEUED\r\n");
@@ -272,7 +272,7 @@ fn a_transaction_ends_with_leadership() {
 
 #[test]
 fn nothing_expires_or_is_evicted_by_a_member_that_follows() {
-    let mut member = Member::of(Some(1));
+    let mut member = Member::with_leader(Some(1));
     member.check("SET brief v PX 1", "+OK\r\n");
     member.see(Some(2));
     member.server.now += 1000;
@@ -287,7 +287,7 @@ fn nothing_expires_or_is_evicted_by_a_member_that_follows() {
 
 #[test]
 fn the_group_is_described() {
-    let mut member = Member::of(Some(2));
+    let mut member = Member::with_leader(Some(2));
     let [one, two, three] = [1, 2, 3].map(|id| member.server.state.group.node(id));
     member.check("CLUSTER MYID", &format!("$40\r\n{one}\r\n"));
     let text = member.ask("CLUSTER NODES");
@@ -321,7 +321,7 @@ fn the_group_is_described() {
     assert!(member.ask("CLUSTER INFO").contains("cluster_state:fail\r\n"));
     member.server.session.protocol = Protocol::Resp3;
     assert!(member.ask("CLUSTER SLOTS").contains("%0\r\n"));
-    let mut young = Member::of(None);
+    let mut young = Member::with_leader(None);
     young.check("CLUSTER SLOTS", "*0\r\n");
     assert!(young.ask("CLUSTER NODES").contains(" myself,slave - 0 0 4 connected\n"));
     assert!(young.ask("CLUSTER INFO").contains("cluster_slots_assigned:0\r\n"));
@@ -330,7 +330,7 @@ fn the_group_is_described() {
 /// The log and the primary's stream are above all this.
 #[test]
 fn what_is_replayed_is_not_redirected() {
-    let mut member = Member::of(Some(2));
+    let mut member = Member::with_leader(Some(2));
     member.server.session = Session::internal();
     member.check("SET foo replayed", "+OK\r\n");
     member.check("FLUSHALL", "+OK\r\n");

@@ -150,7 +150,7 @@ fn plain(command: &Command) -> Vec<String> {
     let numbered: Vec<String> =
         name.iter().cloned().chain(numbers.map(|at| at.to_string())).collect();
     let all: Vec<&[u8]> = numbered.iter().map(|word| word.as_bytes()).collect();
-    let keys = command.keys.of(&all);
+    let keys = command.keys.in_request(&all);
     let word = |at: usize| match &numbered[at] {
         word if at < name.len() => word.clone(),
         word if keys.contains(&word.as_bytes()) => "K".to_owned(),

@@ -186,7 +186,7 @@ impl Turn<'_> {
                 accept::all(self.state, poller, io_threads, number);
             }
             Ready::Woken => {
-                let figures = || families(&Seen::of(self.keyspace, self.state, self.table));
+                let figures = || families(&Seen::new(self.keyspace, self.state, self.table));
                 self.sockets.metrics.answer(figures);
             }
             Ready::Upstream { place, readable, writable } => {

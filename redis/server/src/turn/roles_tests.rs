@@ -315,7 +315,7 @@ fn every_command_is_answered_at_once_by_a_member_that_does_not_serve() {
         for facts in commands() {
             let request = request_of(facts);
             let reply = stage.answer(&words(&request));
-            let of_data = !facts.keys.of(&words(&request)).is_empty();
+            let of_data = !facts.keys.in_request(&words(&request)).is_empty();
             let of_data = of_data && facts.flags & flags::PUBSUB == 0;
             let is_redirect = reply.starts_with("-MOVED ") || reply == DOWN;
             if reply.is_empty() || of_data && !is_redirect {

@@ -31,7 +31,7 @@ pub(super) struct Reach {
 
 impl Reach {
     /// From the settings; 0 bytes are no limit.
-    pub(super) fn of(settings: &Settings) -> Self {
+    pub(super) fn from_settings(settings: &Settings) -> Self {
         let bytes_max = match settings.log_keep.bytes {
             0 => u64::MAX,
             bytes => bytes,

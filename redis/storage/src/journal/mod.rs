@@ -250,7 +250,7 @@ impl Journal {
             position: self.position(),
             log: self.open.as_ref().map(|open| open.log.handle()),
             history: self.history.clone(),
-            reach: Reach::of(settings),
+            reach: Reach::from_settings(settings),
             newest: self.history.generations.newest(),
             bytes: self.bytes,
         }

@@ -94,7 +94,7 @@ impl Journal {
     ) -> Result<(), Error> {
         let Reopened { replayed, position, log, failed } = reopened;
         self.history.generations.sweep()?;
-        let (newest, reach) = (self.history.generations.newest(), Reach::of(settings));
+        let (newest, reach) = (self.history.generations.newest(), Reach::from_settings(settings));
         self.history.tidy(Some(position), newest, reach)?;
         self.last = replayed.last;
         self.base_bytes = self.history.dump_bytes();

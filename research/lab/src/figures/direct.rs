@@ -152,7 +152,8 @@ fn interruptions_of<A: Algorithm>(words: usize) -> Result<Vec<f64>> {
     let mut engine = Engine::new(state)?;
     Cores::choose(1, 0).enter_writer();
     let sink = Paced { started: Instant::now() };
-    let begun = engine.snapshot(Consistency::declare(), sink, |_, report| Publication::of(&report));
+    let begun = engine
+        .snapshot(Consistency::declare(), sink, |_, report| Publication::from_result(&report));
     begun?;
     let progress = engine.progress();
     let (mut rng, mut seen, mut times) = (Rng(1), 0, Vec::new());

@@ -164,7 +164,7 @@ impl Depot {
     pub(crate) fn publisher(&self) -> impl Publish {
         let returned = Arc::clone(&self.returned);
         move |sink: &mut LabSink, report: Result<CaptureReport, CaptureError>| {
-            let publication = Publication::of(&report);
+            let publication = Publication::from_result(&report);
             let result = report.map(drop);
             let mut returned = lock(&returned);
             returned.parts = mem::take(&mut sink.parts);

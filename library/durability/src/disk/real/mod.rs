@@ -71,7 +71,7 @@ impl RealDisk {
             None => options.open(path)?,
         };
         let sweeper = self.sweeper.as_ref().map(Arc::downgrade);
-        Ok(Box::new(RealFile { file, room: sweeper.map(Room::of) }))
+        Ok(Box::new(RealFile { file, room: sweeper.map(Room::from_sweeper) }))
     }
 }
 
@@ -163,7 +163,7 @@ struct Room {
 }
 
 impl Room {
-    fn of(sweeper: Weak<Sweeper>) -> Self {
+    fn from_sweeper(sweeper: Weak<Sweeper>) -> Self {
         Self { sweeper, process: std::process::id() }
     }
 

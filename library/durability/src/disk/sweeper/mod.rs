@@ -114,7 +114,7 @@ enum Ended {
 impl Default for Sweeper {
     /// With a thread, and pauses.
     fn default() -> Self {
-        Self::of(PIECE_BYTES, true)
+        Self::with_pieces(PIECE_BYTES, true)
     }
 }
 
@@ -122,10 +122,10 @@ impl Sweeper {
     /// Removes what it is asked to at once, in pieces of so many bytes, for tests.
     #[must_use]
     pub fn in_place(piece_bytes: u64) -> Self {
-        Self::of(piece_bytes.max(1), false)
+        Self::with_pieces(piece_bytes.max(1), false)
     }
 
-    fn of(piece_bytes: u64, has_thread: bool) -> Self {
+    fn with_pieces(piece_bytes: u64, has_thread: bool) -> Self {
         Self { piece_bytes, shared: Arc::default(), has_thread, thread: Mutex::default() }
     }
 

@@ -29,7 +29,7 @@ fn only_our_own_names_are_swept() {
 fn a_thread_removes_all_in_pieces_and_leaves_what_is_open() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let disk = SimulatedDisk::default();
-    let sweeper = Sweeper::of(100, true);
+    let sweeper = Sweeper::with_pieces(100, true);
     holds(&disk, "held", 1000);
     let held = disk.open("held").expect("it is there");
     holds(&disk, "free", 1000);
@@ -51,7 +51,7 @@ fn a_thread_removes_all_in_pieces_and_leaves_what_is_open() {
 fn room_is_made_at_once() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let disk = SimulatedDisk::default();
-    let sweeper = Sweeper::of(1, true);
+    let sweeper = Sweeper::with_pieces(1, true);
     assert!(!sweeper.make_room(), "nothing waits");
     for name in ["a", "b", "c"] {
         holds(&disk, name, 100_000);
@@ -70,7 +70,7 @@ fn room_is_made_at_once() {
 fn the_end_leaves_the_rest_to_the_next_start() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let disk = SimulatedDisk::default();
-    let sweeper = Sweeper::of(1, true);
+    let sweeper = Sweeper::with_pieces(1, true);
     holds(&disk, "a", 10_000_000);
     job(&sweeper, &disk, "a");
     drop(sweeper);
@@ -86,7 +86,7 @@ fn the_machines_files_go_but_for_those_of_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let large = vec![1; 100];
-    let sweeper = Arc::new(Sweeper::of(10, true));
+    let sweeper = Arc::new(Sweeper::with_pieces(10, true));
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(folder.path()).expect("it is there"));
     fs::write(at("linked"), &large).expect("writable");
     fs::hard_link(at("linked"), at("kept")).expect("this file system has links");

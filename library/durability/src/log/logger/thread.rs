@@ -57,7 +57,7 @@ impl Thread {
                 self.shared.lock().stats.syncs += 1;
                 self.report_durable(writer.synced());
             } else if looked_at.elapsed() >= SECOND {
-                writer.look()?;
+                writer.check_identity()?;
                 looked_at = Instant::now();
             }
             if order.close {

@@ -102,7 +102,7 @@ impl<A: Algorithm> Rig<A> {
         let sink = Expect { expected: self.oracle.clone(), found: Vec::new(), settled };
         let reports = Arc::clone(&self.reports);
         let publish = move |sink: &mut Expect, report: Report| {
-            let publication = Publication::of(&report);
+            let publication = Publication::from_result(&report);
             if publication == Publication::Durable {
                 sink.settled.lock().expect("never poisoned").clone_from(&sink.expected);
             }

@@ -44,7 +44,7 @@ impl Imprint {
         for (place, (index, _)) in group.iter().enumerate() {
             places[count] = place as u8;
             // Acquire: as in `replace`.
-            let records = marks.of(index / BLOCK_WORDS).get(Ordering::Acquire);
+            let records = marks.at(index / BLOCK_WORDS).get(Ordering::Acquire);
             count += usize::from(records != CLOSED);
         }
         let mut rest = &places[..count];
@@ -77,7 +77,7 @@ impl Imprint {
         let mut end = used;
         for (place, entry) in places.iter().zip(entries) {
             let (index, _) = group[usize::from(*place)];
-            let mark = marks.of(index / BLOCK_WORDS);
+            let mark = marks.at(index / BLOCK_WORDS);
             // Acquire: as in `replace`, for a mark that was closed meanwhile.
             let records = mark.get(Ordering::Acquire);
             if records >= LIMIT {
@@ -101,7 +101,7 @@ impl Imprint {
 
     /// Saves a word that is about to become `new`, unless no image needs it.
     fn save_one(&mut self, index: usize, new: u64) {
-        let records = self.volume.marks.of(index / BLOCK_WORDS).get(Ordering::Acquire);
+        let records = self.volume.marks.at(index / BLOCK_WORDS).get(Ordering::Acquire);
         if self.span != 0 && records != CLOSED {
             self.save_rarely(index, [self.words.load(index), new]);
         }

@@ -200,7 +200,7 @@ unsafe impl Algorithm for Imprint {
         let (mut index, end) = (start, start + len);
         // Nothing is to be saved where the span ends, or a block is closed.
         while index < end && self.span != 0 {
-            let mark = self.volume.marks.of(index / BLOCK_WORDS);
+            let mark = self.volume.marks.at(index / BLOCK_WORDS);
             // Acquire: as in `replace`.
             let records = mark.get(Ordering::Acquire);
             if records == CLOSED {
@@ -327,7 +327,7 @@ impl Imprint {
 
     #[inline]
     fn mark(&self, block: usize, mark: u8) {
-        self.volume.marks.of(block).set(mark, Ordering::Relaxed);
+        self.volume.marks.at(block).set(mark, Ordering::Relaxed);
     }
 
     /// Words of the log in use by this volume.
@@ -411,7 +411,7 @@ impl Imprint {
     fn replace(&mut self, index: usize, new: impl New<u64>) {
         let word = self.words.word(index);
         if self.span != 0 {
-            let mark = self.volume.marks.of(index / BLOCK_WORDS);
+            let mark = self.volume.marks.at(index / BLOCK_WORDS);
             // Acquire: partner of the Release in `Before::close`. No word that is stored without
             // being saved, a closed mark having been seen, is what was copied
             // (`litmus/imprint-close`). The writer's own stores to marks order nothing: one that
@@ -419,7 +419,7 @@ impl Imprint {
             let records = mark.get(Ordering::Acquire);
             if records != CLOSED {
                 let old = word.load(Ordering::Relaxed);
-                let new = new.of(|| old);
+                let new = new.resolve(|| old);
                 let used = self.used();
                 if records < LIMIT
                     && let Some(entry) = self.reach.pair(used)
@@ -432,7 +432,7 @@ impl Imprint {
                 return self.words.store(index, new);
             }
         }
-        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+        word.store(new.resolve(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
     /// Appends the record of a word to the log, which is `used` words long.
@@ -460,7 +460,7 @@ impl Imprint {
         if !self.is_open(index) {
             return self.mark(block, CLOSED);
         }
-        let records = self.volume.marks.of(block).get(Ordering::Relaxed);
+        let records = self.volume.marks.at(block).get(Ordering::Relaxed);
         let is_full = records >= LIMIT;
         self.refresh();
         let needed = if is_full { ENTRY + BLOCK_WORDS } else { ENTRY };

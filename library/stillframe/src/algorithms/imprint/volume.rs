@@ -63,7 +63,7 @@ impl Volume {
     pub(super) fn grow(&mut self, known: usize, blocks: usize) -> Result<(), MemoryError> {
         self.heads.grow(blocks)?;
         self.marks.grow(blocks)?;
-        (known..blocks).for_each(|block| self.marks.of(block).set(CLOSED, Ordering::Relaxed));
+        (known..blocks).for_each(|block| self.marks.at(block).set(CLOSED, Ordering::Relaxed));
         self.next_marks.grow(blocks)
     }
 
@@ -239,7 +239,7 @@ impl Index {
     /// writer's load of the mark. The copy's loads come before, so none of them reads a word that
     /// the writer stores because it saw the mark (`litmus/imprint-close`).
     pub(super) fn close(&self, block: usize) {
-        self.marks.of(block).set(CLOSED, Ordering::Release);
+        self.marks.at(block).set(CLOSED, Ordering::Release);
     }
 
     /// Indexes the log up to `end`.

@@ -48,12 +48,12 @@ impl<const N: usize> Columns<N> {
     }
     /// The words in which the bits of a unit are, at place `unit % 64`.
     #[inline(always)]
-    pub(crate) fn of(&self, unit: usize) -> &[AtomicU64; N] {
-        self.groups.of(unit)
+    pub(crate) fn at(&self, unit: usize) -> &[AtomicU64; N] {
+        self.groups.at(unit)
     }
     #[inline]
     pub(crate) fn get(&self, column: usize, unit: usize) -> bool {
-        self.of(unit)[column].load(Ordering::Relaxed) >> (unit % 64) & 1 != 0
+        self.at(unit)[column].load(Ordering::Relaxed) >> (unit % 64) & 1 != 0
     }
     #[inline]
     pub(crate) fn prefetch(&self, unit: usize) {
@@ -64,7 +64,7 @@ impl<const N: usize> Columns<N> {
         while at < units.end {
             let end = units.end.min((at / 64 + 1) * 64);
             let mask = low(end - at) << (at % 64);
-            let word = &self.of(at)[column];
+            let word = &self.at(at)[column];
             let old = word.load(Ordering::Relaxed);
             let new = if flag { old | mask } else { old & !mask };
             if new != old {
@@ -76,8 +76,8 @@ impl<const N: usize> Columns<N> {
     /// The words of which a unit is flagged, or for `whole` all of it.
     #[inline]
     pub(crate) fn marks(&self, column: usize, block: usize, whole: bool) -> Marks {
-        Marks::of(block, self.grain, whole, |group| {
-            self.groups.of(64 * group)[column].load(Ordering::Relaxed)
+        Marks::from_flags(block, self.grain, whole, |group| {
+            self.groups.at(64 * group)[column].load(Ordering::Relaxed)
         })
     }
     pub(crate) fn forget(&self, column: usize, block: usize) {
@@ -136,7 +136,7 @@ impl Bytes {
     /// The words of which a unit is flagged, or for `whole` all of it.
     #[inline]
     pub(crate) fn marks(&self, block: usize, whole: bool) -> Marks {
-        Marks::of(block, self.grain, whole, |group| {
+        Marks::from_flags(block, self.grain, whole, |group| {
             (0..8).fold(0, |flags, i| flags | packed(self.words.load(8 * group + i)) << (8 * i))
         })
     }

@@ -79,7 +79,7 @@ unsafe impl<C: Completion> Algorithm for Glass<C> {
     const INFO: Info = if C::IN_MEMORY { HourglassCopy::REGISTERED } else { Hourglass::REGISTERED };
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let grain = Grain::of(Self::INFO.unit(options.unit));
+        let grain = Grain::from_unit(Self::INFO.unit(options.unit));
         let state = Self {
             arrays: Arrays::create(options, grain)?,
             flags: Flags::create(options, grain)?,
@@ -191,7 +191,7 @@ impl<C: Completion> Glass<C> {
     /// be, and its latest value is here (H2): nothing else is read.
     #[inline(always)]
     fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>) {
-        let (current, flags, bit) = (self.current(), self.flags.of(unit), 1 << (unit % 64));
+        let (current, flags, bit) = (self.current(), self.flags.at(unit), 1 << (unit % 64));
         let written = flags[current].load(Ordering::Relaxed);
         if written & bit != 0 {
             return new.put_here(place, current);
@@ -214,13 +214,13 @@ impl<C: Completion> Glass<C> {
     #[inline(always)]
     fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
         let (current, unit) = (self.current(), (item / T::PER_WORD) >> self.grain.shift);
-        let (flags, bit) = (self.flags.of(unit), 1 << (unit % 64));
+        let (flags, bit) = (self.flags.at(unit), 1 << (unit % 64));
         let (here, written) = (self.arrays.array(current), flags[current].load(Ordering::Relaxed));
         let latest = flags[LATEST].load(Ordering::Relaxed);
         if (latest >> (unit % 64)) as usize & 1 != current {
             self.carry(item / T::PER_WORD, unit);
         }
-        T::store(here, item, new.of(|| T::load(here, item)));
+        T::store(here, item, new.resolve(|| T::load(here, item)));
         if written & bit == 0 {
             self.mark(flags, unit, written, latest);
         }

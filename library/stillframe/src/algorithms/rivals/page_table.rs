@@ -227,7 +227,7 @@ impl<C: TableCopies> PageTables<C> {
         }
         let start = (entry >> 1) as usize * T::PER_WORD;
         let at = start + index % (BLOCK_WORDS * T::PER_WORD);
-        T::store(&self.pages, at, new.of(|| T::load(&self.pages, at)));
+        T::store(&self.pages, at, new.resolve(|| T::load(&self.pages, at)));
     }
 
     /// Where the writer's entry of a page is.

@@ -83,7 +83,7 @@ unsafe impl Algorithm for Piggyback {
     const INFO: Info = Self::REGISTERED;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let grain = Grain::of(Self::INFO.unit(options.unit));
+        let grain = Grain::from_unit(Self::INFO.unit(options.unit));
         Ok(Self {
             homes: Arrays::create(options, grain)?,
             locations: Tags::create(&options.resized(|words| grain.units(words)))?,
@@ -164,7 +164,7 @@ impl Piggyback {
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         // Acquire: partner of the Release in `Copier::copy`.
-        let state = self.locations.of(item >> self.grain.shift).get(Ordering::Acquire);
+        let state = self.locations.at(item >> self.grain.shift).get(Ordering::Acquire);
         T::load(self.homes.array(self.source(state)), item)
     }
 
@@ -186,7 +186,7 @@ impl Piggyback {
     /// Replaces a unit of one item.
     #[inline(always)]
     fn put<T: Item>(&self, place: Place<'_, T, 2>, unit: usize, new: impl Put<T>) {
-        let (location, current) = (self.locations.of(unit), self.current());
+        let (location, current) = (self.locations.at(unit), self.current());
         let source = self.source(location.get(Ordering::Acquire)); // as in `get`
         let (moves, is_early) = (source != current, self.handover.is(Mutant::PiggybackClaimsFirst));
         if moves && is_early {
@@ -206,12 +206,12 @@ impl Piggyback {
     #[inline(always)]
     fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
         let unit = (item / T::PER_WORD) >> self.grain.shift;
-        let (location, current) = (self.locations.of(unit), self.current());
+        let (location, current) = (self.locations.at(unit), self.current());
         if self.source(location.get(Ordering::Acquire)) != current {
             self.claim_long(unit);
         }
         let here = self.homes.array(current); // where all of the unit is now
-        T::store(here, item, new.of(|| T::load(here, item)));
+        T::store(here, item, new.resolve(|| T::load(here, item)));
         location.set(ONLY + current as u8, Ordering::Relaxed);
     }
 
@@ -221,7 +221,7 @@ impl Piggyback {
     fn claim(&self, unit: usize) -> bool {
         let [old, new] = [1 - self.current(), self.current()].map(|home| ONLY + home as u8);
         is_unclaimed(&self.handover)
-            || self.locations.of(unit).claim(old, new, Ordering::Relaxed)
+            || self.locations.at(unit).claim(old, new, Ordering::Relaxed)
             || self.claim_slowly(unit, old, new)
     }
 
@@ -232,11 +232,11 @@ impl Piggyback {
         let mut backoff = Backoff::default();
         loop {
             // It is being copied, or has been.
-            if self.locations.of(unit).get(Ordering::Acquire) == EQUAL {
+            if self.locations.at(unit).get(Ordering::Acquire) == EQUAL {
                 return false;
             }
             backoff.wait();
-            if self.locations.of(unit).claim(old, new, Ordering::Relaxed) {
+            if self.locations.at(unit).claim(old, new, Ordering::Relaxed) {
                 return true;
             }
         }
@@ -286,9 +286,9 @@ impl Copier {
     fn copy_unit(&self, unit: usize) {
         let (from, to) = (&self.homes[self.image & 1], &self.homes[(1 - self.image) & 1]);
         if self.handover.is(Mutant::PiggybackFlagThenCopy) {
-            self.locations.of(unit).set(EQUAL, Ordering::Release);
+            self.locations.at(unit).set(EQUAL, Ordering::Release);
         } else if !self.handover.is(Mutant::PiggybackCopyThenFlag)
-            && !self.locations.of(unit).claim(ONLY + self.image as u8, COPYING, Ordering::Relaxed)
+            && !self.locations.at(unit).claim(ONLY + self.image as u8, COPYING, Ordering::Relaxed)
         {
             return; // the writer was first
         }
@@ -302,10 +302,10 @@ impl Copier {
             to.copy_from(start, from, start, length);
         }
         if self.handover.is(Mutant::PiggybackRelaxedCopied) {
-            self.locations.of(unit).set(EQUAL, Ordering::Relaxed);
+            self.locations.at(unit).set(EQUAL, Ordering::Relaxed);
         } else if !self.handover.is(Mutant::PiggybackFlagThenCopy) {
             // Partner: the Acquire loads in `read`, `write` and `claim`.
-            self.locations.of(unit).set(EQUAL, Ordering::Release);
+            self.locations.at(unit).set(EQUAL, Ordering::Release);
         }
     }
 }

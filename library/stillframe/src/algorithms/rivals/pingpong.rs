@@ -120,7 +120,7 @@ unsafe impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
     const INFO: Info = if C::IN_MEMORY { L::COPY } else { L::MERGE };
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let grain = Grain::of(Self::INFO.unit(options.unit));
+        let grain = Grain::from_unit(Self::INFO.unit(options.unit));
         let state = Self {
             layout: L::create(options, grain)?,
             previous: C::IN_MEMORY.then(|| Words::create(options)).transpose()?,
@@ -298,7 +298,7 @@ impl Layout for Separate {
     #[inline(always)]
     fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool {
         let Some(place) = self.arrays.find::<T>(item) else { return false };
-        let (shadow, value) = (shadow & 1, new.of(|| place.load(STATE)));
+        let (shadow, value) = (shadow & 1, new.resolve(|| place.load(STATE)));
         place.store(STATE, value);
         place.store(SHADOWS + shadow, value);
         self.flags[shadow].set(item);
@@ -318,7 +318,7 @@ impl Layout for Separate {
     fn replace_in_unit<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) {
         let (unit, state) = ((item / T::PER_WORD) >> self.grain.shift, self.arrays.array(STATE));
         let (flags, shadow) = (&self.flags[shadow], self.arrays.array(SHADOWS + shadow));
-        let value = new.of(|| T::load(state, item));
+        let value = new.resolve(|| T::load(state, item));
         T::store(state, item, value);
         if !flags.get(unit) && !self.mutation.is(Mutant::PingPongWritesPartOfUnit) {
             let start = unit << self.grain.shift;
@@ -432,13 +432,13 @@ impl Layout for Interleaved {
         let shadow = shadow & 1;
         if T::PER_WORD == 1 {
             let Some((record, _)) = self.of_words.find(item) else { return false };
-            let value = new.of(|| T::load_part(&record[0], 0));
+            let value = new.resolve(|| T::load_part(&record[0], 0));
             T::store_part(&record[0], 0, value);
             T::store_part(&record[SHADOWS + shadow], 0, value);
             byte::store(&record[FLAGS], shadow, 1);
         } else {
             let Some((record, _)) = self.of_halves.find(item) else { return false };
-            let value = new.of(|| T::load_part(&record[0], 0));
+            let value = new.resolve(|| T::load_part(&record[0], 0));
             T::store_part(&record[0], 0, value);
             let position = SHADOWS + shadow;
             T::store_part(&record[position / 2], position, value);

@@ -93,7 +93,7 @@ impl UserFault {
             out_of_bounds(word, self.len);
         }
         self.faults.before_store(word);
-        T::store(&self.words, index, new.of(|| T::load(&self.words, index)));
+        T::store(&self.words, index, new.resolve(|| T::load(&self.words, index)));
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    pub(crate) fn of(&self, note: Note) -> &[u8] {
+    pub(crate) fn get(&self, note: Note) -> &[u8] {
         match note {
             Note::Applied => &self.applied,
             Note::Membership => &self.membership,

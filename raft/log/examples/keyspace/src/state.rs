@@ -250,7 +250,7 @@ impl State for KeyspaceState {
     }
 
     fn note(&self, note: Note) -> Result<Vec<u8>, Error> {
-        Ok(self.inner.borrow().notes.of(note).to_vec())
+        Ok(self.inner.borrow().notes.get(note).to_vec())
     }
 
     fn set_note(&mut self, note: Note, bytes: &[u8]) -> Result<(), Error> {

@@ -72,7 +72,7 @@ fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]], may_write: bool) -> Result<()
         let entry = ctx.keyspace.peek(ctx.caller.db, key, ctx.now);
         let mut text = IntText::default();
         let bytes = string_bytes(entry, &mut text).ok().flatten().unwrap_or_default();
-        let mut window = Window::of(&field, bytes);
+        let mut window = Window::from_field(&field, bytes);
         let old = window.get(&field);
         let (reply, new) = field.apply(old, action);
         match reply {
@@ -209,7 +209,7 @@ impl Field {
 struct Window([u8; 9]);
 
 impl Window {
-    fn of(field: &Field, bytes: &[u8]) -> Self {
+    fn from_field(field: &Field, bytes: &[u8]) -> Self {
         let mut window = [0; 9];
         let tail = bytes.get(field.first_byte()..).unwrap_or_default();
         let taken = tail.len().min(9);

@@ -31,7 +31,7 @@ enum Combine {
 
 impl Combine {
     /// The operation of a name, and whether replicas before 8.2 know it.
-    fn of(name: &[u8]) -> Option<(Self, bool)> {
+    fn from_name(name: &[u8]) -> Option<(Self, bool)> {
         Some(match name.to_ascii_lowercase().as_slice() {
             b"and" => (Self::And, true),
             b"or" => (Self::Or, true),
@@ -54,7 +54,7 @@ impl Combine {
 /// `BITOP AND|OR|XOR|NOT|DIFF|DIFF1|ANDOR|ONE destination key...`
 fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let destination = args[2];
-    let (how, is_old) = Combine::of(args[1]).ok_or(SYNTAX)?;
+    let (how, is_old) = Combine::from_name(args[1]).ok_or(SYNTAX)?;
     if how == Combine::Not && args.len() != 4 {
         return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
@@ -190,7 +190,7 @@ mod tests {
             ("or", [|b| b.contains(&true)]),
             ("and", [|b| !b.contains(&false)]),
         ] {
-            let (how, _) = Combine::of(name.as_bytes()).expect("an operation");
+            let (how, _) = Combine::from_name(name.as_bytes()).expect("an operation");
             let mut folded = Folded { how, first: None, rest: None, twice: Vec::new() };
             strings.iter().for_each(|string| folded.add(string));
             let result = folded.finish();

@@ -126,7 +126,7 @@ fn search_cell(set: Sorted<'_>, cell: Cell, shape: &Shape, enough: usize, hits: 
 
 /// The cells to search, in their order; `None` for those that the shape does not reach.
 fn cells(shape: &Shape) -> [Option<Cell>; 9] {
-    let bounds = Bounds::of(shape);
+    let bounds = Bounds::from_shape(shape);
     let mut step = step_for(shape);
     let mut cell = Cell::at(shape.center, step);
     if step > 1 && !bounds.within_neighbors(cell) {
@@ -178,7 +178,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(shape: &Shape) -> Self {
+    fn from_shape(shape: &Shape) -> Self {
         let Coordinates { longitude, latitude } = shape.center;
         let (width, height) = shape.half_meters();
         let north = (height / RADIUS_METERS).to_degrees_as_redis();

@@ -25,7 +25,7 @@ pub(super) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refus
         }
         b"getreg" => {
             let (sketch, _) = made_dense(ctx, key, sketch)?;
-            let registers = Registers::of(&sketch.0).unwrap_or_default();
+            let registers = Registers::from_bytes(&sketch.0).unwrap_or_default();
             ctx.out.array(registers.values().len());
             registers.values().iter().for_each(|&value| ctx.out.integer(value.into()));
         }
@@ -107,7 +107,7 @@ fn counts_well(seed: u64) -> Result<(), String> {
         }
         checked *= 10;
     }
-    if Registers::of(&dense.0)?.values() != Registers::of(&either.0)?.values() {
+    if Registers::from_bytes(&dense.0)?.values() != Registers::from_bytes(&either.0)?.values() {
         return Err("the registers of both forms differ".to_owned());
     }
     Ok(())

@@ -164,7 +164,7 @@ impl Default for Registers {
 
 impl Registers {
     /// Those of the checked sketch `bytes`.
-    pub(super) fn of(bytes: &[u8]) -> Result<Self, &'static str> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut registers = Self::default();
         registers.merge(bytes)?;
         Ok(registers)

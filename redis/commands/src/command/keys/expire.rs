@@ -140,7 +140,7 @@ pub(in crate::command) fn expire_at(ctx: &mut Context<'_>, key: &[u8], instant: 
 /// `TTL key` and its siblings: -2 if there is no key, -1 if it lives for ever.
 fn remaining(ctx: &mut Context<'_>, key: &[u8], form: TimeForm) -> Result<(), Refusal> {
     let from = if form.relative { ctx.now } else { 0 };
-    ctx.look(key, |out, entry| {
+    ctx.probe(key, |out, entry| {
         out.integer(match entry.map(|entry| entry.expire_at()) {
             None => -2,
             Some(None) => -1,

@@ -58,7 +58,7 @@ fn del(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `EXISTS key...`: how many of them exist, repetitions counted.
 fn exists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let found = args[1..].iter().map(|key| ctx.look(key, |_, entry| i64::from(entry.is_some())));
+    let found = args[1..].iter().map(|key| ctx.probe(key, |_, entry| i64::from(entry.is_some())));
     let count = found.sum();
     ctx.out.integer(count);
     Ok(())
@@ -74,7 +74,7 @@ fn touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `TYPE key`
 fn type_of(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.look(args[1], |out, entry| {
+    ctx.probe(args[1], |out, entry| {
         out.simple(entry.map_or("none", |entry| type_name(entry.value())));
     });
     Ok(())

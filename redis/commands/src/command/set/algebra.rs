@@ -70,7 +70,7 @@ impl Members {
         kept
     }
 
-    fn of(set: Option<Set<'_>>) -> Self {
+    fn from_set(set: Option<Set<'_>>) -> Self {
         let mut members = Self::default();
         set.iter().flat_map(|set| set.iter()).for_each(|member| members.push(member));
         members
@@ -92,7 +92,7 @@ fn compute(
         sized.sort_by_key(|(length, _)| *length);
     }
     let mut members = match sized.first() {
-        Some((1.., key)) => Members::of(set_at(ctx, key)),
+        Some((1.., key)) => Members::from_set(set_at(ctx, key)),
         _ => return Ok(Members::default()),
     };
     let others = &sized[1..];

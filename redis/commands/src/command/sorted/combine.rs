@@ -47,7 +47,7 @@ enum Source<'a> {
 }
 
 impl<'a> View<'a> for Source<'a> {
-    fn of(value: Value<'a>, _: i64) -> Option<Self> {
+    fn from_value(value: Value<'a>, _: i64) -> Option<Self> {
         match value {
             Value::Sorted(set) => Some(Self::Sorted(set)),
             Value::Set(set) => Some(Self::Plain(set)),

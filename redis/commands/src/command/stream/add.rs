@@ -59,7 +59,7 @@ impl<'a> Options<'a> {
             if is_xadd && option.first().is_some_and(|first| !first.is_ascii_alphabetic()) {
                 break; // an id
             }
-            match Word::of(option).as_slice() {
+            match Word::from_option(option).as_slice() {
                 name @ (b"maxlen" | b"minid") if !after.is_empty() => {
                     if options.trim.is_some() {
                         return Err(TWICE.into());
@@ -97,7 +97,7 @@ impl<'a> Options<'a> {
                     if options.references.is_some() {
                         return Err(SYNTAX);
                     }
-                    options.references = References::of(option);
+                    options.references = References::from_word(option);
                 }
                 _ if is_xadd => break,
                 _ => return Err(SYNTAX),

@@ -343,7 +343,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn of(stream: Stream<'_>) -> Self {
+    pub(super) fn from_stream(stream: Stream<'_>) -> Self {
         let first = stream.at(0).map_or(StreamId::MIN, |entry| entry.id);
         let (added, last, deleted) = (stream.added(), stream.last_id(), stream.deleted_id());
         Self { len: stream.len() as u64, added, last, deleted, first }

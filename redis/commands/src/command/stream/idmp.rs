@@ -31,12 +31,15 @@ pub(super) enum Message<'a> {
     OfFields(&'a [u8]),
 }
 
+/// The words behind an option.
+type Rest<'r, 'a> = &'r [&'a [u8]];
+
 impl<'a> Message<'a> {
     /// Reads what stands behind IDMP or IDMPAUTO; nothing if that is too little.
     pub(super) fn parse<'r>(
         option: &[u8],
         after: &'r [&'a [u8]],
-    ) -> Result<Option<(Self, &'r [&'a [u8]])>, Refusal> {
+    ) -> Result<Option<(Self, Rest<'r, 'a>)>, Refusal> {
         let empty = |what: &str| -> Refusal {
             let name = String::from_utf8_lossy(option).to_uppercase();
             format!("ERR syntax error, {name} requires a non-empty {what}").into()
@@ -137,7 +140,7 @@ fn xcfgset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let [mut duration, mut entries] = [None; 2];
     let mut rest = &args[2..];
     while let [option, after @ ..] = rest {
-        let (name, place, most, unit) = match Word::of(option).as_slice() {
+        let (name, place, most, unit) = match Word::from_option(option).as_slice() {
             b"idmp-duration" => ("IDMP-DURATION", &mut duration, 86_400, "seconds"),
             b"idmp-maxsize" => ("IDMP-MAXSIZE", &mut entries, 10_000, "entries"),
             _ => return Err(SYNTAX),

@@ -73,7 +73,7 @@ fn consumers(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `XINFO GROUPS key`
 fn groups(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (out, stream) = found(ctx, args[2])?;
-    let progress = Progress::of(stream);
+    let progress = Progress::from_stream(stream);
     out.array(stream.group_count());
     for group in sorted(stream) {
         out.map(6);
@@ -143,7 +143,7 @@ fn stream(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     stream.iter_from(0).take(most).for_each(|entry| answer_entry(out, &entry));
     out.bulk("groups");
     out.array(stream.group_count());
-    let progress = Progress::of(stream);
+    let progress = Progress::from_stream(stream);
     let released = stream.has_released();
     let groups = sorted(stream).into_iter();
     groups.for_each(|group| answer_group(out, group, progress, (most, released)));

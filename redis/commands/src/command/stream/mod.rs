@@ -68,7 +68,7 @@ fn answer_text(out: &mut Out<'_>, text: Text<'_>) {
 struct Word([u8; 16], usize);
 
 impl Word {
-    fn of(option: &[u8]) -> Self {
+    fn from_option(option: &[u8]) -> Self {
         let mut word = Self([0; 16], 0);
         if let Some(room) = word.0.get_mut(..option.len()) {
             room.copy_from_slice(option);
@@ -85,7 +85,7 @@ impl Word {
 
 /// How many entries of a stream there ever were up to this id, if one can tell.
 pub(crate) fn read_up_to(stream: Stream<'_>, id: StreamId) -> Option<u64> {
-    group::Progress::of(stream).count_to(id)
+    group::Progress::from_stream(stream).count_to(id)
 }
 
 /// The id of the last entry that is there.

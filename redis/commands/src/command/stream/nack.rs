@@ -49,7 +49,7 @@ impl Options {
         let (mut options, mut ids) = (Self::default(), None);
         while let [option, after @ ..] = rest {
             rest = after;
-            match (Word::of(option).as_slice(), after) {
+            match (Word::from_option(option).as_slice(), after) {
                 (b"ids", [number, after @ ..]) => {
                     let number = parse_integer(number).and_then(|it| i32::try_from(it).ok());
                     let number = number.filter(|&number| number > 0);
@@ -95,7 +95,7 @@ fn xnack(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if stream.and_then(|stream| stream.group(name)).is_none() {
         return Err(no_group(key, name));
     }
-    let mode = match Word::of(args[3]).as_slice() {
+    let mode = match Word::from_option(args[3]).as_slice() {
         b"silent" => Mode::Silent,
         b"fail" => Mode::Fail,
         b"fatal" => Mode::Fatal,

@@ -57,7 +57,7 @@ impl<'r, 'a> Query<'r, 'a> {
         let mut rest = &args[1..];
         while let [option, after @ ..] = rest {
             rest = after;
-            match (Word::of(option).as_slice(), after) {
+            match (Word::from_option(option).as_slice(), after) {
                 (b"block", [_, ..]) if ctx.ledger.in_script => {
                     let why = b" command is not allowed with BLOCK option from scripts";
                     return Err([b"ERR ", args[0], why].concat().into());
@@ -358,7 +358,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(query: &Query<'_, '_>, stream: Stream<'_>, group: Group<'_>, now: i64) -> Self {
+    fn from_query(query: &Query<'_, '_>, stream: Stream<'_>, group: Group<'_>, now: i64) -> Self {
         let (mut found, mut room) = (Self::default(), query.count.unwrap_or(usize::MAX));
         if let Some(idle_ms) = query.claim_ms {
             let is_old = |it: &Pending<'_>| now.saturating_sub(it.time_ms) >= idle_ms;
@@ -415,7 +415,7 @@ fn read_new(
 ) -> Result<bool, Refusal> {
     let ((key, name, consumer), now) = (reader, ctx.now);
     let Some((out, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
-    let found = Found::of(query, stream, group, now);
+    let found = Found::from_query(query, stream, group, now);
     if !found.is_empty() {
         answer_key(out, key);
         found.answer(out, stream, query.claim_ms.map(|_| (group, now)));
@@ -428,7 +428,7 @@ fn read_new(
     let is_active = !found.claimed.is_empty() || !query.no_ack;
     see_consumer(ctx, key, name, consumer, is_active)?;
     let Some((_, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
-    let (progress, mut read) = (Progress::of(stream), group.entries_read());
+    let (progress, mut read) = (Progress::from_stream(stream), group.entries_read());
     let again = found.claimed.iter().filter_map(|&id| {
         let count = one_more(group.pending(id)?.count);
         Some(Pending { id, consumer: Some(consumer), time_ms: now, count })

@@ -32,7 +32,7 @@ pub(super) enum References {
 }
 
 impl References {
-    pub(super) fn of(word: &[u8]) -> Option<Self> {
+    pub(super) fn from_word(word: &[u8]) -> Option<Self> {
         Some(match word {
             word if word.eq_ignore_ascii_case(b"keepref") => Self::Keep,
             word if word.eq_ignore_ascii_case(b"delref") => Self::Delete,
@@ -151,7 +151,7 @@ impl Request {
     fn parse(mut rest: &[&[u8]]) -> Result<Self, Refusal> {
         let (mut references, mut ids) = (None, None);
         while let [option, after @ ..] = rest {
-            if let Some(given) = References::of(option).filter(|_| references.is_none()) {
+            if let Some(given) = References::from_word(option).filter(|_| references.is_none()) {
                 references = Some(given);
                 rest = after;
                 continue;

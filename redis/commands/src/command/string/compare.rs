@@ -28,7 +28,7 @@ pub(super) struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     /// The condition of this name.
-    pub(super) fn of(name: &[u8], given: &'a [u8]) -> Option<Self> {
+    pub(super) fn from_name(name: &[u8], given: &'a [u8]) -> Option<Self> {
         let (of_digest, wants_equal) = match name.to_ascii_lowercase().as_slice() {
             b"ifeq" => (false, true),
             b"ifne" => (false, false),
@@ -81,7 +81,7 @@ fn delex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     if let Some((name, given)) = comparison {
-        let comparison = Comparison::of(name, given)
+        let comparison = Comparison::from_name(name, given)
             .ok_or("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")?;
         let holds = comparison.holds(ctx, key).map_err(|refusal| match refusal == WRONG_TYPE {
             true => "ERR Key should be of string type if conditions are specified".into(),

@@ -90,7 +90,7 @@ impl<'a> Options<'a> {
                 && options.only_if_exists.is_none()
                 && options.comparison.is_none()
             {
-                options.comparison = Some(Comparison::of(option, given)?);
+                options.comparison = Some(Comparison::from_name(option, given)?);
                 rest = after;
             } else {
                 return None;

@@ -36,7 +36,7 @@ impl Lists {
     }
 
     /// The list of an entry's names. A short list that is new is kept if there is room.
-    pub(super) fn of<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
+    pub(super) fn names_of<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
         if let Some(at) = self.short.iter().rposition(|list| is_list(list, names.clone())) {
             return Names { number: at + 1 };
         }
@@ -56,9 +56,9 @@ impl Lists {
         self.keep(list, false)
     }
 
-    /// As [`of`](Self::of), for names that a file gives once for many entries.
+    /// As [`names_of`](Self::names_of), for names that a file gives once for many entries.
     pub(super) fn of_many<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
-        let found = self.of(names.clone());
+        let found = self.names_of(names.clone());
         if found.number > 0 {
             return found;
         }
@@ -197,7 +197,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(body: &'a [u8], lists: Option<&'a Lists>) -> Self {
+    pub(super) fn from_body(body: &'a [u8], lists: Option<&'a Lists>) -> Self {
         let mut rest = body;
         let number = read_number(&mut rest).unwrap_or(0);
         Self { names: lists.and_then(|lists| lists.get(number)), rest }
@@ -260,7 +260,7 @@ mod tests {
     /// Adds an entry, and returns its body.
     fn body(lists: &mut Lists, fields: &[(&[u8], &[u8])]) -> Vec<u8> {
         let mut body = Vec::new();
-        let names = lists.of(fields.iter().map(|(name, _)| *name));
+        let names = lists.names_of(fields.iter().map(|(name, _)| *name));
         write(&mut body, names, fields.iter().copied());
         body
     }
@@ -274,7 +274,7 @@ mod tests {
             let (first, again) = (body(&mut lists, &fields), body(&mut lists, &fields));
             assert_eq!(first, again);
             assert_eq!(first[0] == 0, number >= LISTS_MAX);
-            let mut read = Fields::of(&first, Some(&lists));
+            let mut read = Fields::from_body(&first, Some(&lists));
             let mut texts = [IntText::default(), IntText::default()];
             let [one, two] = &mut texts;
             let (name_read, value) = read.next().unwrap();
@@ -306,7 +306,7 @@ mod tests {
             let mut written = Vec::new();
             write(&mut written, names, [(&name[..], &b"value"[..])].into_iter());
             assert!(written.len() < 10);
-            let mut read = Fields::of(&written, Some(&lists));
+            let mut read = Fields::from_body(&written, Some(&lists));
             let (read_name, value) = read.next().unwrap();
             assert_eq!(read_name.to_bytes(&mut IntText::default()), name);
             assert_eq!(value, Text::Bytes(b"value"));

@@ -50,7 +50,7 @@ impl StreamEdit<'_> {
         if self.is_there(id) {
             return false;
         }
-        let names = self.parts().1.lists.of(fields.clone().map(|(name, _)| name));
+        let names = self.parts().1.lists.names_of(fields.clone().map(|(name, _)| name));
         self.add_new(id, names, fields);
         true
     }

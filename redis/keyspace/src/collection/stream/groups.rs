@@ -51,7 +51,7 @@ impl Times {
     /// Stands for no time.
     const NEVER: i64 = -1;
 
-    fn of(value: &[u8]) -> Option<(Self, &[u8])> {
+    fn from_value(value: &[u8]) -> Option<(Self, &[u8])> {
         let (times, name) = value.split_first_chunk::<{ Self::BYTES }>()?;
         let [seen_ms, active_ms] = [0, 8].map(|at| number_at(times, at) as i64);
         let active_ms = Some(active_ms).filter(|&at| at != Self::NEVER);
@@ -133,7 +133,7 @@ impl Groups {
     }
 
     pub(super) fn group(&self, hasher: &Hasher, name: &[u8]) -> Option<GroupFacts> {
-        self.groups.find_named(hasher, name).map(GroupFacts::of)
+        self.groups.find_named(hasher, name).map(GroupFacts::from_value)
     }
 
     pub(super) fn set_group(&mut self, hasher: &Hasher, name: &[u8], facts: GroupFacts) {
@@ -196,7 +196,7 @@ impl Groups {
     /// The name of a consumer, and its times.
     pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> (&[u8], Times) {
         let value = self.names.find_named(hasher, &consumer.to_be_bytes()).unwrap_or_default();
-        match Times::of(value) {
+        match Times::from_value(value) {
             Some((times, name)) => (name, times),
             None => (&[], Times { seen_ms: 0, active_ms: None }),
         }
@@ -233,7 +233,7 @@ impl Groups {
 
     pub(super) fn delivery(&self, group: u64, id: StreamId) -> Option<Delivery> {
         let found = self.pending.at_key(Key { head: group, tail: &id.to_bytes() })?;
-        let delivery = Delivery::of(found);
+        let delivery = Delivery::from_element(found);
         (found.head == group && delivery.id == id).then_some(delivery)
     }
 
@@ -300,7 +300,7 @@ impl Groups {
         let ids: Vec<[u8; 16]> = owned.map(|element| id_at(element.key, 0).to_bytes()).collect();
         let mut ages = Vec::with_capacity(ids.len());
         self.pending.remove_each(hasher, group, ids.iter().map(|id| &id[..]), |element| {
-            ages.push(Delivery::of(element).age_key());
+            ages.push(Delivery::from_element(element).age_key());
         });
         ages.sort_unstable_by(|one, other| one.bytes().cmp(other.bytes()));
         self.aged.remove_each(hasher, group, ages.iter().map(ShortKey::bytes), |_| {});
@@ -317,7 +317,7 @@ fn consumer_key(group: u64, name: &[u8]) -> Vec<u8> {
 }
 
 impl GroupFacts {
-    pub(super) fn of(value: &[u8]) -> Self {
+    pub(super) fn from_value(value: &[u8]) -> Self {
         let read = Some(number_at(value, 24)).filter(|&read| read != u64::MAX);
         Self { number: number_at(value, 0), last: id_at(value, 8), read }
     }
@@ -371,7 +371,7 @@ fn take_number(bytes: &mut &[u8]) -> u64 {
 }
 
 impl Delivery {
-    pub(super) fn of(element: Element<'_>) -> Self {
+    pub(super) fn from_element(element: Element<'_>) -> Self {
         let mut rest = element.key.get(16..).unwrap_or_default();
         let [number, when, count] = [(); 3].map(|()| take_number(&mut rest));
         let holder = match number {

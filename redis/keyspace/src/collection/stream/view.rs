@@ -57,6 +57,9 @@ pub(super) fn id_of(element: Element<'_>) -> StreamId {
     StreamId { ms: element.head, seq: number_at(element.key, 0) }
 }
 
+/// What a producer has sent: names of messages with their ids.
+type Sent<'a> = Vec<(&'a [u8], StreamId)>;
+
 impl<'a> Stream<'a> {
     fn parts(self) -> Option<(&'a Trunk, &'a Parts)> {
         // A stream is never packed.
@@ -129,7 +132,7 @@ impl<'a> Stream<'a> {
     fn entry(self, element: Element<'a>) -> StreamEntry<'a> {
         let body = element.key.get(8..).unwrap_or_default();
         let lists = self.parts().map(|(_, parts)| &parts.lists);
-        StreamEntry { id: id_of(element), fields: Fields::of(body, lists) }
+        StreamEntry { id: id_of(element), fields: Fields::from_body(body, lists) }
     }
 
     /// How much of what producers have sent is known.
@@ -197,7 +200,7 @@ impl<'a> Stream<'a> {
     }
 
     /// What producers have sent, in the order of their names, for comparisons.
-    fn sorted_producers(self) -> Vec<(&'a [u8], Vec<(&'a [u8], StreamId)>)> {
+    fn sorted_producers(self) -> Vec<(&'a [u8], Sent<'a>)> {
         let sent = |it: Producer<'a>| (it.pid, it.sent().collect());
         let mut producers: Vec<_> = self.producers().map(sent).collect();
         producers.sort_unstable();
@@ -219,7 +222,7 @@ impl<'a> Stream<'a> {
     pub fn groups(self) -> impl Iterator<Item = Group<'a>> + 'a {
         self.with_groups().into_iter().flat_map(|(trunk, groups)| {
             Elements::from(&groups.groups, 0).map(move |element| {
-                let facts = GroupFacts::of(element.value);
+                let facts = GroupFacts::from_value(element.value);
                 Group { trunk, groups, name: element.key, facts }
             })
         })
@@ -262,14 +265,14 @@ impl<'a> Group<'a> {
     /// What is pending, from an id on.
     pub fn pending_from(self, id: StreamId) -> impl Iterator<Item = Pending<'a>> + 'a {
         let under = Groups::under(&self.groups.pending, self.facts.number, &id.to_bytes());
-        under.map(move |element| self.shown(Delivery::of(element)))
+        under.map(move |element| self.shown(Delivery::from_element(element)))
     }
 
     /// What is pending with the greatest id.
     #[must_use]
     pub fn last_pending(self) -> Option<Pending<'a>> {
         let last = Groups::last_under(&self.groups.pending, self.facts.number)?;
-        Some(self.shown(Delivery::of(last)))
+        Some(self.shown(Delivery::from_element(last)))
     }
 
     /// What is pending under this id.

@@ -240,7 +240,7 @@ fn middle(run: Run<'_>, count: usize) -> usize {
 /// Splits off the elements from `cut` on.
 fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (Chunk, Bound) {
     let last = leaf.span(shape, cut - 1);
-    let mut right = Chunk::of(leaf.bytes[last.bytes.end..].to_vec(), leaf.count - cut);
+    let mut right = Chunk::from_bytes(leaf.bytes[last.bytes.end..].to_vec(), leaf.count - cut);
     if order != Order::Position {
         right.reindex(shape);
     }

@@ -129,7 +129,7 @@ impl Ends {
                 index
             });
         } else {
-            tree.add_leaf(side, Chunk::of(run, count), hasher);
+            tree.add_leaf(side, Chunk::from_bytes(run, count), hasher);
         }
     }
 
@@ -150,7 +150,7 @@ impl Ends {
                 run = leaf.take();
                 0
             });
-            let drawn = End::of(run);
+            let drawn = End::from_bytes(run);
             let turn = side == Side::Front && drawn.starts.len() > 1;
             if turn { drawn.turned() } else { drawn }
         } else {
@@ -165,7 +165,7 @@ impl Ends {
     #[cfg(test)]
     pub(crate) fn check(&self) {
         for end in [&self.front, &self.back] {
-            assert_eq!(End::of(end.bytes.clone()).starts, end.starts, "E1");
+            assert_eq!(End::from_bytes(end.bytes.clone()).starts, end.starts, "E1");
             let fits = end.bytes.len() <= LEAF_BYTES_MAX;
             assert!(end.starts.len() <= Order::Position.leaf_max(), "E2");
             assert!(fits || end.starts.len() == 1, "E2");
@@ -175,7 +175,7 @@ impl Ends {
 
 impl End {
     /// The elements of a run, the first one innermost.
-    fn of(bytes: Vec<u8>) -> Self {
+    fn from_bytes(bytes: Vec<u8>) -> Self {
         let mut end = Self { bytes, starts: Vec::new() };
         let mut start = 0;
         for element in Run::new(&end.bytes, Shape::Single) {

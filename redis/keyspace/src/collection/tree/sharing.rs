@@ -354,22 +354,20 @@ fn what_is_dropped_whole_stays_in_an_image_and_the_books_are_right() {
         edited.unwrap();
     };
     fill(&mut keyspace);
-    let before = shown(&mut keyspace);
+    let before = shown(&mut keyspace, b"key");
     let (gate, image) = held_image(&mut keyspace);
     let edited = keyspace.edit_stream(0, b"key", |it| {
         assert!(it.destroy_group(b"g"));
         it.set_idmp_limits(crate::IdmpLimits { duration_s: 9, entries: 9 });
     });
     edited.unwrap();
-    let after = shown(&mut keyspace);
+    let after = shown(&mut keyspace, b"key");
     assert!(before != after);
     drop(gate);
-    assert_eq!(image.recv().unwrap().unwrap(), before);
-    assert_eq!(shown(&mut keyspace), after);
+    let seen = image.recv().unwrap().unwrap();
+    assert_eq!(format!("Some({seen})"), before);
+    assert_eq!(shown(&mut keyspace, b"key"), after);
+    keyspace.wait_image();
     keyspace.remove(0, b"key");
     assert_eq!(keyspace.stats().entry_bytes, 0, "the books are right");
-}
-
-fn shown(keyspace: &mut Keyspace<Imprint>) -> String {
-    format!("{:?}", keyspace.get(0, b"key", 0).map(Entry::value).unwrap())
 }

@@ -592,7 +592,7 @@ mod tests {
             }
         }
 
-        fn of(entry: &Entry) -> Self {
+        fn from_entry(entry: &Entry) -> Self {
             match entry.value() {
                 Value::Int(int) => Self::Int(int),
                 Value::Bytes(text) => Self::Text(text.to_vec()),
@@ -650,7 +650,7 @@ mod tests {
                 for entry in [owned.entry(), owned.entry().copy().entry()] {
                     assert_eq!((entry.era(), entry.space()), (era, space));
                     assert_eq!((entry.key(), entry.deadline()), (&key[..], deadline));
-                    assert_eq!(Held::of(entry), held);
+                    assert_eq!(Held::from_entry(entry), held);
                 }
             }
         }

@@ -62,7 +62,7 @@ impl Eras {
 
 impl Counts {
     /// Those of one entry.
-    pub(crate) fn of(entry: &Entry) -> Self {
+    pub(crate) fn from_entry(entry: &Entry) -> Self {
         let mortal = usize::from(entry.deadline() != NEVER);
         Self { keys: 1, mortal, bytes: entry.bytes() + KEY_BYTES }
     }

@@ -206,7 +206,7 @@ impl Test {
         let elapsed = |since| now.saturating_duration_since(since).as_secs();
         match self {
             Self::Ids(ids) => ids.contains(&caller.id.cast_signed()),
-            Self::Type(class) => *class == Class::of(session),
+            Self::Type(class) => *class == Class::from_session(session),
             Self::User(user) => *user == session.user && !caller.internal,
             Self::Peer(peer) => *peer == caller.peer.to_string(),
             Self::Local(local) => *local == session.local.to_string(),

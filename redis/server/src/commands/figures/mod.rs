@@ -60,7 +60,7 @@ impl OfProcess {
 }
 
 impl<'a> Seen<'a> {
-    pub(crate) fn of(keyspace: &'a Keyspace, server: &'a ServerState, table: &'a Table) -> Self {
+    pub(crate) fn new(keyspace: &'a Keyspace, server: &'a ServerState, table: &'a Table) -> Self {
         let (process, used, log) = Default::default();
         Self { keyspace, server, table, stats: keyspace.stats(), process, used, log }
     }

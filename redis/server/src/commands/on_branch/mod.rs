@@ -225,7 +225,7 @@ pub(super) fn call(
 
 /// Databases and keys that a request names.
 fn named<'a>(command: &Command, db: usize, args: &[&'a [u8]]) -> Vec<(usize, &'a [u8])> {
-    let keys = command.keys.of(args);
+    let keys = command.keys.in_request(args);
     let others: Vec<usize> = match (command.name, args) {
         ("move", [_, _, to]) => parse_db(to).into_iter().collect(),
         ("copy", [_, _, _, options @ ..]) => {
@@ -285,7 +285,7 @@ pub(super) fn on_watched<R>(
 ) -> Result<R, Refusal> {
     let watched = match ctx.branch {
         Some(_) if !is_made(Mutant::ForgetsTheWatched) => {
-            ctx.server.ledger.watches.of(ctx.session.caller.id)
+            ctx.server.ledger.watches.keys_of(ctx.session.caller.id)
         }
         _ => Vec::new(),
     };

@@ -163,7 +163,7 @@ impl Connection {
         let mut at = start;
         let mut keeps = false;
         while credit == Credit::AtRequest && at < end {
-            match Start::of(&to.bytes[at..end]) {
+            match Start::from_bytes(&to.bytes[at..end]) {
                 Start::Plain(outline, bytes) => {
                     to.outlines.push(outline);
                     at += bytes;

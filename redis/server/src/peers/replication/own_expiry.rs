@@ -28,7 +28,7 @@ impl Replication {
         args: &[&[u8]],
     ) {
         let reaches_all = matches!(command.name, "copy" | "move");
-        for key in command.keys.of(args) {
+        for key in command.keys.in_request(args) {
             for db in if reaches_all { 0..=DATABASES - 1 } else { db..=db } {
                 let name = (db, Box::from(key));
                 if let Some(at) = expires_at(keyspace, &name) {

@@ -312,5 +312,5 @@ fn is_encoding(_: &Words, theirs: &Reply, ours: &Reply) -> bool {
 fn is_known(peer: Peer, words: &Words, theirs: &Reply, ours: &Reply) -> bool {
     let is = |name: &&str| words[0].eq_ignore_ascii_case(name.as_bytes());
     let mut all = DIFFERENCES.iter().filter(|it| it.peers.contains(&peer));
-    all.any(|it| it.commands.iter().any(|name| is(name)) && (it.is)(words, theirs, ours))
+    all.any(|it| it.commands.iter().any(is) && (it.is)(words, theirs, ours))
 }

@@ -245,7 +245,7 @@ impl<S: States> CopyOnUpdate<S> {
     fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
         let word = index / T::PER_WORD;
         let at = self.position(word) * T::PER_WORD + index % T::PER_WORD;
-        let new = new.of(|| T::load(&self.homes.live, at));
+        let new = new.resolve(|| T::load(&self.homes.live, at));
         if self.active && !self.states.is_done(word >> self.homes.shift) {
             if self.handover.is(Mutant::CouSavesNewValue) {
                 T::store(&self.homes.live, at, new);

@@ -160,10 +160,10 @@ impl States for Cleared {
     }
     #[inline]
     fn is_done(&self, unit: usize) -> bool {
-        u64::from(self.0.of(unit).get(Ordering::Acquire)) & COPIED != 0
+        u64::from(self.0.at(unit).get(Ordering::Acquire)) & COPIED != 0
     }
     fn latch(&self, unit: usize) -> u64 {
-        let tag = self.0.of(unit);
+        let tag = self.0.at(unit);
         let mut backoff = Backoff::default();
         loop {
             match u64::from(tag.get(Ordering::Acquire)) {
@@ -175,7 +175,7 @@ impl States for Cleared {
     }
     #[inline]
     fn release(&self, unit: usize, state: u64, order: Ordering) {
-        self.0.of(unit).set(state as u8, order);
+        self.0.at(unit).set(state as u8, order);
     }
 }
 

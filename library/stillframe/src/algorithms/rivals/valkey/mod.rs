@@ -199,7 +199,7 @@ impl Valkey {
     /// Replaces a word, whose unit is saved first if the walk has yet to come to it.
     #[inline(always)]
     fn replace(&mut self, index: usize, new: impl New<u64>) {
-        let new = new.of(|| self.words.load(index));
+        let new = new.resolve(|| self.words.load(index));
         if self.active
             && !self.is_walked(index / BLOCK_WORDS)
             && self.stamps.load(index >> self.shift) < self.mark

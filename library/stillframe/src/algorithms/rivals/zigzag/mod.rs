@@ -64,7 +64,7 @@ unsafe impl<L: Layout> Algorithm for Zigzag<L> {
     const INFO: Info = L::INFO;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let grain = Grain::of(L::INFO.unit(options.unit));
+        let grain = Grain::from_unit(L::INFO.unit(options.unit));
         let layout = L::create(options, grain)?;
         let mut state = Self { layout, grain, handover: Shared::new(Handover::new())? };
         state.spoil_second_copy(0);
@@ -160,7 +160,7 @@ impl<L: Layout> Zigzag<L> {
         if latest != home {
             self.move_unit(unit, latest, home);
         }
-        self.layout.store(home, item, new.of(|| self.layout.load(home, item)));
+        self.layout.store(home, item, new.resolve(|| self.layout.load(home, item)));
     }
 
     /// The unit rule: before a part of a unit is written into the other home, all of it is.

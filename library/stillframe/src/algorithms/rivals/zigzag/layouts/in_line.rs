@@ -205,7 +205,7 @@ impl<O: Order> Layout for InLine<O> {
         let latest = line[LATEST].load(Ordering::Relaxed);
         let targets = line[position].load(Ordering::Relaxed) >> shift;
         let home = |flags: u64| Self::home::<T>(line, (flags >> slot) as usize, slot);
-        let value = new.of(|| {
+        let value = new.resolve(|| {
             let (word, part) = home(latest);
             T::load_part(word, part)
         });

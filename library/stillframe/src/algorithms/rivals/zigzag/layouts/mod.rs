@@ -309,7 +309,7 @@ impl Bits {
     /// The words that hold a unit's bit of `MR` and of `MW`.
     #[inline(always)]
     fn pair(&self, unit: usize) -> &[AtomicU64; PAIR] {
-        self.0.of(unit)
+        self.0.at(unit)
     }
 
     fn set_targets(&self, from: usize) {
