@@ -11,7 +11,6 @@ use stillframe_resp::{format_integer, parse_integer};
 
 use super::Word;
 use super::id::{self, Given};
-use super::xxh3::xxh3_128;
 use crate::context::Context;
 use crate::errors::{NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
 use crate::table::Table;
@@ -86,7 +85,8 @@ fn iid_of(pairs: &[[&[u8]; 2]]) -> [u8; 16] {
         // The length tells where the name ends.
         let len = (name.len() as u64).to_le_bytes();
         [*name, &len, *value].into_iter().for_each(|part| bytes.extend_from_slice(part));
-        for (half, hash) in xxh3_128(&bytes).into_iter().enumerate() {
+        let hash = xxhash_rust::xxh3::xxh3_128(&bytes);
+        for (half, hash) in [hash as u64, (hash >> 64) as u64].into_iter().enumerate() {
             sum[half] = sum[half].wrapping_add(hash);
             xor[half] ^= hash;
         }

@@ -14,7 +14,6 @@ mod pending;
 mod range;
 mod read;
 mod references;
-mod xxh3;
 
 use stillframe_keyspace::{IntText, Stream, StreamEntry, StreamId, Text};
 use stillframe_resp::Out;

@@ -4,7 +4,6 @@
 use stillframe_keyspace::{Entry, IntText};
 
 use super::string_bytes;
-use super::xxh3::xxh3_64;
 use crate::context::Context;
 use crate::errors::{Refusal, WRONG_TYPE, wrong_arity};
 use crate::table::Table;
@@ -65,7 +64,7 @@ impl<'a> Comparison<'a> {
 }
 
 fn digest_text(value: &[u8]) -> String {
-    format!("{:016x}", xxh3_64(value))
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(value))
 }
 
 /// `DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]`

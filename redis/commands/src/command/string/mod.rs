@@ -6,7 +6,6 @@ mod increx;
 mod lcs;
 mod parts;
 mod set;
-mod xxh3;
 
 pub(super) use self::parts::{length_of, string_bytes};
 
