@@ -18,6 +18,9 @@ pub enum Error {
     /// The network.
     #[error(transparent)]
     Network(#[from] stillframe_raft_net::Error),
+    /// The id of a group or a directory.
+    #[error(transparent)]
+    Id(#[from] stillframe_raft_net::IdError),
     /// Certificates.
     #[error(transparent)]
     Tls(#[from] stillframe_raft_net::TlsError),
@@ -119,8 +122,8 @@ pub enum Error {
     /// Another member says that there is a group with this one in it, and the directory is empty.
     #[error(
         "member {other} knows member {id} in its group, whose directory is empty here, so it does \
-         not know its votes: STILLFRAME RAFT REMOVE {id} at the leader, start it with raft-join yes \
-         in place of raft-peers, and ADD it again"
+         not know its votes: STILLFRAME RAFT REMOVE {id} at the leader, start it with raft-join \
+         yes in place of raft-peers, and ADD it again"
     )]
     Forgotten {
         /// Who says so.

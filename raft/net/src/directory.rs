@@ -5,10 +5,23 @@ use std::str::FromStr;
 
 use rustls::crypto::ring;
 
-use crate::error::Error;
-
 /// Starts that a handshake names. A node that was not met for more of them is believed.
 pub(crate) const STARTS_MAX: usize = 16;
+
+/// Why there is no id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdError {
+    /// A text is none.
+    #[error("'{text}' is no id of 32 hexadecimal digits")]
+    Malformed {
+        /// The text.
+        text: String,
+    },
+    /// None can be drawn.
+    #[error("the machine gives no random bytes")]
+    NoRandomBytes,
+}
 
 /// 128 bits that no other has: of a group, or of a directory. As text, hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +32,7 @@ impl Id {
     ///
     /// # Errors
     /// The machine gives no random bytes.
-    pub fn draw() -> Result<Self, Error> {
+    pub fn draw() -> Result<Self, IdError> {
         Ok(Self(random()?))
     }
 
@@ -48,20 +61,20 @@ impl fmt::Display for Id {
 }
 
 impl FromStr for Id {
-    type Err = Error;
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Id { text: text.to_owned() };
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let wrong = || IdError::Malformed { text: text.to_owned() };
         let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| digits);
         number.and_then(|number| Self::from_bytes(number.to_be_bytes())).ok_or_else(wrong)
     }
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Error> {
+fn random<const N: usize>() -> Result<[u8; N], IdError> {
     let mut bytes = [0; N];
     let filled = ring::default_provider().secure_random.fill(&mut bytes);
-    filled.map(|()| bytes).map_err(|_| Error::NoRandomBytes)
+    filled.map(|()| bytes).map_err(|_| IdError::NoRandomBytes)
 }
 
 /// A directory, and the starts of nodes in it.
@@ -80,7 +93,7 @@ impl Starts {
     ///
     /// # Errors
     /// The machine gives no random bytes.
-    pub fn new() -> Result<Self, Error> {
+    pub fn new() -> Result<Self, IdError> {
         Ok(Self { directory: Id::draw()?, count: 0, drawn: Vec::new() })
     }
 
@@ -88,7 +101,7 @@ impl Starts {
     ///
     /// # Errors
     /// The machine gives no random bytes.
-    pub fn and_one_more(mut self) -> Result<Self, Error> {
+    pub fn and_one_more(mut self) -> Result<Self, IdError> {
         self.count = self.count.saturating_add(1);
         self.drawn.push(u64::from_le_bytes(random()?));
         let old = self.drawn.len().saturating_sub(STARTS_MAX);

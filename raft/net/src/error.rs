@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use crate::directory::Id;
 
+/// Why a change was not written to the directory.
+pub type KeepError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a node cannot listen, is not reached, or is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,15 +19,6 @@ pub enum Error {
         /// Bytes of the name.
         length: usize,
     },
-    /// A text is no id.
-    #[error("'{text}' is no id of 32 hexadecimal digits")]
-    Id {
-        /// The text.
-        text: String,
-    },
-    /// The operating system has no random bytes.
-    #[error("the machine gives no random bytes")]
-    NoRandomBytes,
     /// An address cannot be listened at.
     #[error("cannot listen for raft at {address}: {source}")]
     Bind {
@@ -154,7 +148,7 @@ pub enum Error {
     #[error("what a peer said of itself cannot be kept: {what}")]
     NotKept {
         /// Why.
-        what: crate::identity::KeepError,
+        what: KeepError,
     },
     /// A certificate names other members.
     #[error("the certificate of node {node} is not its own: it names {names}")]

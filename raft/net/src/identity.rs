@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use crate::directory::{Id, Met, Starts};
-use crate::error::Error;
+use crate::error::{Error, KeepError};
 use crate::hello::{Lane, Statement};
 use crate::mutant::{Mutant, Mutation};
 
@@ -37,9 +37,6 @@ pub struct Standing {
     /// Those that have a vote, as it knows.
     pub voters: BTreeSet<u64>,
 }
-
-/// Why a change was not written to the directory.
-pub type KeepError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Writes what changed to the directory.
 type Keep = dyn Fn(&Standing) -> Result<(), KeepError> + Send + Sync;

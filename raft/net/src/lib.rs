@@ -28,10 +28,10 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use directory::{Id, Met, Starts};
-pub use error::{Error, ForwardError};
+pub use directory::{Id, IdError, Met, Starts};
+pub use error::{Error, ForwardError, KeepError};
 pub use hello::Lane;
-pub use identity::{Identity, KeepError, Standing};
+pub use identity::{Identity, Standing};
 pub use lane::LaneState;
 pub use listener::{Listener, Serving};
 pub use member::{Member, NoMember};

@@ -5,8 +5,8 @@
 //! - On Linux a large block is a mapping of its own: it grows by moving its pages, and is given
 //!   back when it is freed. In mimalloc, the buffer of a large reply or request would grow by a
 //!   copy, and take its size twice, which nothing counts.
-//! - Asked for an alignment, mimalloc adds it to a size that is not a power of two, and takes the next
-//!   size of its blocks: 64 bytes for 48. All its blocks are aligned well enough for most.
+//! - Asked for an alignment, mimalloc adds it to a size that is not a power of two, and takes the
+//!   next size of its blocks: 64 bytes for 48. All its blocks are aligned well enough for most.
 
 #![allow(unsafe_code)]
 

@@ -10,8 +10,8 @@
 //! A length is an LEB128 number: one byte up to 127. The mark is a zero of two bytes, which no
 //! length is written as; a deadline takes 8 bytes.
 //!
-//! A head is a number of 64 bits, for a score one of the same order ([`score_head`]). It begins with
-//! a byte of two halves:
+//! A head is a number of 64 bits, for a score one of the same order ([`score_head`]). It begins
+//! with a byte of two halves:
 //!
 //! ```text
 //! 0 to 7  | 0 to 8   zero bytes at the end of the head, and the bytes before them, which follow

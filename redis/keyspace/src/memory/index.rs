@@ -13,7 +13,7 @@
 //! wait for each kind together (`store::warm`), and a write needs the word anyway. With the word in
 //! the cell a lookup costs two, and a key takes a dozen bytes more.
 //!
-//! A table has up to seven pieces and grows by one, so that its cells are three quarters full, where
+//! A table has up to seven pieces and grows by one, so that its cells are three quarters full;
 //! doubling leaves less than two thirds. All pieces of tables that were split have one size, so
 //! that freed ones are used again: if tables were of many sizes, the allocator would keep pages of
 //! each, and these would take more than is saved.

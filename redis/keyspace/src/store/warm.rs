@@ -1,9 +1,9 @@
 //! Prefetching for a batch of lookups.
 //!
-//! A lookup is a chain of dependent loads (index cell, slot, entry), each a cache miss once the keys
-//! outgrow the caches: most of the time of a GET. Chains of different keys do not depend on each
-//! other, so walking each link for all keys of a batch before the next link lets the processor wait
-//! for many misses at once. The same holds for the paths to elements of one large collection.
+//! A lookup is a chain of dependent loads (index cell, slot, entry), each a cache miss once the
+//! keys outgrow the caches: most of the time of a GET. Chains of different keys do not depend on
+//! each other, so walking each link for all keys of a batch before the next link lets the processor
+//! wait for many misses at once. The same holds for the paths to elements of one large collection.
 
 use std::hint::black_box;
 

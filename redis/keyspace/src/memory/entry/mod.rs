@@ -9,16 +9,16 @@
 //! stamp: era 44 | length of the key 8 | timed, loose, wide, mortal | kind 4 | space 4
 //! info:  units of 16 bytes that all takes 8 | length of the value 12 | elements 12
 //! ```
-//! What stands in brackets is there only if it is needed: most entries are small and live for ever.
+//! What stands in brackets is there only if needed: most entries are small and live for ever.
 //! - A *wide* entry, one that is larger or has a longer key than stamp and info can say, has the
 //!   lengths as four numbers of 32 bits: of the key, units, of the value, elements.
-//! - A *linked* one (the highest bit of the kind) has a pointer behind four bytes that align it: to a
-//!   reference-counted blob, for texts above [`INLINE_MAX`], or to a reference-counted [`Trunk`] for a
-//!   large collection. It always has a place for a deadline.
+//! - A *linked* one (the highest bit of the kind) has a pointer behind four bytes that align it:
+//!   to a reference-counted blob, for texts above [`INLINE_MAX`], or to a reference-counted
+//!   [`Trunk`] for a large collection. It always has a place for a deadline.
 //! - A *mortal* one has a place for a deadline. An entry that gets one later is made anew.
 //!
-//! The inline value is, by kind, an integer of 1, 2, 4 or 8 bytes, a text, or a small collection as a
-//! packed run.
+//! The inline value is, by kind, an integer of 1, 2, 4 or 8 bytes, a text, or a small collection as
+//! a packed run.
 //!
 //! Invariants
 //! - The address of an entry and its key never change; neither does `stamp`, except for the kind
@@ -53,8 +53,8 @@ use word::{Kind, Link};
 /// size.
 pub(crate) const INLINE_MAX: usize = 4096;
 const _: () = assert!(RUN_BYTES_MAX <= INLINE_MAX);
-/// Bytes of a key beside its entry: a slot word, a cell of an index that is three quarters full, and
-/// the number of its last use.
+/// Bytes of a key beside its entry: a slot word, a cell of an index that is three quarters full,
+/// and the number of its last use.
 pub(crate) const KEY_BYTES: usize = 8 + 11 + 4;
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1 << 30;

@@ -8,9 +8,9 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// A descriptor that can be read while there is something for the other end of a connection.
 ///
-/// A thread that changes what there is calls [`update`](Self::update) afterwards: the last call sees
-/// the last change, so the descriptor neither misses news nor tells of what was taken. A loop that
-/// waits on it may then read without a limit of time.
+/// A thread that changes what there is calls [`update`](Self::update) afterwards: the last call
+/// sees the last change, so the descriptor neither misses news nor tells of what was taken. A loop
+/// that waits on it may then read without a limit of time.
 #[derive(Default)]
 pub(super) struct Notice {
     descriptor: OnceLock<OwnedFd>,
