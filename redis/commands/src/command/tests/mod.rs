@@ -13,13 +13,13 @@ mod lists;
 mod lookups;
 mod payloads;
 mod producers;
+mod recorded;
 mod replay;
 mod scan;
 mod sets;
 mod sorted;
 mod strings;
 mod transactions;
-mod transcripts;
 mod types;
 
 use stillframe_peers::Random;
