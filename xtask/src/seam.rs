@@ -18,11 +18,10 @@ const CRATES: [&str; 7] = [
 ];
 
 /// Files, and folders, that may ask the operating system themselves, and why.
-const BESIDE: [(&str, &str); 14] = [
+const BESIDE: [(&str, &str); 13] = [
     ("library/durability/src/disk/real/mod.rs", "the file system of the machine itself"),
     ("library/durability/src/disk/real/", "the same, by system"),
     ("redis/server/src/node/config/file.rs", "reads settings, perhaps from a pipe"),
-    ("redis/server/src/connections/tls/settings.rs", "reads certificates and keys"),
     ("redis/server/src/node/acl/mod.rs", "reads users, perhaps from a pipe"),
     ("redis/server/src/commands/acl.rs", "reads users, perhaps from a pipe"),
     ("redis/server/src/connections/net/listen.rs", "unix sockets have names"),
