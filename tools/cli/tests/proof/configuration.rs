@@ -240,7 +240,8 @@ fn settings_that_mean_nothing_here_and_old_names_are_kept_as_redis_keeps_them() 
         ("sanitize-dump-payload", "clients"),
         ("maxmemory-eviction-tenacity", "101"),
     ];
-    let patterns = ["*ziplist*", "slave-*", "oom-*", "stream-*", "*-defrag*", "LUA-time-limit"];
+    let patterns =
+        ["*ziplist*", "slave-*", "oom-*", "stream-node-*", "*-defrag*", "LUA-time-limit"];
     let answers = |kind: Kind| {
         let folder = tempfile::tempdir().expect("a folder");
         let setup = Setup::new(kind).folder(folder.path()).config("dynamic-hz no\n");

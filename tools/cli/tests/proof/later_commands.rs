@@ -73,6 +73,12 @@ fn replicas_of_redis_7_0_follow_newer_commands() {
     }
 }
 
+/// What no other server knows yet: messages of producers, and entries that are released.
+#[test]
+fn replicas_of_this_kind_follow_what_only_they_know() {
+    follow(Kind::Ours("imprint"), &["newest_producers.txt"], 40, contents);
+}
+
 /// Those of fields that expire know Redis from 7.4 on and Valkey from 9 on.
 #[test]
 fn replicas_of_later_servers_follow_fields_that_expire() {

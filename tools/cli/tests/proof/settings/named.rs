@@ -21,7 +21,8 @@ const CRATES: [&str; 13] = [
     "tools/cli",
 ];
 /// Words that look like a setting's, and are others: what they are.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 9] = [
+    ("auto-generated", "what Redis calls ids that XADD makes"),
     ("client-id", "an argument of CLIENT KILL"),
     ("min-idle-time", "an argument of XCLAIM"),
     ("no-cluster", "a flag of scripts"),
