@@ -104,6 +104,9 @@ impl Arguments {
 
 /// How long after slots have moved the target may still get what it cannot apply.
 const MOVE_TIME: Duration = Duration::from_secs(15);
+/// The target may fail by slots that move before the cluster tells of them: so long is waited for
+/// that news.
+const NEWS_TIME: Duration = Duration::from_secs(3);
 
 /// What all threads share.
 struct Shared {
@@ -198,6 +201,15 @@ impl Shared {
         moved.is_some_and(|moved| moved.elapsed() < MOVE_TIME)
     }
 
+    /// As [`has_moved`](Self::has_moved), once the cluster had the time to tell.
+    fn moves(&self) -> bool {
+        let begun = Instant::now();
+        while !self.has_moved() && !self.is_over() && begun.elapsed() < NEWS_TIME {
+            std::thread::sleep(NEWS_TIME / 100);
+        }
+        self.has_moved()
+    }
+
     /// A number that no other call gets.
     fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
@@ -209,7 +221,7 @@ impl Shared {
         let problem = Connection::open(&self.to, &self.login)
             .and_then(|mut target| target::problem(&mut target, self.port));
         if let Ok(Some(why)) = problem
-            && !self.has_moved()
+            && !self.moves()
         {
             self.fail(format!("the target {} cannot go on: {why}", self.to));
         }

@@ -11,7 +11,7 @@ use super::connection::{Connection, Login};
 use super::link::{Follower, Link, Phase};
 use super::target;
 use super::topology::{Address, Primary, Topology};
-use super::{Moved, Shared};
+use super::{Moved, NEWS_TIME, Shared};
 
 /// From one look at the cluster to the next.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -34,6 +34,8 @@ pub(super) struct Watch<'s, 'e> {
     target: Connection,
     /// The target does not answer.
     is_lost: bool,
+    /// Since when it says that it cannot go on.
+    troubled: Option<Instant>,
     /// Slots have moved, and links have not begun anew since.
     has_moved: bool,
     /// Whether all nodes agree on who has which slots.
@@ -94,6 +96,7 @@ impl<'s, 'e> Watch<'s, 'e> {
             known: topology.nodes,
             target,
             is_lost: false,
+            troubled: None,
             has_moved: false,
             is_settled: true,
             begun: now,
@@ -158,11 +161,15 @@ impl<'s, 'e> Watch<'s, 'e> {
             self.shared.feed.push_own(&[b"PING"]);
         }
         match target::problem(&mut self.target, self.shared.port) {
-            Ok(None) => self.is_lost = false,
+            Ok(None) => (self.is_lost, self.troubled) = (false, None),
             Ok(Some(why)) if self.shared.has_moved() => {
                 tracing::info!("slots have moved, so that the target begins again: {why}");
             }
-            Ok(Some(why)) => return Err(format!("the target {to} cannot go on: {why}")),
+            Ok(Some(why)) => {
+                if self.troubled.get_or_insert_with(Instant::now).elapsed() > NEWS_TIME {
+                    return Err(format!("the target {to} cannot go on: {why}"));
+                }
+            }
             Err(why) => {
                 if !std::mem::replace(&mut self.is_lost, true) {
                     tracing::warn!("{why}");
