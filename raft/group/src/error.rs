@@ -177,9 +177,15 @@ pub enum Error {
     /// The server refuses what the group asks of it.
     #[error("{0}")]
     Server(String),
-    /// The server has ended, or openraft has.
+    /// The server that the member belongs to has ended.
+    #[error("the server has ended")]
+    ServerEnded,
+    /// A thread that was to write or read files has failed.
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
+    /// Openraft refuses, or has ended.
     #[error("{0}")]
-    Ended(String),
+    Raft(String),
     /// A setting makes no sense.
     #[error("{0}")]
     Setting(String),
@@ -196,9 +202,9 @@ fn listed(members: &BTreeSet<u64>) -> String {
 }
 
 impl Error {
-    /// Openraft has ended.
-    pub(crate) fn ended(why: impl std::fmt::Display) -> Self {
-        Self::Ended(why.to_string())
+    /// Openraft refuses, or has ended.
+    pub(crate) fn raft(why: impl std::fmt::Display) -> Self {
+        Self::Raft(why.to_string())
     }
 
     /// The log cannot be read.

@@ -36,7 +36,7 @@ impl Events {
         self.send(event(Box::new(move |answer| {
             let _ = sender.send(answer);
         })));
-        reply.await.map_err(|_| Error::ended("the server has ended"))
+        reply.await.map_err(|_| Error::ServerEnded)
     }
 
     /// Sends an event, and waits for the outcome of what it asks for.

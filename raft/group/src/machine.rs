@@ -333,7 +333,7 @@ impl Machine {
             }
             Ok((incoming, said))
         });
-        let (incoming, said) = checked.await.map_err(Error::ended)??;
+        let (incoming, said) = checked.await??;
         let from = format!("{incoming}/{DUMP}");
         let (place, dump) = (Arc::clone(&files), self.dump.clone());
         let install = Box::new(move || {
@@ -425,7 +425,7 @@ impl RaftStateMachine<Types> for Machine {
 
     async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotData>, StorageError<u64>> {
         let create = self.next_incoming();
-        let incoming = spawn_blocking(create).await.map_err(|error| failed(Error::ended(error)))?;
+        let incoming = spawn_blocking(create).await.map_err(|error| failed(error.into()))?;
         let incoming = incoming.map_err(|error| failed(error.into()))?;
         Ok(Box::new(SnapshotData::receiving(incoming)))
     }
@@ -452,7 +452,7 @@ struct Begun {
 impl Begun {
     /// Waits until it is the dump; returns its label.
     async fn wait(self) -> Result<Label, Error> {
-        let ended = self.ended.await.map_err(|_| Error::ended("the server has ended"))?;
+        let ended = self.ended.await.map_err(|_| Error::ServerEnded)?;
         ended.map_err(Error::Server)?;
         self.labelled.await.map_err(|_| Error::label("it has no label"))
     }
@@ -473,7 +473,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
         let outcome = match self.begun.take() {
             Some(Ok(begun)) => begun.wait().await,
             Some(Err(why)) => Err(why),
-            None => Err(Error::ended("it was built before")),
+            None => Err(Error::raft("it was built before")),
         };
         match outcome {
             Ok(label) => {

@@ -48,7 +48,7 @@ fn members_of(settings: &Settings) -> Members {
 impl Running {
     /// What this member says of itself.
     pub(super) async fn belonging(&self, settings: &Settings) -> Result<Belonging, Error> {
-        if self.raft.is_initialized().await.map_err(Error::ended)? {
+        if self.raft.is_initialized().await.map_err(Error::raft)? {
             let metrics = self.raft.metrics().borrow().membership_config.clone();
             let members = metrics.membership().nodes().map(|(id, _)| *id).collect();
             return Ok(Belonging::To { members });
@@ -80,7 +80,7 @@ impl Running {
         let identity = self.identity.clone();
         let kept = move || identity.change(|standing| standing.group = Some(id));
         let kept = tokio::task::spawn_blocking(kept).await;
-        kept.map_err(Error::ended)?.map_err(Error::Unwritten)
+        kept?.map_err(Error::Unwritten)
     }
 
     fn group(&self) -> Option<Id> {
@@ -221,7 +221,7 @@ impl Running {
                 self.elections.begin();
                 Ok(())
             }
-            Err(error) => Err(Error::ended(error)),
+            Err(error) => Err(Error::raft(error)),
         }
     }
 
@@ -270,7 +270,7 @@ impl Running {
         }
         let id = self.group().map_or_else(Id::draw, Ok)?;
         let proposed = self.raft.client_write(crate::types::Wire::identity(id)).await;
-        proposed.map(drop).map_err(Error::ended)
+        proposed.map(drop).map_err(Error::raft)
     }
 }
 

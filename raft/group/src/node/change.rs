@@ -115,7 +115,7 @@ impl Running {
         }
         let added = self.raft.add_learner(id, member.clone(), false);
         let added = tokio::time::timeout(CHANGE, added).await;
-        let added = added.map_err(|_| ChangeError::NotAgreed)?.map_err(Error::ended)?;
+        let added = added.map_err(|_| ChangeError::NotAgreed)?.map_err(Error::raft)?;
         self.await_learner(id, &member, added.log_id.index).await?;
         self.change_voters(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await
     }
@@ -203,7 +203,7 @@ impl Running {
     async fn change_voters(&self, change: ChangeMembers<u64, Member>) -> Changed {
         let changed = tokio::time::timeout(CHANGE, self.raft.change_membership(change, false));
         match changed.await {
-            Ok(changed) => Ok(changed.map(drop).map_err(Error::ended)?),
+            Ok(changed) => Ok(changed.map(drop).map_err(Error::raft)?),
             Err(_) => Err(ChangeError::NotAgreed),
         }
     }
@@ -235,7 +235,7 @@ impl Running {
         self.ask(id, target, &Question::Belongs).await?;
         let mut queued = self.queued.subscribe();
         let proposed = tokio::time::timeout(CATCH_UP, queued.wait_for(|queued| *queued == 0));
-        proposed.await.map_err(|_| ChangeError::WritesUnderWay)?.map_err(Error::ended)?;
+        proposed.await.map_err(|_| ChangeError::WritesUnderWay)?.map_err(Error::raft)?;
         let has_all =
             |metrics: &Metrics| matched(metrics, id).map(|has| has.index) == metrics.last_log_index;
         let waited = self.raft.wait(Some(CATCH_UP)).metrics(has_all, "it has all").await;

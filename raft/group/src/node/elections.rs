@@ -114,7 +114,7 @@ impl Elections {
         theirs: Option<LogId<u64>>,
     ) -> Result<Opinion, Error> {
         let (seen, _) =
-            self.raft_state().await.ok_or_else(|| Error::ended("this member has ended"))?;
+            self.raft_state().await.ok_or_else(|| Error::raft("this member has ended"))?;
         let metrics = self.raft.metrics().borrow().clone();
         let timeout_ms = self.timeout.as_millis() as u64;
         let is_heard = metrics.millis_since_quorum_ack.is_none_or(|age| age <= timeout_ms);

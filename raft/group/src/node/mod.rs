@@ -289,7 +289,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     let made = Raft::new(settings.id, config, network.clone(), log, machine);
     let raft = tokio::select! {
         // It applies what it knows to be committed, for which it needs the loop.
-        raft = made => raft.map_err(Error::ended)?,
+        raft = made => raft.map_err(Error::raft)?,
         _ = &mut stop => return Ok(()),
     };
     let elections = Elections::new(&raft, settings.election_timeout_ms);
@@ -323,7 +323,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     let _ = stop.await; // a loop that has gone says nothing
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     serving.stop().await;
-    raft.shutdown().await.map_err(Error::ended)
+    raft.shutdown().await.map_err(Error::raft)
 }
 
 /// The last entry of the leader's log that a member has, as far as the leader knows.

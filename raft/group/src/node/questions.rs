@@ -108,10 +108,10 @@ impl Running {
                     return Err(Error::DoesNotLead { id: sender, term: vote.leader_id.term });
                 }
                 let elected = self.raft.trigger().elect().await;
-                elected.map(|()| Vec::new()).map_err(Error::ended)
+                elected.map(|()| Vec::new()).map_err(Error::raft)
             }
             Question::Belongs => {
-                let belongs = self.raft.is_initialized().await.map_err(Error::ended)?;
+                let belongs = self.raft.is_initialized().await.map_err(Error::raft)?;
                 Ok(vec![u8::from(belongs)])
             }
             Question::Deliver(said) => {
@@ -134,7 +134,8 @@ impl Running {
                 Ok(postcard::to_allocvec(&belonging)?)
             }
             Question::Found(id) => {
-                let id = Id::from_bytes(id).ok_or_else(|| Error::label("a group without an id"))?;
+                let nameless = || Error::raft("a group without an id");
+                let id = Id::from_bytes(id).ok_or_else(nameless)?;
                 self.found_with(sender, id, settings).await?;
                 Ok(Vec::new())
             }
