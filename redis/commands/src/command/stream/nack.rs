@@ -36,7 +36,7 @@ enum Mode {
 /// What stands behind the mode.
 #[derive(Debug, Default)]
 struct Options {
-    ids: Option<Vec<StreamId>>,
+    ids: Vec<StreamId>,
     /// The number of deliveries to note.
     count: Option<u64>,
     /// Also what is not pending.
@@ -73,8 +73,7 @@ impl Options {
             }
         }
         let ids = ids.ok_or("ERR syntax error, expected IDS keyword")?;
-        let ids = ids.iter().map(|text| id::strict(text, 0)).collect::<Result<_, _>>()?;
-        options.ids = Some(ids);
+        options.ids = ids.iter().map(|text| id::strict(text, 0)).collect::<Result<_, _>>()?;
         Ok(options)
     }
 
@@ -102,11 +101,10 @@ fn xnack(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         _ => return Err("ERR mode must be SILENT, FAIL, or FATAL".into()),
     };
     let options = Options::parse(&args[4..])?;
-    let ids = options.ids.as_deref().unwrap_or_default();
     let db = ctx.caller.db;
     let released = ctx.keyspace.edit_stream(db, key, |edit| {
         let mut released = 0;
-        for &id in ids {
+        for &id in &options.ids {
             let stream = edit.view();
             let before = match stream.group(name).and_then(|group| group.pending(id)) {
                 Some(pending) => pending.count,
