@@ -303,9 +303,10 @@ impl Member {
         self.reigns.held.is_some()
     }
 
-    /// Notes what is known of the group.
+    /// Notes what is known of the group. It may be older than the last entry applied.
     pub(crate) fn see(&mut self, view: View) {
         self.view = view;
+        self.note_applied();
         self.decide_who_leads();
     }
 
@@ -483,6 +484,14 @@ impl Member {
     /// An entry is applied.
     pub(crate) fn pass(&mut self, index: u64) {
         self.applied = index;
+        self.note_applied();
+    }
+
+    /// Has the view know of the last entry applied: openraft tells of it in intervals, and a client
+    /// whose write was answered finds that write counted.
+    fn note_applied(&mut self) {
+        self.view.applied = self.view.applied.max(self.applied);
+        self.view.last = self.view.last.max(self.applied);
     }
 
     /// A batch is committed, by the entry with this index.
@@ -679,6 +688,17 @@ mod tests {
         member.open(Reign { term, leader: 1 });
         assert!(member.serves());
         member
+    }
+
+    #[test]
+    fn an_entry_counts_as_applied_at_once_and_for_good() {
+        let mut member = leader(3);
+        member.pass(7);
+        assert_eq!((member.view().applied, member.view().last), (7, 7));
+        for (told, last, expected) in [(5, 6, (7, 7)), (7, 9, (7, 9)), (8, 9, (8, 9))] {
+            member.see(View { applied: told, last, ..View::default() });
+            assert_eq!((member.view().applied, member.view().last), expected);
+        }
     }
 
     #[test]
