@@ -1,0 +1,75 @@
+"""What redis_py_suite.py and go_redis_suite.py share: a client's own tests run on Redis 8, and on
+Stillframe that says it is that version.
+
+Each test that passes on Redis passes here, or stands in the list of known failures with the reason;
+one on that list that passes fails the run, too. What passes on a second run passes: many tests
+compare times that are left. Redis 8 is what scripts/install-peers.sh --build puts into the cache.
+"""
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE))
+from run import CACHE, Server  # noqa: E402
+
+SUITE_SECONDS = 1800
+
+
+def known_failures(path):
+    """Reasons by test, of lines `test -- reason`."""
+    lines = path.read_text().splitlines()
+    return dict(line.split(" -- ", 1) for line in lines if line and not line.startswith("#"))
+
+
+def main(client, tool, install, outcomes, description):
+    """`install(cache)` makes the tests; `outcomes(tests, server, version, words)` gives a message
+    by test, empty for one that passes."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--server", required=True, type=pathlib.Path)
+    parser.add_argument("--claim", metavar="VERSION", help="Stillframe alone, which says it is that "
+                        "version:\nthe tests of what Redis 8.0 lacks judge by their assertions")
+    parser.add_argument("--cache", type=pathlib.Path, default=CACHE / f"{client}-suite")
+    options, words = parser.parse_known_args()
+    redis = CACHE / "redis-8-server"
+    if not redis.exists() or not shutil.which(tool):
+        print(f"!!! SKIPPED: {client}'s own tests need {tool} and scripts/install-peers.sh --build")
+        return
+    tests = install(options.cache)
+    said = subprocess.run([redis, "--version"], capture_output=True, text=True, check=True).stdout
+    version = f"{options.claim}.0" if options.claim else re.search(r"v=(\S+)", said)[1]
+
+    def run_on(line):
+        with tempfile.TemporaryDirectory() as scratch:
+            line = [*line, "--enable-debug-command", "yes"]
+            server = Server("tested", line, pathlib.Path(scratch))
+            try:
+                return outcomes(tests, server, version, words)
+            finally:
+                server.stop()
+
+    line = [options.server.resolve(), "serve", "--redis-version", version]
+    theirs = {} if options.claim else run_on([redis])
+    ours = run_on(line)
+    known_file = HERE / f"{client.replace('-', '_')}_known.txt"
+    known = known_failures(known_file)
+    passed = set(ours) if options.claim else {name for name in theirs if not theirs[name]}
+    fails = sorted(name for name in passed if ours.get(name, "never came"))
+    title = f"claiming {version}" if options.claim else f"Redis {version}"
+    print(f"{title}: {len(passed)} pass; of these {len(passed) - len(fails)} pass here, "
+          f"{len(known)} are known not to")
+    new = [name for name in fails if name not in known]
+    if new:
+        again = run_on(line)
+        new = [name for name in new if again.get(name, "never came")]
+    works = [] if options.claim else sorted(name for name in known if ours.get(name) == "")
+    for name in new:
+        print(f"fails here: {name}: {ours.get(name, 'never came')[:300]!r}")
+    for name in works:
+        print(f"works, though {known_file.name} has it: {name}")
+    sys.exit(1 if new or works else 0)
