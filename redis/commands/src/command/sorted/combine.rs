@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use stillframe_keyspace::{Set, Sorted, Value};
-use stillframe_resp::parse_integer;
+use stillframe_resp::{format_double, parse_integer};
 
 use super::super::collection::View;
 use super::super::set::Operation;
@@ -98,12 +98,18 @@ enum Aggregate {
     Sum,
     Min,
     Max,
+    /// Every source that has the member counts by its weight.
+    Count,
 }
 
 impl Aggregate {
+    fn weigh(self, weight: f64, score: f64) -> f64 {
+        if matches!(self, Self::Count) { weight } else { weight * score }
+    }
+
     fn add(self, score: f64, more: f64) -> f64 {
         match self {
-            Self::Sum => number(score + more),
+            Self::Sum | Self::Count => number(score + more),
             // Not `f64::min` and `max`: which of 0 and -0, and what of NaN, is as in Redis.
             Self::Min if more < score => more,
             Self::Max if more > score => more,
@@ -151,6 +157,7 @@ impl Options {
                         b"sum" => Aggregate::Sum,
                         b"min" => Aggregate::Min,
                         b"max" => Aggregate::Max,
+                        b"count" => Aggregate::Count,
                         _ => return Err(SYNTAX),
                     };
                 }
@@ -235,7 +242,7 @@ type Gathered = HashMap<Vec<u8>, f64>;
 fn merge(table: &mut Gathered, source: Option<Source<'_>>, weight: f64, aggregate: Aggregate) {
     let Some(source) = source else { return };
     source.visit(|member, score| {
-        let score = number(weight * score);
+        let score = number(aggregate.weigh(weight, score));
         match table.get_mut(member) {
             Some(old) => *old = aggregate.add(*old, score),
             None => drop(table.insert(member.to_vec(), score)),
@@ -258,14 +265,15 @@ fn subtract(table: &mut Gathered, source: Option<Source<'_>>) {
 fn narrow(table: &mut Gathered, source: Option<Source<'_>>, weight: f64, aggregate: Aggregate) {
     table.retain(|member, score| match source.and_then(|source| source.score(member)) {
         Some(more) => {
-            *score = aggregate.add(*score, weight * more);
+            *score = aggregate.add(*score, aggregate.weigh(weight, more));
             true
         }
         None => false,
     });
 }
 
-/// `ZUNION numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]` and its kin
+/// `ZUNION numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX | COUNT] [WITHSCORES]` and
+/// its kin
 fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(), Refusal> {
     let name = args[0].to_ascii_lowercase();
     let name = String::from_utf8_lossy(&name);
@@ -279,14 +287,34 @@ fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(
     Ok(())
 }
 
-/// `ZUNIONSTORE destination numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX]` and its
-/// kin
+/// `ZUNIONSTORE destination numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX | COUNT]`
+/// and its kin
 fn keep(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(), Refusal> {
     let event = stored_event(operation);
     let (inputs, rest) = inputs(ctx, &args[2..], event)?;
     let options = Options::parse(rest, inputs.len(), operation, true)?;
     let members = compute(ctx, inputs, operation, &options)?;
-    store(ctx, args[1], &members, event)
+    store(ctx, args[1], &members, event)?;
+    if matches!(options.aggregate, Aggregate::Count) {
+        state_effects(ctx, args[1], &members);
+    }
+    Ok(())
+}
+
+/// States what was stored: servers before 8.8 do not know COUNT.
+fn state_effects(ctx: &mut Context<'_>, key: &[u8], members: &Members) {
+    ctx.effect(&[b"DEL", key]);
+    if members.is_empty() || !ctx.ledger.effects.wanted() {
+        return;
+    }
+    let texts = members.iter().map(|(_, score)| {
+        let mut text = Vec::new();
+        format_double(*score, &mut text);
+        text
+    });
+    let texts: Vec<Vec<u8>> = texts.collect();
+    let pairs = texts.iter().zip(members).flat_map(|(text, (member, _))| [&text[..], member]);
+    ctx.effect(&[&b"ZADD"[..], key].into_iter().chain(pairs).collect::<Vec<_>>());
 }
 
 /// `ZINTERCARD numkeys key... [LIMIT limit]`: how many members are in all of them.
