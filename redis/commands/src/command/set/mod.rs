@@ -154,6 +154,7 @@ fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         return Ok(());
     };
+    let size = set.len();
     let members = if agrees {
         chosen(set, count.unwrap_or(1), &mut random)
     } else {
@@ -165,8 +166,12 @@ fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     remove(ctx, key, &members, "spop")?;
-    let removal = [&b"srem"[..], key].into_iter().chain(members.iter().map(Vec::as_slice));
-    ctx.effect(&removal.collect::<Vec<_>>());
+    if count.is_some() && members.len() == size {
+        ctx.effect(&[b"del", key]);
+    } else {
+        let removal = [&b"srem"[..], key].into_iter().chain(members.iter().map(Vec::as_slice));
+        ctx.effect(&removal.collect::<Vec<_>>());
+    }
     if count.is_some() {
         ctx.out.set(members.len());
     }

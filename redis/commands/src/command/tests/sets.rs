@@ -83,3 +83,18 @@ fn what_chance_takes_was_there_and_is_gone() {
         assert_eq!(members(&ask(&mut harness, "SMEMBERS s")), &all - &taken);
     }
 }
+
+#[test]
+fn a_popped_set_is_replayed_as_one_removal_of_its_key() {
+    let mut harness = Harness::new().notes_effects();
+    for (size, count, effect) in
+        [(3, "3", "del s"), (3, "9", "del s"), (1, "", "srem s 0"), (1, "1", "del s")]
+    {
+        let members: Vec<String> = (0..size).map(|number| number.to_string()).collect();
+        ask(&mut harness, &format!("SADD s {}", members.join(" ")));
+        harness.effects();
+        ask(&mut harness, format!("SPOP s {count}").trim());
+        let told = harness.effects().join("; ").replace("SELECT 0; ", "");
+        assert_eq!(told, effect, "{size} members, {count}");
+    }
+}
