@@ -45,6 +45,9 @@ pub const SKIP_MONITOR: u32 = 1 << 21;
 /// May name no key at all, though it may name some.
 pub const NO_MANDATORY_KEYS: u32 = 1 << 22;
 
+/// Runs in a script, as since Redis 7.2, though COMMAND tells `noscript` as Redis 7.0 does.
+pub const RUNS_IN_SCRIPT: u32 = 1 << 12;
+
 /// What COMMAND calls the flags that it shows, in its order.
 pub const NAMES: [(u32, &str); 18] = [
     (WRITE, "write"),
@@ -68,11 +71,12 @@ pub const NAMES: [(u32, &str); 18] = [
 ];
 
 /// What the list calls flags that COMMAND does not show.
-pub const HIDDEN: [(u32, &str); 4] = [
+pub const HIDDEN: [(u32, &str); 5] = [
     (NOT_QUEUED, "not_queued"),
     (MAY_REPLICATE, "may_replicate"),
     (ABSENT, "absent"),
     (SCRIPT, "script"),
+    (RUNS_IN_SCRIPT, "runs_in_script"),
 ];
 
 /// The flag of a name.

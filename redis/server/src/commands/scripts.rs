@@ -242,7 +242,8 @@ impl ScriptHost<'_, '_> {
         }
         // A transaction within a script would outlive it.
         let opened = ctx.server.scripts.run_all && !command.has(flags::NOT_QUEUED);
-        if command.has(NOSCRIPT) && !opened {
+        let refuses = command.has(NOSCRIPT) && !command.has(flags::RUNS_IN_SCRIPT);
+        if refuses && !opened {
             return Err("ERR This Redis command is not allowed from script".into());
         }
         if !ctx.session.caller.internal && is_stale(ctx.server) && !command.has(flags::STALE) {

@@ -47,7 +47,7 @@ struct Query<'r, 'a> {
 impl<'r, 'a> Query<'r, 'a> {
     /// `[GROUP group consumer] [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK]
     /// STREAMS key... id...`
-    fn parse(ctx: &Context<'_>, args: &'r [&'a [u8]], of_group: bool) -> Result<Self, Refusal> {
+    fn parse(args: &'r [&'a [u8]], of_group: bool) -> Result<Self, Refusal> {
         let mut query = Self::default();
         let only = |option: &str| {
             Refusal::from(format!(
@@ -58,10 +58,6 @@ impl<'r, 'a> Query<'r, 'a> {
         while let [option, after @ ..] = rest {
             rest = after;
             match (Word::from_option(option).as_slice(), after) {
-                (b"block", [_, ..]) if ctx.ledger.in_script => {
-                    let why = b" command is not allowed with BLOCK option from scripts";
-                    return Err([b"ERR ", args[0], why].concat().into());
-                }
                 (b"block", [text, after @ ..]) => {
                     query.block = Some(timeout(text)?);
                     rest = after;
@@ -155,7 +151,7 @@ fn answer_streams(out: &mut Out<'_>, start: usize, streams: usize) {
 
 /// `XREAD [COUNT count] [BLOCK milliseconds] STREAMS key... id...`
 fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let query = Query::parse(ctx, args, false)?;
+    let query = Query::parse(args, false)?;
     let mut from = Vec::with_capacity(query.keys.len());
     // What waits for several keys is served what is a stream, whatever became of others.
     let resumed = ctx.caller.resumed;
@@ -244,7 +240,7 @@ enum From {
 /// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [CLAIM min-idle-time] [NOACK] STREAMS
 /// key... id...`
 fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let query = Query::parse(ctx, args, true)?;
+    let query = Query::parse(args, true)?;
     let [group, consumer] = query.group.unwrap_or_default();
     let mut from = Vec::with_capacity(query.keys.len());
     for (key, text) in query.keys.iter().zip(query.ids) {
