@@ -487,8 +487,8 @@ impl Member {
         self.note_applied();
     }
 
-    /// Has the view know of the last entry applied: openraft tells of it in intervals, and a client
-    /// whose write was answered finds that write counted.
+    /// The view knows the last entry applied at once: openraft tells of it in intervals, and a
+    /// client whose write was answered finds that write counted.
     fn note_applied(&mut self) {
         self.view.applied = self.view.applied.max(self.applied);
         self.view.last = self.view.last.max(self.applied);
