@@ -4,9 +4,9 @@
 //! - An increment builds on the durable checkpoint before it, so the increments between two full
 //!   checkpoints belong to the older one: a full checkpoint and its increments are a *generation*.
 
-use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::checkpoint::{Header, Link};
+use crate::damage::checkpoint::Damage;
 use crate::disk::{Directory, Input};
 use crate::error::Error;
 use crate::names;

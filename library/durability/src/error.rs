@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use stillframe::{BeginError, CaptureError, MemoryError};
 
-use crate::checkpoint::damage::Skipped;
+use crate::damage::checkpoint::Skipped;
 
 /// Why a store could not be opened, or a checkpoint not be made. A failed checkpoint leaves the
 /// state and the checkpoints before it as they were.
@@ -73,7 +73,7 @@ pub enum Error {
         /// The file at which the chain breaks.
         path: PathBuf,
         /// What is wrong with it.
-        damage: crate::checkpoint::damage::Damage,
+        damage: crate::damage::checkpoint::Damage,
         /// The newest checkpoint there is.
         newest: u64,
         /// The newest that can be recovered.
@@ -88,7 +88,7 @@ pub enum Error {
         /// The damaged file.
         path: PathBuf,
         /// What is wrong with it.
-        damage: crate::checkpoint::damage::Damage,
+        damage: crate::damage::checkpoint::Damage,
     },
     /// The disk does not give the newest checkpoint. To go back to an older one behind its back
     /// could lose what was acknowledged.
@@ -101,7 +101,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Where, and why.
-        damage: crate::checkpoint::damage::Damage,
+        damage: crate::damage::checkpoint::Damage,
     },
     /// The log does not hold what was written.
     #[error(
@@ -113,7 +113,7 @@ pub enum Error {
         /// The segment.
         path: PathBuf,
         /// What is wrong with it.
-        damage: crate::log::damage::Damage,
+        damage: crate::damage::log::Damage,
     },
     /// A file is another application's, or of another layout of its state.
     #[error("{} is of {found}, and was opened for {wanted}; {advice}", path.display())]

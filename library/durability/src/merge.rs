@@ -13,12 +13,12 @@ use stillframe::SinkError;
 use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
 use crate::checkpoint::block::Block;
-use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::checkpoint::writer::Writer;
-use crate::desk::Manner;
+use crate::damage::checkpoint::Damage;
 use crate::disk::{Directory, Input, Output, Unpublished};
 use crate::error::Error;
+use crate::manner::Manner;
 use crate::mutant::Mutant;
 use crate::names::{self, MERGING};
 

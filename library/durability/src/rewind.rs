@@ -16,8 +16,8 @@ use std::sync::Arc;
 use stillframe::algorithms::imprint::Imprint;
 
 use crate::application::{Owner, refuse_server};
-use crate::checkpoint::damage::Skipped;
 use crate::checkpoint::{HEADER_BYTES, Header as CheckpointHeader, reader};
+use crate::damage::checkpoint::Skipped;
 use crate::disk::{Directory, LOCK};
 use crate::error::Error;
 use crate::log::options::LogOptions;

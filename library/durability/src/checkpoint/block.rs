@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use lz4_flex::block::decompress_into;
 
-use super::damage::Damage;
 use super::{BLOCK_HEADER_BYTES, FOOTER_BYTES, FOOTER_MAGIC, Header, PACKED, PACKED_HEAD_BYTES};
+use crate::damage::checkpoint::Damage;
 use crate::fields::{u32_at, u64_at};
 
 /// The damage of runs that do not rise.

@@ -22,7 +22,6 @@
 //! - The number is also the file's name: a file renamed over another is found.
 
 pub(crate) mod block;
-pub(crate) mod damage;
 mod digest;
 mod load;
 mod packing;
@@ -30,8 +29,8 @@ pub(crate) mod reader;
 pub(crate) mod writer;
 
 use crate::application::Owner;
+use crate::damage::checkpoint::Damage;
 use crate::fields::{NAME_BYTES, padded, u32_at, u64_at, unpadded};
-use damage::Damage;
 
 /// Bytes of the header, by version, from 1: each begins with the one before.
 pub(crate) const HEADER_BYTES_BY_VERSION: [usize; 4] = [64, 96, 128, 160];

@@ -9,12 +9,12 @@ use std::io::{ErrorKind, Read};
 use std::ops::ControlFlow;
 
 use super::block::{Block, BlockStart, Expected, Next};
-use super::damage::Damage;
 use super::digest::{Joint, digest, digest_of};
 use super::{
     BLOCK_HEADER_BYTES, FOOTER_BYTES, HEADER_BYTES, HEADER_BYTES_BY_VERSION, Header, encode_footer,
     version,
 };
+use crate::damage::checkpoint::Damage;
 use crate::fields::u64_at;
 
 /// LZ4 packs no better, so that the length of a file bounds what it can hold.

@@ -2,11 +2,11 @@
 
 use stillframe::{BLOCK_WORDS, Before, Sink, SinkError};
 
-use super::Manner;
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
 use crate::disk::{Directory, Output};
 use crate::error::Error;
+use crate::manner::Manner;
 use crate::mutant::Mutant;
 use crate::names::TEMPORARY;
 use crate::touched::Tables;

@@ -16,7 +16,6 @@
 //!   next checkpoint is full.
 
 mod file;
-mod manner;
 mod merger;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +33,7 @@ use crate::clock::now_ms;
 use crate::disk::{Directory, Output, Throttle, Unpublished};
 use crate::error::Error;
 use crate::log::{self, logger};
+use crate::manner::Manner;
 use crate::mutant::Mutant;
 use crate::names::{self, TEMPORARY};
 use crate::options::Options;
@@ -42,7 +42,6 @@ use crate::stats::Stats;
 use crate::told::Told;
 use crate::touched::{Tables, Touched};
 pub(crate) use file::CheckpointFile;
-pub(crate) use manner::Manner;
 pub(crate) use merger::Merger;
 
 #[derive(Debug)]

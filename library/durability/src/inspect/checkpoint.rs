@@ -4,9 +4,9 @@ use std::io::Read;
 use std::ops::{ControlFlow, Range};
 
 use super::{Examined, Flaw};
-use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::checkpoint::{FOOTER_BYTES, HEADER_BYTES_BY_VERSION};
+use crate::damage::checkpoint::Damage;
 
 /// Damaged blocks after which reading ends.
 const FLAWS_MAX: usize = 100;

@@ -7,8 +7,8 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use super::{Examined, Flaw};
+use crate::damage::log::Damage;
 use crate::fields::{u32_at, u64_at};
-use crate::log::damage::Damage;
 use crate::log::{HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, is_form, kind, proves, reader};
 
 const WINDOW_BYTES: usize = 64 << 10;

@@ -34,16 +34,15 @@
 //! that: it may have failed once, in a process that is gone.
 
 pub(crate) mod ahead;
-pub(crate) mod damage;
+pub(crate) mod handle;
 pub(crate) mod logger;
 pub(crate) mod options;
 pub(crate) mod reader;
-pub(crate) mod standalone;
 pub(crate) mod writer;
 
 use std::io::Read;
 
-use damage::Damage;
+use crate::damage::log::Damage;
 
 use crate::application::Owner;
 use crate::disk::Directory;

@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use super::damage::Damage;
 use super::{
     HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, Record, check_owners, kind, name, segments,
 };
+use crate::damage::log::Damage;
 use crate::disk::Directory;
 use crate::error::Error;
 use crate::fields::u64_at;

@@ -18,12 +18,12 @@ use stillframe::{Algorithm, Completeness, InPlace};
 
 use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
-use crate::checkpoint::damage::{Damage, Skipped};
 use crate::checkpoint::reader::Reader;
+use crate::damage::checkpoint::{Damage, Skipped};
+use crate::damage::log::Damage as LogDamage;
 use crate::disk::{Directory, Input, LOCK};
 use crate::error::Error;
 use crate::log::TEMPORARY as LOG_TEMPORARY;
-use crate::log::damage::Damage as LogDamage;
 use crate::names::{self, MERGING, TEMPORARY};
 use crate::options::Options;
 

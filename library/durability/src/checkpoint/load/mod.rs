@@ -22,9 +22,9 @@ use std::thread::{self, Builder};
 use stillframe::InPlace;
 
 use super::block::BlockStart;
-use super::damage::Damage;
 use super::digest::Joint;
 use super::reader::Reader;
+use crate::damage::checkpoint::Damage;
 use plan::{Done, Plan};
 
 /// Words that are handed on at once: 1 MiB.

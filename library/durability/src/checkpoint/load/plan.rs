@@ -17,10 +17,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::super::block::{Block, BlockStart, Expected, Next, OUT_OF_PLACE};
-use super::super::damage::Damage;
 use super::super::digest::digest;
 use super::super::reader::{Reader, read_at_least};
 use super::super::{BLOCK_HEADER_BYTES, Header};
+use crate::damage::checkpoint::Damage;
 use crate::disk::Stage;
 
 /// Blocks of a stretch: 1 MiB, as they are written.

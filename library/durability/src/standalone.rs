@@ -9,15 +9,16 @@
 
 use std::sync::Arc;
 
-use super::logger::{Logger, Shared};
-use super::options::{LogOptions, Policy};
-use super::reader::Report;
-use super::writer::Writer;
-use super::{Header, nonce, segments, set_aside};
 use crate::application::Application;
 use crate::clock::now_ms;
 use crate::disk::{Directory, LOCK, Location};
 use crate::error::Error;
+use crate::log::handle::LogHandle;
+use crate::log::logger::Logger;
+use crate::log::options::{LogOptions, Policy};
+use crate::log::reader::Report;
+use crate::log::writer::Writer;
+use crate::log::{Header, nonce, segments, set_aside};
 use crate::recovery::Replayed;
 use crate::retention;
 use crate::stats::LogStats;
@@ -52,12 +53,6 @@ use crate::store::replay::{Until, replay};
 pub struct Log {
     logger: Logger,
     handle: LogHandle,
-}
-
-/// A handle for the thread that publishes images.
-#[derive(Debug, Clone)]
-pub struct LogHandle {
-    shared: Arc<Shared>,
 }
 
 impl Log {
@@ -151,7 +146,7 @@ impl Log {
         let header = Header::new(found.next, created_ms, nonce(), directory.owner());
         let writer = Writer::resume(Arc::new(directory), found, header)?;
         let logger = Logger::start(writer, found.time_ms, options).map_err(Error::Thread)?;
-        let handle = LogHandle { shared: Arc::clone(logger.shared()) };
+        let handle = LogHandle::new(Arc::clone(logger.shared()));
         Ok(Self { logger, handle })
     }
 
@@ -161,7 +156,7 @@ impl Log {
     /// # Errors
     /// [`Error`] if the log has failed before.
     pub fn append(&self, action: &[u8]) -> Result<u64, Error> {
-        self.handle.shared.append(action)
+        self.logger.shared().append(action)
     }
 
     /// Adds several records, each of two parts, and returns the number of the last; all of them or
@@ -173,36 +168,36 @@ impl Log {
         &self,
         actions: impl Iterator<Item = [&'a [u8]; 2]> + Clone,
     ) -> Result<u64, Error> {
-        self.handle.shared.append_all(actions)
+        self.logger.shared().append_all(actions)
     }
 
     /// The number of the last record that is known to be durable.
     #[must_use]
     pub fn durable(&self) -> u64 {
-        self.handle.shared.durable()
+        self.logger.shared().durable()
     }
 
     /// The number of the last record.
     #[must_use]
     pub fn last(&self) -> u64 {
-        self.handle.shared.last().0
+        self.logger.shared().last().0
     }
 
     /// Counts and times.
     #[must_use]
     pub fn stats(&self) -> LogStats {
-        self.handle.shared.stats()
+        self.logger.shared().stats()
     }
 
     /// Makes records durable by `policy` from now on, those that already wait included.
     pub fn set_policy(&self, policy: Policy) {
-        self.handle.shared.set_policy(policy);
+        self.logger.shared().set_policy(policy);
     }
 
     /// Hurries the records up to `sequence` to the disk, whatever the policy, and waits for
     /// nothing: [`LogOptions::on_durable`] hears of it.
     pub fn hurry(&self, sequence: u64) {
-        self.handle.shared.hurry(sequence);
+        self.logger.shared().hurry(sequence);
     }
 
     /// A handle for another thread.
@@ -217,25 +212,5 @@ impl Log {
     /// [`Error`] if they are not.
     pub fn close(mut self) -> Result<(), Error> {
         self.logger.close()
-    }
-}
-
-impl LogHandle {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
-
-    /// The number of the last record that is known to be durable.
-    #[must_use]
-    pub fn durable(&self) -> u64 {
-        self.shared.durable()
-    }
-
-    /// Hurries the records up to `sequence` to the disk, and returns when they are durable.
-    ///
-    /// # Errors
-    /// [`Error`] if they never will be.
-    pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
-        self.shared.wait_durable(sequence)
     }
 }

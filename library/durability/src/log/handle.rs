@@ -1,0 +1,32 @@
+//! What waits for a log without writing it.
+
+use std::sync::Arc;
+
+use super::logger::Shared;
+use crate::error::Error;
+
+/// A handle for the thread that publishes images.
+#[derive(Debug, Clone)]
+pub struct LogHandle {
+    shared: Arc<Shared>,
+}
+
+impl LogHandle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The number of the last record that is known to be durable.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.shared.durable()
+    }
+
+    /// Hurries the records up to `sequence` to the disk, and returns when they are durable.
+    ///
+    /// # Errors
+    /// [`Error`] if they never will be.
+    pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
+        self.shared.wait_durable(sequence)
+    }
+}
