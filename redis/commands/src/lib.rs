@@ -25,6 +25,7 @@ mod few;
 mod harness;
 mod ledger;
 pub mod number;
+mod progress;
 mod random;
 mod table;
 pub mod text;

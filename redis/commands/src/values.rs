@@ -11,7 +11,7 @@ use stillframe_rdb::{
     StreamConsumer, StreamGroup, StreamHead, StreamValue, Value as Field, Version,
 };
 
-use crate::command::read_up_to;
+use crate::progress::Progress;
 
 /// The version of a payload of `value`: the lowest that holds it, or `expiring` for a hash with
 /// fields that expire.
@@ -330,7 +330,8 @@ impl StreamRead {
                 let is_whole = self.end_group();
                 name.clone_into(&mut self.group);
                 let last = id(last);
-                let read = if is_told { read } else { read_up_to(edit.view(), last) };
+                let read =
+                    if is_told { read } else { Progress::from_stream(edit.view()).count_to(last) };
                 edit.create_group(name, last, read) && is_whole
             }
             Element::Pending { id, time_ms, count } => {

@@ -25,7 +25,6 @@ pub use keys::{
     check_flush_option, encoding, keys_by, parse_db, parse_swap, payload, scan_by, scan_remarks_by,
 };
 pub use sort::read_by_sort;
-pub(crate) use stream::read_up_to;
 
 use crate::table::Table;
 

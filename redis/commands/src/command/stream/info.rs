@@ -3,10 +3,11 @@
 use stillframe_keyspace::{Consumer, Group, Stream, StreamId};
 use stillframe_resp::{Out, parse_integer};
 
-use super::group::{Progress, no_such_group, unknown};
+use super::group::{no_such_group, unknown};
 use super::{answer_entry, answer_id};
 use crate::context::Context;
 use crate::errors::{NO_SUCH_KEY, NOT_AN_INTEGER, Refusal};
+use crate::progress::Progress;
 use crate::table::Table;
 
 /// Adds the commands of this module.

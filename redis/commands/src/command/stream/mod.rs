@@ -82,11 +82,6 @@ impl Word {
     }
 }
 
-/// How many entries of a stream there ever were up to this id, if one can tell.
-pub(crate) fn read_up_to(stream: Stream<'_>, id: StreamId) -> Option<u64> {
-    group::Progress::from_stream(stream).count_to(id)
-}
-
 /// The id of the last entry that is there.
 fn top_of(stream: Stream<'_>) -> Option<StreamId> {
     stream.at(stream.len().checked_sub(1)?).map(|entry| entry.id)

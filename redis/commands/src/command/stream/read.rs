@@ -7,7 +7,7 @@ use stillframe_keyspace::{Group, Pending, Stream, StreamEntry, StreamId, Type};
 use stillframe_resp::{Out, Protocol, parse_integer};
 
 use super::group::{
-    Progress, effect_of_acknowledgement, effect_of_claim, effect_of_group, found, see_consumer,
+    effect_of_acknowledgement, effect_of_claim, effect_of_group, found, see_consumer,
     see_known_consumer,
 };
 use super::nack::one_more;
@@ -15,6 +15,7 @@ use super::{Word, answer_entry, answer_parts, id, no_group_in, top_of};
 use crate::command::blocking::Wish;
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
+use crate::progress::Progress;
 use crate::table::Table;
 use crate::waiters::GroupReader;
 
