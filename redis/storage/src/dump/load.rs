@@ -8,7 +8,7 @@ use stillframe_durability::disk::{Directory, Input};
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
-use super::error::EntryError;
+use super::EntryError;
 use super::sharing::{BRANCHES_FIELD, CLASS_FIELD, Shares};
 use super::sink::LABEL_FIELD;
 use super::stream_point::{StreamField, StreamFields, StreamPoint};

@@ -6,7 +6,6 @@
 //!   [`Handback`] serve both.
 
 mod directory;
-mod error;
 mod file;
 mod handback;
 mod load;
@@ -24,8 +23,8 @@ use stillframe_rdb::{Encoder, Origin, Value, Version};
 use crate::clock::unix_millis;
 use crate::settings::RdbVersion;
 
+pub use crate::error::{EntryError, LoadError, SaveError, Unheld};
 pub use directory::{DataDirectory, create, enter};
-pub use error::{EntryError, LoadError, SaveError, Unheld};
 pub use file::{DumpFile, given_up, stage};
 pub use handback::{Handback, Taker};
 pub use load::{Load, Loaded, Next, Reader, Skipped, load, load_file};

@@ -15,7 +15,7 @@ use std::fmt::Write;
 use stillframe_keyspace::{CLASSES_MAX, DATABASES, Keyspace, Sharing, SharingError};
 use stillframe_rdb::{Event, Value};
 
-use super::error::EntryError;
+use super::EntryError;
 
 pub(super) const BRANCHES_FIELD: &[u8] = b"stillframe-branches";
 pub(super) const CLASS_FIELD: &[u8] = b"stillframe-class";

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use stillframe_durability::Error;
 use stillframe_keyspace::CreateError;
 
-use crate::dump::{LoadError, SaveError};
 use crate::journal::LogError;
+
+mod dump;
+
+pub use dump::{EntryError, LoadError, SaveError, Unheld};
 
 /// Storage that cannot be opened, or cannot go on.
 #[derive(Debug, thiserror::Error)]

@@ -160,7 +160,7 @@ pub enum EntryError {
 
 impl EntryError {
     /// A key is there twice.
-    pub(super) fn again(key: &[u8], offset: u64) -> Self {
+    pub(crate) fn again(key: &[u8], offset: u64) -> Self {
         Self::Again { key: key.escape_ascii().to_string(), offset }
     }
 }
