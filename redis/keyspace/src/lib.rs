@@ -31,15 +31,14 @@ mod libraries;
 mod memory;
 #[cfg(test)]
 mod model;
+mod mutants;
 mod store;
 
 pub use collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use collection::kind::Type;
 pub use collection::limits::{IdmpLimits, Limits};
-pub use collection::stream::{
-    Consumer, Fields, Group, Names, Pending, Producer, Stream, StreamEdit, StreamEntry, StreamId,
-    Text,
-};
+pub use collection::parts::{Fields, Names, Producer, StreamId, Text};
+pub use collection::stream::{Consumer, Group, Pending, Stream, StreamEdit, StreamEntry};
 pub use collection::views::{Hash, HashField, List, Set, Sorted};
 pub use collection::warm::Named;
 pub use integer::{IntText, parse_int};

@@ -15,6 +15,7 @@ pub(crate) mod limits;
 mod list;
 pub(crate) mod mistakes;
 pub(crate) mod packed;
+pub(crate) mod parts;
 pub(crate) mod stream;
 pub(crate) mod traits;
 pub(crate) mod tree;

@@ -3,7 +3,7 @@
 use crate::collection::chunk::Chunk;
 use crate::collection::kind::Type;
 use crate::collection::packed::{Element, Key, Shape, score_of};
-use crate::collection::stream::Parts;
+use crate::collection::parts::Parts;
 use crate::collection::traits::Traits;
 use crate::collection::tree::{Ends, Order, Seek, Side, Tree};
 use crate::hash::Hasher;

@@ -161,7 +161,7 @@ impl Limbo {
     /// Makes mistakes about the end of a range visible to a reader.
     #[cfg(test)]
     pub(crate) fn release_wrongly(&mut self, captured: usize) {
-        use crate::memory::mutants::Mutant;
+        use crate::mutants::Mutant;
         if Mutant::ReleasesEarly.is_made() {
             self.poison(..);
         }

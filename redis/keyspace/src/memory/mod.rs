@@ -15,7 +15,6 @@ pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod kept;
 mod limbo;
-pub(crate) mod mutants;
 mod reclaim;
 pub(crate) mod shown;
 pub(crate) mod slot_set;

@@ -1,10 +1,14 @@
 //! A stream as its writers see it.
 
-use super::groups::{ConsumerFacts, Delivery, GroupFacts, Groups, Holder, Times};
-use super::idmp::Producers;
-use super::{IdmpLimits, Names, Parts, Stream, StreamId, body};
+use super::Stream;
 use crate::collection::draft::Draft;
+use crate::collection::limits::IdmpLimits;
 use crate::collection::packed::Element;
+use crate::collection::parts::groups::{
+    ConsumerFacts, Delivery, GroupFacts, Groups, Holder, Times,
+};
+use crate::collection::parts::idmp::Producers;
+use crate::collection::parts::{Names, Parts, StreamId, body};
 use crate::collection::tree::Tree;
 use crate::hash::Hasher;
 
@@ -274,8 +278,8 @@ impl StreamEdit<'_> {
 mod tests {
     use stillframe::algorithms::naive::Naive;
 
-    use super::super::body::work;
     use super::*;
+    use crate::collection::parts::body::work;
     use crate::model::sized;
     use crate::{Keyspace, KeyspaceOptions, Value};
 

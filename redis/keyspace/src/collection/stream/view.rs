@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::groups::{Delivery, Elements, GroupFacts, Groups, Holder, Times};
-use super::idmp::Producer;
-use super::{Fields, IdmpLimits, Parts, StreamId, number_at};
 use crate::collection::form::{Collection, Form};
+use crate::collection::limits::IdmpLimits;
 use crate::collection::packed::{Element, Key, NEVER};
+use crate::collection::parts::groups::{Delivery, Elements, GroupFacts, Groups, Holder, Times};
+use crate::collection::parts::idmp::Producer;
+use crate::collection::parts::{Fields, Parts, StreamId, id_at, number_at};
 use crate::collection::trunk::Trunk;
 
 /// A stream.
@@ -287,7 +288,7 @@ impl<'a> Group<'a> {
         let under = Groups::under(&self.groups.aged, self.facts.number, &[]);
         under.filter_map(move |element| {
             let at = element.key.len().checked_sub(16)?;
-            self.pending(super::id_at(element.key, at))
+            self.pending(id_at(element.key, at))
         })
     }
 
@@ -365,7 +366,7 @@ impl<'a> Consumer<'a> {
     /// The ids of what is pending for it, from an id on.
     pub fn pending_from(self, id: StreamId) -> impl Iterator<Item = StreamId> + 'a {
         let under = Groups::under(&self.groups.owned, self.number, &id.to_bytes());
-        under.map(|element| super::id_at(element.key, 0))
+        under.map(|element| id_at(element.key, 0))
     }
 }
 

@@ -66,8 +66,8 @@ pub(super) fn own<T: Clone>(node: &mut Arc<T>) -> &mut T {
 /// The node for a change in place, unless others hold it, too.
 pub(super) fn alone<T>(node: &mut Arc<T>) -> Option<&mut T> {
     #[cfg(test)]
-    if crate::memory::mutants::Mutant::OverwritesShared.is_made() {
-        return Some(crate::memory::mutants::shared_mut(node));
+    if crate::mutants::Mutant::OverwritesShared.is_made() {
+        return Some(crate::mutants::shared_mut(node));
     }
     Arc::get_mut(node)
 }

@@ -54,10 +54,10 @@ use crate::memory::entry::{Entry, Owned};
 use crate::memory::history::{History, mutants as mistakes};
 use crate::memory::index::Index;
 use crate::memory::limbo::{Limbo, Loan};
-use crate::memory::mutants::Mutant;
 use crate::memory::reclaim::Reclaimer;
 use crate::memory::shown::{Shown, mutants as shown};
 use crate::memory::word_sink::{AtBegin, EntrySink, WordSink};
+use crate::mutants::Mutant;
 
 /// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.
 const LARGE_BYTES: usize = 256 << 10;

@@ -28,8 +28,8 @@ mod tests {
     use stillframe::algorithms::imprint::Imprint;
 
     use super::{Mutant, with_mutant};
-    use crate::memory::mutants as memory;
     use crate::model::{Random, sized};
+    use crate::mutants as memory;
     use crate::{Branch, Change, Entry, Expire, IntText, Keyspace, KeyspaceOptions, Value, View};
 
     const DBS: usize = 3;

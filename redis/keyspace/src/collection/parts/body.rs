@@ -14,7 +14,7 @@ const LIST_BYTES_MAX: usize = 1024;
 /// file gives names once for many entries, however long they are, and so these are kept: copied for
 /// each entry they would take far more memory and time than the file has bytes.
 #[derive(Clone, Default)]
-pub(super) struct Lists {
+pub(in crate::collection) struct Lists {
     short: Arc<Vec<Box<[u8]>>>,
     /// Those that a file gave and that are not among the others. They come with a load alone, so
     /// their bytes are at most the file's.
@@ -31,12 +31,15 @@ pub struct Names {
 }
 
 impl Lists {
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::collection) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// The list of an entry's names. A short list that is new is kept if there is room.
-    pub(super) fn names_of<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
+    pub(in crate::collection) fn names_of<'f>(
+        &mut self,
+        names: impl Iterator<Item = &'f [u8]> + Clone,
+    ) -> Names {
         if let Some(at) = self.short.iter().rposition(|list| is_list(list, names.clone())) {
             return Names { number: at + 1 };
         }
@@ -57,7 +60,10 @@ impl Lists {
     }
 
     /// As [`names_of`](Self::names_of), for names that a file gives once for many entries.
-    pub(super) fn of_many<'f>(&mut self, names: impl Iterator<Item = &'f [u8]> + Clone) -> Names {
+    pub(in crate::collection) fn of_many<'f>(
+        &mut self,
+        names: impl Iterator<Item = &'f [u8]> + Clone,
+    ) -> Names {
         let found = self.names_of(names.clone());
         if found.number > 0 {
             return found;
@@ -174,7 +180,7 @@ fn is_list<'f>(mut list: &[u8], mut names: impl Iterator<Item = &'f [u8]>) -> bo
 }
 
 /// Appends the body of an entry, whose names are those of that list.
-pub(super) fn write<'f>(
+pub(in crate::collection) fn write<'f>(
     into: &mut Vec<u8>,
     names: Names,
     fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
@@ -197,7 +203,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn from_body(body: &'a [u8], lists: Option<&'a Lists>) -> Self {
+    pub(in crate::collection) fn from_body(body: &'a [u8], lists: Option<&'a Lists>) -> Self {
         let mut rest = body;
         let number = read_number(&mut rest).unwrap_or(0);
         Self { names: lists.and_then(|lists| lists.get(number)), rest }
@@ -215,18 +221,18 @@ impl<'a> Iterator for Fields<'a> {
 
 /// How many bytes of names and values this thread has written or compared.
 #[cfg(test)]
-pub(super) mod work {
+pub(in crate::collection) mod work {
     use std::cell::Cell;
 
     thread_local! {
         static BYTES: Cell<usize> = const { Cell::new(0) };
     }
 
-    pub(super) fn note(bytes: usize) {
+    pub(in crate::collection) fn note(bytes: usize) {
         BYTES.set(BYTES.get() + bytes);
     }
 
-    pub(in super::super) fn bytes() -> usize {
+    pub(in crate::collection) fn bytes() -> usize {
         BYTES.get()
     }
 }

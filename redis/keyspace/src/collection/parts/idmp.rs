@@ -25,8 +25,8 @@ pub(crate) struct Producers {
     /// Producers that ever were: the next one's number.
     numbers: u64,
     /// Messages that ever were added, and that were sent again.
-    pub(super) added: u64,
-    pub(super) duplicates: u64,
+    pub(in crate::collection) added: u64,
+    pub(in crate::collection) duplicates: u64,
 }
 
 impl Default for Producers {
@@ -71,15 +71,15 @@ impl Producers {
         [&self.producers, &self.names, &self.sent, &self.ids]
     }
 
-    pub(super) fn own_bytes(&self) -> usize {
+    pub(in crate::collection) fn own_bytes(&self) -> usize {
         size_of::<Self>()
     }
 
-    pub(super) fn node_bytes(&self) -> usize {
+    pub(in crate::collection) fn node_bytes(&self) -> usize {
         self.trees().map(Tree::bytes).iter().sum()
     }
 
-    pub(super) fn take_parted(&mut self) -> usize {
+    pub(in crate::collection) fn take_parted(&mut self) -> usize {
         let Self { producers, names, sent, ids, .. } = self;
         [producers, names, sent, ids].map(Tree::take_parted).iter().sum()
     }
@@ -93,7 +93,7 @@ impl Producers {
     }
 
     /// The producers, in no order.
-    pub(super) fn all(&self) -> impl Iterator<Item = Producer<'_>> {
+    pub(in crate::collection) fn all(&self) -> impl Iterator<Item = Producer<'_>> {
         Elements::from(&self.producers, 0).map(move |element| Producer {
             all: self,
             number: number_at(element.value, 0),
@@ -102,22 +102,22 @@ impl Producers {
     }
 
     /// How many producers there are.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::collection) fn count(&self) -> usize {
         self.producers.len()
     }
 
     /// Whether there are messages.
-    pub(super) fn is_timed(&self) -> bool {
+    pub(in crate::collection) fn is_timed(&self) -> bool {
         self.ids.is_timed()
     }
 
     /// When the first of them is known no more.
-    pub(super) fn soonest(&self) -> i64 {
+    pub(in crate::collection) fn soonest(&self) -> i64 {
         self.ids.soonest()
     }
 
     /// Whether messages of a producer are known.
-    pub(super) fn knows(&self, hasher: &Hasher, pid: &[u8]) -> bool {
+    pub(in crate::collection) fn knows(&self, hasher: &Hasher, pid: &[u8]) -> bool {
         self.number_of(hasher, pid).is_some()
     }
 
@@ -126,13 +126,18 @@ impl Producers {
     }
 
     /// The id of the entry of a message, if it is known.
-    pub(super) fn entry_of(&self, hasher: &Hasher, pid: &[u8], iid: &[u8]) -> Option<StreamId> {
+    pub(in crate::collection) fn entry_of(
+        &self,
+        hasher: &Hasher,
+        pid: &[u8],
+        iid: &[u8],
+    ) -> Option<StreamId> {
         let key = message_key(self.number_of(hasher, pid)?, iid);
         self.ids.find_named(hasher, &key).map(|id| id_at(id, 0))
     }
 
     /// How many producers there are of whom a message is known by then, and how many messages.
-    pub(super) fn known_at(&self, limits: IdmpLimits, now: i64) -> (usize, usize) {
+    pub(in crate::collection) fn known_at(&self, limits: IdmpLimits, now: i64) -> (usize, usize) {
         let due = self.ids.count_due(now);
         if due == 0 {
             return (self.producers.len(), self.ids.len());
@@ -145,7 +150,7 @@ impl Producers {
     }
 
     /// Notes a message. Of too many the one with the least id is forgotten.
-    pub(super) fn note(
+    pub(in crate::collection) fn note(
         &mut self,
         hasher: &Hasher,
         limits: IdmpLimits,
@@ -193,7 +198,12 @@ impl Producers {
     }
 
     /// Forgets at most `most` messages that are known no more by then; returns how many.
-    pub(super) fn forget_due(&mut self, hasher: &Hasher, now: i64, most: usize) -> usize {
+    pub(in crate::collection) fn forget_due(
+        &mut self,
+        hasher: &Hasher,
+        now: i64,
+        most: usize,
+    ) -> usize {
         for forgotten in 0..most {
             let Some(key) = self.ids.due(now).map(|element| element.key.to_vec()) else {
                 return forgotten;
@@ -204,7 +214,7 @@ impl Producers {
     }
 
     /// Forgets all messages and producers.
-    pub(super) fn forget_all(&mut self) {
+    pub(in crate::collection) fn forget_all(&mut self) {
         let Self { producers, names, sent, ids, .. } = self;
         [producers, names, sent, ids].into_iter().for_each(Tree::clear);
     }

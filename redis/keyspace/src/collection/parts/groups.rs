@@ -9,41 +9,41 @@ use crate::hash::Hasher;
 /// See the table in [`super`].
 #[derive(Clone)]
 pub(crate) struct Groups {
-    pub(super) groups: Tree,
-    pub(super) consumers: Tree,
-    pub(super) names: Tree,
-    pub(super) roster: Tree,
-    pub(super) pending: Tree,
-    pub(super) owned: Tree,
-    pub(super) aged: Tree,
+    pub(in crate::collection) groups: Tree,
+    pub(in crate::collection) consumers: Tree,
+    pub(in crate::collection) names: Tree,
+    pub(in crate::collection) roster: Tree,
+    pub(in crate::collection) pending: Tree,
+    pub(in crate::collection) owned: Tree,
+    pub(in crate::collection) aged: Tree,
     /// Groups and consumers that ever were, and entries that were released: the next one's number.
     numbers: u64,
     /// Entries that are pending for nobody, in all groups.
-    pub(super) released: usize,
+    pub(in crate::collection) released: usize,
 }
 
 /// What the tree of groups says of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct GroupFacts {
-    pub(super) number: u64,
-    pub(super) last: StreamId,
-    pub(super) read: Option<u64>,
+pub(in crate::collection) struct GroupFacts {
+    pub(in crate::collection) number: u64,
+    pub(in crate::collection) last: StreamId,
+    pub(in crate::collection) read: Option<u64>,
 }
 
 /// What the tree of consumers says of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ConsumerFacts {
-    pub(super) number: u64,
-    pub(super) times: Times,
+pub(in crate::collection) struct ConsumerFacts {
+    pub(in crate::collection) number: u64,
+    pub(in crate::collection) times: Times,
 }
 
 /// What is known of a consumer's work, in unix milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Times {
+pub(in crate::collection) struct Times {
     /// When it last asked for entries.
-    pub(super) seen_ms: i64,
+    pub(in crate::collection) seen_ms: i64,
     /// When it last got some.
-    pub(super) active_ms: Option<i64>,
+    pub(in crate::collection) active_ms: Option<i64>,
 }
 
 impl Times {
@@ -68,15 +68,15 @@ impl Times {
 
 /// What is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Delivery {
-    pub(super) id: StreamId,
-    pub(super) holder: Holder,
-    pub(super) count: u64,
+pub(in crate::collection) struct Delivery {
+    pub(in crate::collection) id: StreamId,
+    pub(in crate::collection) holder: Holder,
+    pub(in crate::collection) count: u64,
 }
 
 /// Who has an entry that is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(in crate::collection) enum Holder {
     /// The consumer with this number, since then.
     Consumer { number: u64, time_ms: i64 },
     /// Nobody: it was released, before others with greater numbers.
@@ -101,15 +101,15 @@ impl Groups {
         [groups, consumers, names, roster, pending, owned, aged]
     }
 
-    pub(super) fn own_bytes(&self) -> usize {
+    pub(in crate::collection) fn own_bytes(&self) -> usize {
         size_of::<Self>()
     }
 
-    pub(super) fn node_bytes(&self) -> usize {
+    pub(in crate::collection) fn node_bytes(&self) -> usize {
         self.trees().map(Tree::bytes).iter().sum()
     }
 
-    pub(super) fn take_parted(&mut self) -> usize {
+    pub(in crate::collection) fn take_parted(&mut self) -> usize {
         self.trees_mut().map(Tree::take_parted).iter().sum()
     }
 
@@ -127,16 +127,21 @@ impl Groups {
         assert_eq!(self.consumers.len(), self.roster.len());
     }
 
-    pub(super) fn fresh_number(&mut self) -> u64 {
+    pub(in crate::collection) fn fresh_number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
 
-    pub(super) fn group(&self, hasher: &Hasher, name: &[u8]) -> Option<GroupFacts> {
+    pub(in crate::collection) fn group(&self, hasher: &Hasher, name: &[u8]) -> Option<GroupFacts> {
         self.groups.find_named(hasher, name).map(GroupFacts::from_value)
     }
 
-    pub(super) fn set_group(&mut self, hasher: &Hasher, name: &[u8], facts: GroupFacts) {
+    pub(in crate::collection) fn set_group(
+        &mut self,
+        hasher: &Hasher,
+        name: &[u8],
+        facts: GroupFacts,
+    ) {
         let read = facts.read.map_or(u64::MAX, |read| read.min(u64::MAX - 1));
         let mut value = [0; 32];
         value[..8].copy_from_slice(&facts.number.to_be_bytes());
@@ -149,12 +154,17 @@ impl Groups {
         self.groups.put_named(hasher, Element::new(name, &value));
     }
 
-    pub(super) fn consumer_number(&self, hasher: &Hasher, group: u64, name: &[u8]) -> Option<u64> {
+    pub(in crate::collection) fn consumer_number(
+        &self,
+        hasher: &Hasher,
+        group: u64,
+        name: &[u8],
+    ) -> Option<u64> {
         let number = self.consumers.find_named(hasher, &consumer_key(group, name));
         number.map(|number| number_at(number, 0))
     }
 
-    pub(super) fn consumer(
+    pub(in crate::collection) fn consumer(
         &self,
         hasher: &Hasher,
         group: u64,
@@ -165,7 +175,7 @@ impl Groups {
     }
 
     /// Adds a consumer, which is not there.
-    pub(super) fn add_consumer(
+    pub(in crate::collection) fn add_consumer(
         &mut self,
         hasher: &Hasher,
         group: u64,
@@ -181,7 +191,13 @@ impl Groups {
     }
 
     /// Sets the times of a consumer, which is there.
-    pub(super) fn set_times(&mut self, hasher: &Hasher, number: u64, name: &[u8], times: Times) {
+    pub(in crate::collection) fn set_times(
+        &mut self,
+        hasher: &Hasher,
+        number: u64,
+        name: &[u8],
+        times: Times,
+    ) {
         let (number, times) = (number.to_be_bytes(), times.to_bytes());
         if let Some((old, _)) =
             self.names.named_mut(hasher, &number).and_then(|value| value.split_first_chunk_mut())
@@ -194,7 +210,7 @@ impl Groups {
     }
 
     /// The name of a consumer, and its times.
-    pub(super) fn name_of(&self, hasher: &Hasher, consumer: u64) -> (&[u8], Times) {
+    pub(in crate::collection) fn name_of(&self, hasher: &Hasher, consumer: u64) -> (&[u8], Times) {
         let value = self.names.find_named(hasher, &consumer.to_be_bytes()).unwrap_or_default();
         match Times::from_value(value) {
             Some((times, name)) => (name, times),
@@ -203,13 +219,13 @@ impl Groups {
     }
 
     /// The numbers of the consumers of a group.
-    pub(super) fn consumers_of(&self, group: u64) -> impl Iterator<Item = u64> + '_ {
+    pub(in crate::collection) fn consumers_of(&self, group: u64) -> impl Iterator<Item = u64> + '_ {
         let roster = Self::under(&self.roster, group, &[]);
         roster.map(|element| number_at(element.key, element.key.len() - 8))
     }
 
     /// The elements under a number in a tree by rank, from `tail` on.
-    pub(super) fn under<'a>(
+    pub(in crate::collection) fn under<'a>(
         tree: &'a Tree,
         number: u64,
         tail: &[u8],
@@ -219,25 +235,30 @@ impl Groups {
     }
 
     /// The last element under a number in a tree by rank.
-    pub(super) fn last_under(tree: &Tree, number: u64) -> Option<Element<'_>> {
+    pub(in crate::collection) fn last_under(tree: &Tree, number: u64) -> Option<Element<'_>> {
         let behind = tree.below(Key { head: number + 1, tail: &[] });
         let last = Elements::from(tree, behind.checked_sub(1)?).next()?;
         (last.head == number).then_some(last)
     }
 
     /// How many elements are under a number in a tree by rank.
-    pub(super) fn count_under(tree: &Tree, number: u64) -> usize {
+    pub(in crate::collection) fn count_under(tree: &Tree, number: u64) -> usize {
         let from = |head| tree.below(Key { head, tail: &[] });
         from(number + 1) - from(number)
     }
 
-    pub(super) fn delivery(&self, group: u64, id: StreamId) -> Option<Delivery> {
+    pub(in crate::collection) fn delivery(&self, group: u64, id: StreamId) -> Option<Delivery> {
         let found = self.pending.at_key(Key { head: group, tail: &id.to_bytes() })?;
         let delivery = Delivery::from_element(found);
         (found.head == group && delivery.id == id).then_some(delivery)
     }
 
-    pub(super) fn put_delivery(&mut self, hasher: &Hasher, group: u64, delivery: Delivery) {
+    pub(in crate::collection) fn put_delivery(
+        &mut self,
+        hasher: &Hasher,
+        group: u64,
+        delivery: Delivery,
+    ) {
         if let Some(old) = self.delivery(group, delivery.id) {
             self.remove_delivery(hasher, group, old);
         }
@@ -254,7 +275,12 @@ impl Groups {
     }
 
     /// Removes a delivery, which is there.
-    pub(super) fn remove_delivery(&mut self, hasher: &Hasher, group: u64, old: Delivery) {
+    pub(in crate::collection) fn remove_delivery(
+        &mut self,
+        hasher: &Hasher,
+        group: u64,
+        old: Delivery,
+    ) {
         let (pending, age) = (old.pending_key(), old.age_key());
         self.pending.remove_ranked(hasher, Element::ranked(pending.bytes(), group));
         self.aged.remove_ranked(hasher, Element::ranked(age.bytes(), group));
@@ -267,13 +293,18 @@ impl Groups {
     }
 
     /// How many entries of a group are pending for nobody: they come first by age.
-    pub(super) fn released_of(&self, group: u64) -> usize {
+    pub(in crate::collection) fn released_of(&self, group: u64) -> usize {
         let below = |tail| self.aged.below(Key { head: group, tail });
         below(&FIRST_OWNED) - below(&[])
     }
 
     /// Removes a group, which is there, with its consumers and what is pending.
-    pub(super) fn remove_group(&mut self, hasher: &Hasher, number: u64, name: &[u8]) {
+    pub(in crate::collection) fn remove_group(
+        &mut self,
+        hasher: &Hasher,
+        number: u64,
+        name: &[u8],
+    ) {
         if self.groups.len() == 1 {
             self.released = 0;
             self.trees_mut().into_iter().for_each(Tree::clear);
@@ -294,7 +325,12 @@ impl Groups {
     }
 
     /// Removes a consumer with what is pending for it, if there is one.
-    pub(super) fn remove_consumer(&mut self, hasher: &Hasher, group: u64, name: &[u8]) {
+    pub(in crate::collection) fn remove_consumer(
+        &mut self,
+        hasher: &Hasher,
+        group: u64,
+        name: &[u8],
+    ) {
         let Some(number) = self.consumer_number(hasher, group, name) else { return };
         let owned = Self::under(&self.owned, number, &[]);
         let ids: Vec<[u8; 16]> = owned.map(|element| id_at(element.key, 0).to_bytes()).collect();
@@ -317,7 +353,7 @@ fn consumer_key(group: u64, name: &[u8]) -> Vec<u8> {
 }
 
 impl GroupFacts {
-    pub(super) fn from_value(value: &[u8]) -> Self {
+    pub(in crate::collection) fn from_value(value: &[u8]) -> Self {
         let read = Some(number_at(value, 24)).filter(|&read| read != u64::MAX);
         Self { number: number_at(value, 0), last: id_at(value, 8), read }
     }
@@ -327,7 +363,7 @@ impl GroupFacts {
 const FIRST_OWNED: [u8; 8] = 1_u64.to_be_bytes();
 
 /// A key of a pending entry, which needs no allocation.
-pub(super) struct ShortKey {
+pub(in crate::collection) struct ShortKey {
     room: [u8; Self::ROOM],
     len: usize,
 }
@@ -337,7 +373,7 @@ impl ShortKey {
     const ROOM: usize = 16 + 3 * 10;
     const EMPTY: Self = Self { room: [0; Self::ROOM], len: 0 };
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(in crate::collection) fn bytes(&self) -> &[u8] {
         &self.room[..self.len]
     }
 
@@ -371,7 +407,7 @@ fn take_number(bytes: &mut &[u8]) -> u64 {
 }
 
 impl Delivery {
-    pub(super) fn from_element(element: Element<'_>) -> Self {
+    pub(in crate::collection) fn from_element(element: Element<'_>) -> Self {
         let mut rest = element.key.get(16..).unwrap_or_default();
         let [number, when, count] = [(); 3].map(|()| take_number(&mut rest));
         let holder = match number {
@@ -420,14 +456,14 @@ impl Delivery {
 }
 
 /// The elements of a tree from a rank on. It allocates nothing.
-pub(super) struct Elements<'a> {
+pub(in crate::collection) struct Elements<'a> {
     tree: &'a Tree,
     rank: usize,
     run: Run<'a>,
 }
 
 impl<'a> Elements<'a> {
-    pub(super) fn from(tree: &'a Tree, rank: usize) -> Self {
+    pub(in crate::collection) fn from(tree: &'a Tree, rank: usize) -> Self {
         Self { tree, rank, run: Run::new(&[], tree.shape) }
     }
 }
