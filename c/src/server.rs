@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stillframe_resp::Reply;
 use stillframe_server::{
     Client, ClientError, Config, Embedded, Handle, LogLevel, OnLog, ServeError,
 };
@@ -173,8 +172,8 @@ fn take(client: sf_client) -> Result<Exclusive<'static, (), Client>, Failure> {
     CLIENTS.take(client.id)
 }
 
-/// How long a reply may take; 0: for ever, the default. After an `SF_TIMEOUT` close the client: the
-/// reply may still come.
+/// How long a reply may take; 0: for ever, the default. After an `SF_TIMEOUT` the reply may still
+/// come: `sf_receive` waits for it again.
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_client_timeout(
     client: sf_client,
@@ -210,8 +209,9 @@ fn arguments<'a>(
 
 /// Sends a request of `count` arguments, the command first, and waits for its reply, which
 /// `sf_reply_free` frees. Without `lengths` (null) each argument ends with a zero. A request that
-/// the server refuses is `SF_OK` with a reply `SF_REFUSAL`; one that has no reply, such as
-/// `CLIENT REPLY OFF`, is not sent: use `sf_send`.
+/// the server refuses is `SF_OK` with a reply `SF_REFUSAL`. Messages of RESP3 that come before the
+/// reply wait for `sf_receive`. `SF_ARGUMENT`, and nothing is sent: the request has no single reply
+/// (`CLIENT REPLY OFF`, `SUBSCRIBE`; use `sf_send`), or the replies of `sf_send` come first.
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_execute(
     client: sf_client,
@@ -225,9 +225,8 @@ pub extern "C" fn sf_execute(
         memory::put(reply, "reply", sf_reply::NONE)?;
         let mut client = take(client)?;
         let args = arguments(count, args, lengths)?;
-        Client::check_reply(&args).map_err(|error| failed(&error))?;
-        client.get().send(args.iter());
-        receive(client.get(), reply)
+        let root = client.get().ask(&args, |reply| root_of(&reply));
+        memory::put(reply, "reply", root.map_err(|error| failed(&error))??)
     })
 }
 
@@ -256,14 +255,9 @@ pub extern "C" fn sf_receive(
 ) -> sf_code {
     door(error, || {
         memory::put(reply, "reply", sf_reply::NONE)?;
-        receive(take(client)?.get(), reply)
+        let root = take(client)?.get().receive(|reply| root_of(&reply));
+        memory::put(reply, "reply", root.map_err(|error| failed(&error))??)
     })
-}
-
-fn receive(client: &mut Client, into: *mut sf_reply) -> Result<(), Failure> {
-    let read = |reply: Reply<'_>| root_of(&reply);
-    let root = client.receive(read).map_err(|error| failed(&error))??;
-    memory::put(into, "reply", root)
 }
 
 /// Ends a connection.
@@ -283,11 +277,17 @@ fn failed(error: &ClientError) -> Failure {
         ClientError::NoReply(_) => {
             return Failure::argument(format!("{error}; use sf_send"));
         }
+        ClientError::Owed(_) | ClientError::Stream => {
+            return Failure::argument(format!("{error}; use sf_receive"));
+        }
+        ClientError::Messages => {
+            return Failure::new(sf_code::SF_MEMORY, format!("{error} (sf_receive)"));
+        }
         _ => None,
     };
     match kind {
         Some(ErrorKind::TimedOut) => {
-            Failure::new(sf_code::SF_TIMEOUT, "no reply came in time; close the client")
+            Failure::new(sf_code::SF_TIMEOUT, "no reply came in time")
         }
         Some(ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe) => {
             Failure::new(sf_code::SF_CLOSED, "the server has closed the connection, or has ended")

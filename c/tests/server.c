@@ -100,6 +100,62 @@ static void requests_travel_together(sf_server server) {
     OK(sf_client_close(client, &error));
 }
 
+// Two connections of RESP3: messages come between requests, and none is taken for a reply.
+static void messages_are_no_replies(sf_server server) {
+    enum { KEYS = 100 };
+    sf_client client = connect_to(server), other = connect_to(server);
+    sf_reply reply = ASK(client, "HELLO", "3");
+    OK(sf_reply_free(&reply, &error));
+    reply = ASK(client, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "tracked");
+    CHECK(is_text(&reply, SF_STATUS, "OK"));
+    OK(sf_reply_free(&reply, &error));
+    for (int i = 0; i < KEYS; i++) {
+        reply = ASK(other, "INCR", "tracked");
+        CHECK(reply.integer == i + 1);
+    }
+    reply = ASK(client, "GET", "tracked");
+    CHECK(is_text(&reply, SF_BYTES, "100"));
+    OK(sf_reply_free(&reply, &error));
+    for (int i = 0; i < KEYS; i++) {
+        OK(sf_receive(client, &reply, &error));
+        CHECK(reply.kind == SF_PUSH && reply.count == 2);
+        CHECK(is_text(&reply.children[0], SF_BYTES, "invalidate"));
+        CHECK(is_text(&reply.children[1].children[0], SF_BYTES, "tracked"));
+        OK(sf_reply_free(&reply, &error));
+    }
+
+    // Replies of sf_send come first, and one that is late is received later.
+    const char *const ping[] = {"PING"}, *const pop[] = {"BLPOP", "late", "0"};
+    OK(sf_send(client, 1, ping, NULL, &error));
+    REFUSED(SF_ARGUMENT, "1 replies", sf_execute(client, 1, ping, NULL, &reply, &error));
+    OK(sf_receive(client, &reply, &error));
+    CHECK(is_text(&reply, SF_STATUS, "PONG"));
+    OK(sf_reply_free(&reply, &error));
+    OK(sf_client_timeout(client, 1, &error));
+    REFUSED(SF_TIMEOUT, "in time", sf_execute(client, 3, pop, NULL, &reply, &error));
+    REFUSED(SF_ARGUMENT, "1 replies", sf_execute(client, 1, ping, NULL, &reply, &error));
+    OK(sf_client_timeout(client, 0, &error));
+    reply = ASK(other, "RPUSH", "late", "element");
+    OK(sf_receive(client, &reply, &error));
+    CHECK(reply.kind == SF_ARRAY && is_text(&reply.children[1], SF_BYTES, "element"));
+    OK(sf_reply_free(&reply, &error));
+
+    // A subscription is sent and received.
+    const char *const subscribe[] = {"SUBSCRIBE", "channel"};
+    REFUSED(SF_ARGUMENT, "no single reply", sf_execute(client, 2, subscribe, NULL, &reply, &error));
+    OK(sf_send(client, 2, subscribe, NULL, &error));
+    for (int i = 0; i < 2; i++) {
+        OK(sf_receive(client, &reply, &error));
+        CHECK(reply.kind == SF_PUSH && reply.count == 3);
+        CHECK(is_text(&reply.children[0], SF_BYTES, i == 0 ? "subscribe" : "message"));
+        OK(sf_reply_free(&reply, &error));
+        if (i == 0) reply = ASK(other, "PUBLISH", "channel", "text");
+    }
+    REFUSED(SF_ARGUMENT, "messages", sf_execute(client, 1, ping, NULL, &reply, &error));
+    OK(sf_client_close(client, &error));
+    OK(sf_client_close(other, &error));
+}
+
 static void *wait_for_an_element(void *of) {
     sf_client client = *(sf_client *)of;
     sf_error told;
@@ -159,7 +215,7 @@ static void wrong_calls_get_an_answer(const char *folder, sf_server server) {
             sf_execute(client, 2, words, (size_t[]){3, 1}, &reply, &error));
     REFUSED(SF_NULL, "`reply`", sf_execute(client, 1, words, NULL, NULL, &error));
     const char *silent[] = {"CLIENT", "REPLY", "OFF"};
-    REFUSED(SF_ARGUMENT, "has no reply", sf_execute(client, 3, silent, NULL, &reply, &error));
+    REFUSED(SF_ARGUMENT, "no single reply", sf_execute(client, 3, silent, NULL, &reply, &error));
     reply = ASK(client, "PING");
     CHECK(is_text(&reply, SF_STATUS, "PONG"));
     OK(sf_reply_free(&reply, &error));
@@ -260,6 +316,7 @@ int main(int argc, char **argv) {
     sf_server server = start(in_folder(argv[1], "data"));
     replies_are_trees(server);
     requests_travel_together(server);
+    messages_are_no_replies(server);
     a_thread_waits_while_another_works(server);
     wrong_calls_get_an_answer(argv[1], server);
     two_servers_share_nothing(argv[1], server);
@@ -272,6 +329,6 @@ int main(int argc, char **argv) {
     OK(sf_reply_free(&reply, &error));
     OK(sf_client_close(client, &error));
     OK(sf_server_stop(server, &error));
-    printf("server: 7 tests\n");
+    printf("server: 8 tests\n");
     return 0;
 }

@@ -16,19 +16,6 @@ use crate::own::Own;
 use crate::reply::{error, to_python};
 use crate::view::SLICE;
 
-/// Commands whose replies do not come one for each request.
-const STREAMS: [&str; 9] = [
-    "subscribe",
-    "psubscribe",
-    "ssubscribe",
-    "unsubscribe",
-    "punsubscribe",
-    "sunsubscribe",
-    "monitor",
-    "sync",
-    "psync",
-];
-
 /// A client on a connection of its own.
 #[pyclass(frozen, module = "stillframe._stillframe")]
 pub(crate) struct Direct {
@@ -180,7 +167,7 @@ struct Request {
 }
 
 impl Request {
-    fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+    fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         (0..self.ends.len()).map(|number| {
             let start = if number == 0 { 0 } else { self.ends[number - 1] };
             &self.bytes[start..self.ends[number]]
@@ -228,13 +215,8 @@ fn encode(args: &Bound<'_, PyTuple>) -> PyResult<Request> {
     for arg in args.iter_borrowed() {
         request.push(&arg)?;
     }
-    let name = request.args().next();
-    let name = name.ok_or_else(|| PyValueError::new_err("a request has a name at least"))?;
-    if STREAMS.iter().any(|stream| name.eq_ignore_ascii_case(stream.as_bytes())) {
-        let name = String::from_utf8_lossy(name).into_owned();
-        return Err(PyValueError::new_err(format!(
-            "{name} has no single reply; use it through client()"
-        )));
+    if request.ends.is_empty() {
+        return Err(PyValueError::new_err("a request has a name at least"));
     }
     Client::check_reply(request.args()).map_err(|error| {
         PyValueError::new_err(format!("{error}; use it through client() or connect()"))

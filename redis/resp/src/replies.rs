@@ -31,6 +31,26 @@ impl Replies {
         self.passed > self.read && self.boundary.is_whole()
     }
 
+    /// Whether the next reply, which has come whole, answers no request: a message of RESP3.
+    pub fn has_push(&mut self) -> bool {
+        self.has_one() && self.input[self.read] == b'>'
+    }
+
+    /// Hands the next reply on to others, behind theirs.
+    pub fn pass_to(&mut self, others: &mut Self) {
+        if self.has_one() {
+            others.input.extend_from_slice(&self.input[self.read..self.passed]);
+            self.read = self.passed;
+            self.forget();
+        }
+    }
+
+    /// The bytes that are not read yet.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.input.len() - self.read
+    }
+
     /// Hands on the next reply; `None`: it has not come whole.
     ///
     /// # Errors
@@ -88,6 +108,21 @@ mod tests {
             assert_eq!(found, expected, "pieces of {size}");
             assert!(!replies.has_one() && replies.input().is_empty());
         }
+    }
+
+    #[test]
+    fn messages_are_told_from_replies_and_passed_on() {
+        let (mut replies, mut messages) = (Replies::default(), Replies::default());
+        replies.input().extend_from_slice(b">1\r\n:1\r\n>1\r\n:2\r\n:3\r\n>2\r\n:4\r\n");
+        while replies.has_push() {
+            replies.pass_to(&mut messages);
+        }
+        assert_eq!(texts(&mut replies), Ok(vec!["Integer(3)".to_owned()]));
+        assert_eq!(replies.unread(), 8, "the last is not whole");
+        replies.pass_to(&mut messages);
+        let expected = ["Push([Integer(1)])", "Push([Integer(2)])"].map(str::to_owned);
+        assert_eq!(texts(&mut messages), Ok(expected.to_vec()));
+        assert_eq!(messages.unread(), 0);
     }
 
     /// A reply of a megabyte in small pieces: no byte is looked at twice, which this would show by

@@ -10,20 +10,40 @@ use crate::connections::net::Connection;
 const READ_BYTES: usize = 16 << 10;
 /// Memory that a client keeps for its next request.
 const KEPT_BYTES: usize = 64 << 10;
+/// Messages that wait to be received, at most.
+const MESSAGES_BYTES: usize = 32 << 20;
+/// Commands after which the server sends what answers no request, or more than one reply.
+const STREAMS: [&str; 9] = [
+    "SUBSCRIBE",
+    "PSUBSCRIBE",
+    "SSUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "MONITOR",
+    "SYNC",
+    "PSYNC",
+];
 
 /// A client of a server in this process: sends requests, reads replies.
 ///
 /// Requests that are sent before a reply is read travel together, as in a pipeline. Replies come in
-/// the order of the requests. After a [`ClientError`] the connection is of no more use, but for
-/// [`NoReply`](ClientError::NoReply).
+/// the order of the requests. [`ask`](Self::ask) never takes what belongs to another request, nor a
+/// message of RESP3, such as one of CLIENT TRACKING.
 pub struct Client {
     connection: Connection,
     /// Requests that are not sent yet.
     output: Vec<u8>,
     replies: Replies,
+    /// What `ask` found before its reply, for `receive`.
+    messages: Replies,
+    /// Replies to come. `None` from the first request on that has not one reply: none can be told
+    /// from a message then (in RESP2 both are arrays).
+    owed: Option<u64>,
 }
 
-/// The connection has failed, or a reply was asked for where none comes.
+/// The connection has failed, and is of no more use; or a reply was asked for where none comes, or
+/// none can be told from others.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -33,16 +53,37 @@ pub enum ClientError {
     /// What came is no reply.
     #[error("the server sent what is no reply: {0}")]
     Reply(#[from] ReplyError),
-    /// The request has no reply to wait for. It was not sent; the connection is good.
-    #[error("{0} has no reply, so nothing can wait for it; it was not sent")]
+    /// The request has no reply to wait for, or more than one. It was not sent; the connection is
+    /// good.
+    #[error("{0} has no single reply to wait for; it was not sent")]
     NoReply(&'static str),
+    /// Replies to earlier requests come first. The request was not sent; the connection is good.
+    #[error("{0} replies to earlier requests are to be received first; the request was not sent")]
+    Owed(u64),
+    /// A request without a single reply was sent before, so that the next reply may be a message.
+    /// This one was not sent; the connection is good for what is sent and received.
+    #[error(
+        "after a request without a single reply, replies cannot be told from messages; this one \
+         was not sent"
+    )]
+    Stream,
+    /// Messages that nobody received take too much memory. The reply is still to come: receive them
+    /// and it.
+    #[error("messages that wait to be received are too many; receive them, then the reply")]
+    Messages,
 }
 
 impl Client {
     /// A client of a connection on which nothing was sent.
     #[must_use]
     pub fn new(connection: Connection) -> Self {
-        Self { connection, output: Vec::new(), replies: Replies::default() }
+        Self {
+            connection,
+            output: Vec::new(),
+            replies: Replies::default(),
+            messages: Replies::default(),
+            owed: Some(0),
+        }
     }
 
     /// Its connection, to set how long it waits.
@@ -52,7 +93,9 @@ impl Client {
     }
 
     /// Adds a request to those that go out with the next [`receive`](Self::receive).
-    pub fn send<A: AsRef<[u8]>>(&mut self, args: impl ExactSizeIterator<Item = A>) {
+    pub fn send<A: AsRef<[u8]>>(&mut self, args: impl ExactSizeIterator<Item = A> + Clone) {
+        let has_one = Self::check_reply(args.clone()).is_ok();
+        self.owed = self.owed.filter(|_| has_one).map(|owed| owed + 1);
         let mut number = stillframe_resp::IntegerBuffer::default();
         let mut header = |output: &mut Vec<u8>, mark: u8, count: usize| {
             output.push(mark);
@@ -68,20 +111,29 @@ impl Client {
         }
     }
 
-    /// Waits for the next reply, and has it read.
+    /// Waits for the next reply, or message, and has it read.
     ///
     /// # Errors
-    /// [`ClientError`]: the connection has failed, or its time-outs are over.
+    /// [`ClientError`]: the connection has failed, or its time-outs are over; then the reply may
+    /// still come.
     pub fn receive<T>(&mut self, read: impl FnOnce(Reply<'_>) -> T) -> Result<T, ClientError> {
         self.flush()?;
+        if self.messages.has_one() {
+            return take(&mut self.messages, read);
+        }
         while !self.replies.has_one() {
             self.read_some(false)?;
         }
-        self.replies.take(read)?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
+        if !self.replies.has_push() {
+            // A refusal of the connection itself, as by `maxclients`, answers nothing.
+            self.owed = self.owed.map(|owed| owed.saturating_sub(1));
+        }
+        take(&mut self.replies, read)
     }
 
-    /// Says that a request is one that the server never answers, so that a wait for its reply would
-    /// have no end: `CLIENT REPLY OFF` and `SKIP`, and `REPLCONF ACK`.
+    /// Says that a request is one whose reply cannot be waited for. The server never answers
+    /// `CLIENT REPLY OFF` and `SKIP`, and `REPLCONF ACK`; subscriptions, MONITOR and PSYNC have
+    /// more than one answer.
     ///
     /// # Errors
     /// [`ClientError::NoReply`] with its name.
@@ -89,53 +141,83 @@ impl Client {
         args: impl IntoIterator<Item = A>,
     ) -> Result<(), ClientError> {
         let mut args = args.into_iter();
+        let Some(name) = args.next() else { return Ok(()) };
+        let is = |arg: &A, word: &str| arg.as_ref().eq_ignore_ascii_case(word.as_bytes());
         let mut next_of = |words: &[&'static str]| {
             let arg = args.next()?;
-            let is = |word: &&&str| arg.as_ref().eq_ignore_ascii_case(word.as_bytes());
-            words.iter().find(is).copied()
+            words.iter().find(|word| is(&arg, word)).copied()
         };
-        let silent = match next_of(&["client", "replconf"]) {
-            Some("client") => next_of(&["reply"]).and_then(|_| match next_of(&["off", "skip"])? {
-                "off" => Some("CLIENT REPLY OFF"),
+        let found = if is(&name, "CLIENT") {
+            next_of(&["REPLY"]).and_then(|_| match next_of(&["OFF", "SKIP"])? {
+                "OFF" => Some("CLIENT REPLY OFF"),
                 _ => Some("CLIENT REPLY SKIP"),
-            }),
-            Some(_) => next_of(&["ack"]).map(|_| "REPLCONF ACK"),
-            None => None,
+            })
+        } else if is(&name, "REPLCONF") {
+            next_of(&["ACK"]).map(|_| "REPLCONF ACK")
+        } else {
+            STREAMS.into_iter().find(|stream| is(&name, stream))
         };
-        silent.map_or(Ok(()), |name| Err(ClientError::NoReply(name)))
+        found.map_or(Ok(()), |name| Err(ClientError::NoReply(name)))
     }
 
-    /// Sends one request and waits for its reply.
+    /// Sends one request and waits for its reply. Messages that come before are kept for
+    /// [`receive`](Self::receive).
     ///
     /// # Errors
-    /// As for [`receive`](Self::receive); [`ClientError::NoReply`] if there is none.
+    /// As for [`receive`](Self::receive); [`ClientError::NoReply`] if there is none,
+    /// [`Owed`](ClientError::Owed), [`Stream`](ClientError::Stream) and
+    /// [`Messages`](ClientError::Messages) if another might be taken for it.
     pub fn ask<T, A: AsRef<[u8]>>(
         &mut self,
         args: &[A],
         read: impl FnOnce(Reply<'_>) -> T,
     ) -> Result<T, ClientError> {
         Self::check_reply(args)?;
+        match self.owed {
+            Some(0) => {}
+            Some(owed) => return Err(ClientError::Owed(owed)),
+            None => return Err(ClientError::Stream),
+        }
         self.send(args.iter());
-        self.receive(read)
+        self.flush()?;
+        loop {
+            while self.replies.has_push() {
+                self.replies.pass_to(&mut self.messages);
+            }
+            if self.messages.unread() > MESSAGES_BYTES {
+                return Err(ClientError::Messages);
+            }
+            if self.replies.has_one() {
+                break;
+            }
+            self.read_some(false)?;
+        }
+        self.owed = Some(0);
+        take(&mut self.replies, read)
     }
 
     /// Sends what was added. While the server has no room for it, replies are read: neither waits
     /// for the other for ever.
     fn flush(&mut self) -> io::Result<()> {
         let mut sent = 0;
-        while sent < self.output.len() {
-            match self.connection.try_write(&self.output[sent..]) {
-                Ok(count) => sent += count,
+        let flushed = self.flush_from(&mut sent);
+        self.output.drain(..sent); // after a time-out, the rest can still be sent
+        self.output.shrink_to(KEPT_BYTES);
+        flushed
+    }
+
+    fn flush_from(&mut self, sent: &mut usize) -> io::Result<()> {
+        while *sent < self.output.len() {
+            match self.connection.try_write(&self.output[*sent..]) {
+                Ok(count) => *sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !self.read_some(true)? {
-                        sent += (&self.connection).write(&self.output[sent..])?;
+                        *sent += (&self.connection).write(&self.output[*sent..])?;
                     }
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.output.clear();
-        self.output.shrink_to(KEPT_BYTES);
         Ok(())
     }
 
@@ -155,4 +237,9 @@ impl Client {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The next one, which has come whole.
+fn take<T>(replies: &mut Replies, read: impl FnOnce(Reply<'_>) -> T) -> Result<T, ClientError> {
+    replies.take(read)?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
 }

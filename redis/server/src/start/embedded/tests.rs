@@ -228,7 +228,8 @@ fn what_has_no_reply_is_not_waited_for() {
     let folder = folder();
     let server = started(&folder, &["save \"\""]);
     let mut client = server.handle().client().expect("a client");
-    for line in ["CLIENT REPLY OFF", "client reply Skip", "REPLCONF ACK 1"] {
+    let streams = ["subscribe c", "UNSUBSCRIBE", "MONITOR", "PSYNC ? -1"];
+    for line in ["CLIENT REPLY OFF", "client reply Skip", "REPLCONF ACK 1"].iter().chain(&streams) {
         let words: Vec<&str> = line.split(' ').collect();
         let refused = client.ask(&words, shown).expect_err("there is no reply");
         assert!(matches!(refused, ClientError::NoReply(_)), "{refused}");
@@ -236,6 +237,86 @@ fn what_has_no_reply_is_not_waited_for() {
     assert_eq!(ask(&mut client, "CLIENT REPLY ON"), "OK");
     assert!(ask(&mut client, "CLIENT REPLY").contains("wrong number"));
     assert_eq!(ask(&mut client, "PING"), "PONG");
+}
+
+#[test]
+fn a_message_is_not_taken_for_a_reply() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    let [mut client, mut other] = [0; 2].map(|_| server.handle().client().expect("a client"));
+    ask(&mut client, "HELLO 3");
+    assert_eq!(ask(&mut client, "CLIENT TRACKING ON BCAST"), "OK");
+    for number in 0..100 {
+        assert_eq!(ask(&mut other, &format!("SET k{number} v")), "OK");
+    }
+    assert_eq!(ask(&mut client, "GET k7"), "v");
+    assert_eq!(ask(&mut client, "SET mine v"), "OK");
+    assert_eq!(ask(&mut client, "GET mine"), "v");
+    for key in (0..100).map(|number| format!("k{number}")).chain(["mine".to_owned()]) {
+        let message = client.receive(shown).expect("a message");
+        assert!(message.starts_with("Push(") && message.contains("Bulk"), "{key}: {message}");
+        let keys = Reply::Array(vec![Reply::Bulk(key.as_bytes())]);
+        assert!(message.contains(&shown(keys)), "{key}: {message}");
+    }
+    client.send(["GET", "k7"].iter());
+    assert_eq!(client.receive(shown).expect("a reply"), "v");
+    assert_eq!(ask(&mut client, "GET k7"), "v");
+}
+
+/// A client that receives no messages is told before they take all memory, and loses none.
+#[test]
+fn messages_that_nobody_receives_have_a_bound() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\"", "client-output-buffer-limit normal 0 0 0"]);
+    let [mut client, mut other] = [0; 2].map(|_| server.handle().client().expect("a client"));
+    ask(&mut client, "HELLO 3");
+    ask(&mut client, "CLIENT TRACKING ON BCAST");
+    let prefix = "k".repeat(1 << 20);
+    for number in 0..40 {
+        ask(&mut other, &format!("SET {prefix}{number} v"));
+    }
+    let refused = client.ask(&["PING"], shown).expect_err("messages");
+    assert!(matches!(refused, ClientError::Messages), "{refused}");
+    let refused = client.ask(&["PING"], shown).expect_err("a reply is to come");
+    assert!(matches!(refused, ClientError::Owed(1)), "{refused}");
+    for _ in 0..40 {
+        assert!(client.receive(shown).expect("a message").starts_with("Push("));
+    }
+    assert_eq!(client.receive(shown).expect("a reply"), "PONG");
+    assert_eq!(ask(&mut client, "PING"), "PONG");
+}
+
+#[test]
+fn the_reply_to_another_request_is_not_taken() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    let mut client = server.handle().client().expect("a client");
+    client.send(["INCR", "k"].iter());
+    client.send(["INCR", "k"].iter());
+    assert_eq!(client.receive(shown).expect("a reply"), "Integer(1)");
+    let refused = client.ask(&["GET", "k"], shown).expect_err("a reply is to come");
+    assert!(matches!(refused, ClientError::Owed(1)), "{refused}");
+    assert_eq!(client.receive(shown).expect("a reply"), "Integer(2)");
+    assert_eq!(ask(&mut client, "GET k"), "2");
+
+    // A reply that is late may come after all.
+    client.connection().set_read_timeout(Some(Duration::from_millis(1)));
+    assert!(client.ask(&["BLPOP", "list", "0"], shown).is_err());
+    client.connection().set_read_timeout(None);
+    let mut other = server.handle().client().expect("a client");
+    ask(&mut other, "RPUSH list a");
+    let refused = client.ask(&["GET", "k"], shown).expect_err("a reply is to come");
+    assert!(matches!(refused, ClientError::Owed(1)), "{refused}");
+    assert_eq!(client.receive(shown).expect("a reply"), shown_pair("list", "a"));
+    assert_eq!(ask(&mut client, "GET k"), "2");
+
+    // Messages in RESP2 are arrays, as replies are.
+    client.send(["SUBSCRIBE", "c"].iter());
+    let refused = client.ask(&["PING"], shown).expect_err("messages come");
+    assert!(matches!(refused, ClientError::Stream), "{refused}");
+    assert!(client.receive(shown).expect("a reply").contains("Integer(1)"));
+    ask(&mut other, "PUBLISH c m");
+    assert!(client.receive(shown).expect("a message").starts_with("Array("));
 }
 
 #[test]
