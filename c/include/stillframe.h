@@ -722,8 +722,7 @@ sf_code sf_branch_close(struct sf_branch branch, struct sf_error *error);
 
 // Starts a server whose data is in `directory`, which is created if need be, and returns once it
 // has loaded them and serves. `settings` are `count` directives of redis.conf (`stillframe.conf`
-// lists them; those of TLS are not in this library). `on_log` may be null; it and `context` are
-// used until the server has ended.
+// lists them). `on_log` may be null; it and `context` are used until the server has ended.
 sf_code sf_server_start(const char *directory,
                         const struct sf_setting *settings,
                         size_t count,
@@ -743,14 +742,15 @@ sf_code sf_server_discard(struct sf_server server, struct sf_error *error);
 // A new connection, as a client's over a unix socket.
 sf_code sf_client_open(struct sf_server server, struct sf_client *client, struct sf_error *error);
 
-// How long a reply may take; 0: for ever, the default. After an `SF_TIMEOUT` close the client: the
-// reply may still come.
+// How long a reply may take; 0: for ever, the default. After an `SF_TIMEOUT` the reply may still
+// come: `sf_receive` waits for it again.
 sf_code sf_client_timeout(struct sf_client client, uint64_t timeout_ms, struct sf_error *error);
 
 // Sends a request of `count` arguments, the command first, and waits for its reply, which
 // `sf_reply_free` frees. Without `lengths` (null) each argument ends with a zero. A request that
-// the server refuses is `SF_OK` with a reply `SF_REFUSAL`; one that has no reply, such as
-// `CLIENT REPLY OFF`, is not sent: use `sf_send`.
+// the server refuses is `SF_OK` with a reply `SF_REFUSAL`. Messages of RESP3 that come before the
+// reply wait for `sf_receive`. `SF_ARGUMENT`, and nothing is sent: the request has no single reply
+// (`CLIENT REPLY OFF`, `SUBSCRIBE`; use `sf_send`), or the replies of `sf_send` come first.
 sf_code sf_execute(struct sf_client client,
                    size_t count,
                    const char *const *args,

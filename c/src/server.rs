@@ -70,8 +70,7 @@ impl Listener {
 
 /// Starts a server whose data is in `directory`, which is created if need be, and returns once it
 /// has loaded them and serves. `settings` are `count` directives of redis.conf (`stillframe.conf`
-/// lists them; those of TLS are not in this library). `on_log` may be null; it and `context` are
-/// used until the server has ended.
+/// lists them). `on_log` may be null; it and `context` are used until the server has ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_server_start(
     directory: *const c_char,
@@ -286,9 +285,7 @@ fn failed(error: &ClientError) -> Failure {
         _ => None,
     };
     match kind {
-        Some(ErrorKind::TimedOut) => {
-            Failure::new(sf_code::SF_TIMEOUT, "no reply came in time")
-        }
+        Some(ErrorKind::TimedOut) => Failure::new(sf_code::SF_TIMEOUT, "no reply came in time"),
         Some(ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe) => {
             Failure::new(sf_code::SF_CLOSED, "the server has closed the connection, or has ended")
         }
@@ -310,9 +307,11 @@ impl From<ServeError> for Failure {
                 _ => sf_code::SF_FILE,
             },
             ServeError::NotSaved => sf_code::SF_NOT_SAVED,
-            ServeError::Embedded(_) | ServeError::Commands(_) | ServeError::Users(_) => {
-                sf_code::SF_SETTING
-            }
+            ServeError::Embedded(_)
+            | ServeError::Commands(_)
+            | ServeError::Users(_)
+            | ServeError::Tls(_) => sf_code::SF_SETTING,
+            ServeError::ForeignData { .. } => sf_code::SF_FOREIGN,
             ServeError::Bind { .. } | ServeError::UnixSocket { .. } => sf_code::SF_ADDRESS,
             ServeError::Died => sf_code::SF_PANIC,
             _ => sf_code::SF_OTHER,

@@ -1,6 +1,8 @@
 // What the header promises of the server: `scripts/test-c.sh` compiles and runs this.
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +156,47 @@ static void messages_are_no_replies(sf_server server) {
     REFUSED(SF_ARGUMENT, "messages", sf_execute(client, 1, ping, NULL, &reply, &error));
     OK(sf_client_close(client, &error));
     OK(sf_client_close(other, &error));
+}
+
+// The port for TLS, as another program finds it.
+static void tls_is_served(const char *folder) {
+    if (system("command -v openssl >/dev/null") != 0) {
+        printf("!!! SKIPPED: C: TLS: openssl is missing\n");
+        return;
+    }
+    char port[8], certificate[600], key[600];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int probe = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(bind(probe, (struct sockaddr *)&address, length) == 0);
+    CHECK(getsockname(probe, (struct sockaddr *)&address, &length) == 0);
+    CHECK(close(probe) == 0);
+    snprintf(port, sizeof port, "%d", ntohs(address.sin_port));
+    snprintf(certificate, sizeof certificate, "%s/certificate.pem", folder);
+    snprintf(key, sizeof key, "%s/key.pem", folder);
+    CHECK(setenv("PORT", port, 1) == 0 && setenv("KEY", key, 1) == 0);
+    CHECK(setenv("CERTIFICATE", certificate, 1) == 0);
+    CHECK(system("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
+                 "subjectAltName=DNS:localhost -keyout \"$KEY\" -out \"$CERTIFICATE\" 2>/dev/null") == 0);
+
+    sf_setting settings[] = {{"tls-port", port}, {"tls-auth-clients", "no"},
+                             {"tls-cert-file", certificate}, {"tls-key-file", key}};
+    sf_server server;
+    const char *path = in_folder(folder, "tls");
+    REFUSED(SF_SETTING, "tls-cert-file",
+            sf_server_start(path, settings, 2, NULL, NULL, &server, &error));
+    OK(sf_server_start(path, settings, 4, NULL, NULL, &server, &error));
+#define INCR_BY_TLS(flags)                                                                   \
+    system("printf 'INCR key\\r\\nQUIT\\r\\n' | timeout 60 openssl s_client -quiet "           \
+           "-verify_return_error " flags " -connect localhost:$PORT 2>/dev/null | grep -q ^:1")
+    CHECK(INCR_BY_TLS("") != 0); // trusts nobody
+    CHECK(INCR_BY_TLS("-CAfile \"$CERTIFICATE\"") == 0);
+    sf_client client = connect_to(server);
+    sf_reply reply = ASK(client, "GET", "key");
+    CHECK(is_text(&reply, SF_BYTES, "1"));
+    OK(sf_reply_free(&reply, &error));
+    OK(sf_client_close(client, &error));
+    OK(sf_server_stop(server, &error));
 }
 
 static void *wait_for_an_element(void *of) {
@@ -321,6 +364,7 @@ int main(int argc, char **argv) {
     wrong_calls_get_an_answer(argv[1], server);
     two_servers_share_nothing(argv[1], server);
     a_child_inherits_no_server(server);
+    tls_is_served(argv[1]);
     OK(sf_server_stop(server, &error));
     server = start(in_folder(argv[1], "data"));
     sf_client client = connect_to(server);
@@ -329,6 +373,6 @@ int main(int argc, char **argv) {
     OK(sf_reply_free(&reply, &error));
     OK(sf_client_close(client, &error));
     OK(sf_server_stop(server, &error));
-    printf("server: 8 tests\n");
+    printf("server: 9 tests\n");
     return 0;
 }

@@ -388,6 +388,28 @@ static void a_second_thread_is_told_so(const char *folder) {
     OK(sf_store_close(store, &error));
 }
 
+// ---- bad options
+
+// What is refused leaves no directory, and no store that is open anything but itself.
+static void what_cannot_be_had_is_refused_by_name(const char *folder) {
+    const char *path = in_folder(folder, "refused"), *server = in_folder(folder, "of-a-server");
+    sf_options options = options_of(4, SF_LOG_NONE);
+    sf_store store = open_store(in_folder(folder, "goes-on"), &options), none;
+    OK(sf_store_write(store, 3, 7, &error));
+    options.words_max = (uint64_t)1 << 45; // more than there are addresses
+    REFUSED(SF_MEMORY, "memory", sf_store_open(path, &options, &none, &error));
+    options.words_max = ~(uint64_t)0;
+    REFUSED(SF_MEMORY, "", sf_store_open(path, &options, &none, &error));
+    CHECK(none.id == 0);
+    CHECK(mkdir(server, 0700) == 0);
+    int dump = open(in_folder(server, "dump.rdb"), O_WRONLY | O_CREAT, 0600);
+    CHECK(dump >= 0 && write(dump, "REDIS0011", 9) == 9 && close(dump) == 0);
+    options.words_max = 0;
+    REFUSED(SF_FOREIGN, "of a server", sf_store_open(server, &options, &none, &error));
+    CHECK(word(store, 3) == 7);
+    OK(sf_store_close(store, &error));
+}
+
 // ---- the end of a process
 
 static void a_child_inherits_no_handle(const char *folder) {
@@ -634,6 +656,7 @@ int main(int argc, char **argv) {
         a_view_beyond_the_budget_is_lost,
         readers_get_whole_views_while_a_thread_writes,
         a_second_thread_is_told_so,
+        what_cannot_be_had_is_refused_by_name,
         a_child_inherits_no_handle,
         damage_is_named,
         a_store_that_cannot_be_closed_stays_open,
