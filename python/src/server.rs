@@ -1,13 +1,16 @@
 //! A server in this process.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use stillframe_server::{Config, Embedded, Handle, LogLevel, ServeError};
+use stillframe_storage::StorageError;
 
 use crate::direct::Direct;
-use crate::errors::{Error, InUse, refuse_fork};
+use crate::errors::{DiskFull, Error, Foreign, InUse, refuse_fork};
 use crate::own::Own;
 use crate::socket::Socket;
 
@@ -109,17 +112,32 @@ fn logging(on_log: Py<PyAny>) -> impl Fn(LogLevel, &str) + Send + Sync {
 
 fn raise(error: &ServeError) -> PyErr {
     let mut text = error.to_string();
+    let mut is_full = false;
     let mut below = std::error::Error::source(error);
     while let Some(cause) = below {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {
             text = format!("{text}: {cause_text}");
         }
+        is_full |= cause.downcast_ref().is_some_and(is_for_want_of_room);
         below = cause.source();
     }
-    if text.contains("uses the data directory") {
-        InUse::new_err(text)
-    } else {
-        Error::new_err(text)
+    match error {
+        ServeError::Storage(StorageError::Locked { .. }) => InUse::new_err(text),
+        ServeError::Storage(StorageError::OfAStore { .. } | StorageError::ForeignLog { .. })
+        | ServeError::ForeignData { .. } => Foreign::new_err(text),
+        ServeError::Storage(StorageError::Keyspace(_)) => PyMemoryError::new_err(text),
+        ServeError::Storage(StorageError::Directory { error, .. })
+            if is_for_want_of_room(error) =>
+        {
+            DiskFull::new_err(text)
+        }
+        _ if is_full => DiskFull::new_err(text),
+        _ => Error::new_err(text),
     }
+}
+
+fn is_for_want_of_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import select
 import shutil
 import signal
@@ -272,6 +273,52 @@ def test_settings_are_those_of_redis_conf(tmp_path: Path) -> None:
     with Server(tmp_path, logger=logger):
         pass
     assert lines
+
+
+def test_what_a_server_cannot_have_is_an_exception(tmp_path: Path) -> None:
+    """Each has the engine's text, and a server that runs goes on as it was."""
+    pytest.importorskip("numpy")
+    store = {"a": stillframe.ArraySpec("f8", (9,))}
+    stillframe.Store.open(tmp_path / "store", store).close()
+    with pytest.raises(stillframe.Foreign, match="holds the state of"):
+        Server(tmp_path / "store")
+    (tmp_path / "redis" / "appendonlydir").mkdir(parents=True)
+    (tmp_path / "redis" / "appendonlydir" / "appendonly.aof.manifest").write_text(
+        "file appendonly.aof.1.incr.aof seq 1 type i\n"
+    )
+    with pytest.raises(stillframe.Foreign, match="Redis server"):
+        Server(tmp_path / "redis", appendonly=True)
+    with Server(tmp_path / "data", save="3600 1", maxmemory="100mb") as server:
+        server.execute("SET", "key", 1)
+        program = (
+            "import sys, stillframe\ntry:\n    stillframe.Server(sys.argv[1])\n"
+            "except stillframe.InUse as error:\n    print(error)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "data")],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert f"process {os.getpid()}" in done.stdout
+        server.execute("CONFIG", "SET", "maxmemory", "1mb")
+        with pytest.raises(stillframe.CommandError, match="OOM"):
+            server.execute("SET", "other", b"x" * (2 << 20))
+            server.execute("SET", "another", 1)
+        server.execute("CONFIG", "SET", "maxmemory", 0)
+        server.execute("DEL", "other")
+        value = os.urandom(1_000_000)
+        server.execute("SET", "large", value)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        try:
+            with pytest.raises(stillframe.CommandError, match="the save failed"):
+                server.execute("SAVE")
+            with pytest.raises(stillframe.Error, match="could not be saved"):
+                server.close()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert server.execute("GET", "large") == value
+    with Server(tmp_path / "data", save="") as server:
+        assert server.execute("MGET", "key", "large") == [b"1", value]
 
 
 def test_tls(tmp_path: Path) -> None:
