@@ -21,8 +21,7 @@ impl Progress {
 
     /// Whether an entry was deleted from this id on, as far as one can tell.
     fn has_gap_from(&self, id: StreamId) -> bool {
-        let is_inside = self.first <= self.deleted && id <= self.deleted;
-        self.len > 0 && self.deleted != StreamId::MIN && is_inside
+        self.len > 0 && self.deleted != StreamId::MIN && id <= self.deleted
     }
 
     /// How many entries there ever were up to this id, if one can tell.
@@ -30,11 +29,14 @@ impl Progress {
         if self.added == 0 {
             return Some(0);
         }
-        if self.len == 0 && id <= self.last || id == self.last {
+        if self.len == 0 && id <= self.last {
             return Some(self.added);
         }
-        if id > self.last {
+        if id != StreamId::MIN && id < self.deleted || id > self.last {
             return None;
+        }
+        if id == self.last {
+            return Some(self.added);
         }
         if self.deleted == StreamId::MIN || self.deleted < self.first {
             if id < self.first {
@@ -47,19 +49,23 @@ impl Progress {
         None
     }
 
-    /// What a group has read once it has read this entry, too.
-    pub(crate) fn after(&self, read: Option<u64>, id: StreamId) -> Option<u64> {
+    /// What a group that has read up to `last` has read once it has read the entry `id`, too.
+    pub(crate) fn after(&self, read: Option<u64>, last: StreamId, id: StreamId) -> Option<u64> {
         match read {
-            Some(read) if !self.has_gap_from(id) => Some(read + 1),
+            Some(read) if last >= self.first && !self.has_gap_from(last) => Some(read + 1),
             read if self.added == 0 => read,
             _ => self.count_to(id),
         }
     }
 
-    /// How many entries a group has yet to read.
+    /// How many entries a group has yet to read, by the rule of Redis 8: that of 7.0 may go below
+    /// zero, and does not know what is left behind a trim.
     pub(crate) fn lag(&self, group: Group<'_>) -> Option<i64> {
-        if self.added == 0 {
+        if self.added == 0 || self.len == 0 {
             return Some(0);
+        }
+        if group.last_id() < self.first && self.deleted < self.first {
+            return Some(self.len as i64);
         }
         let read = group.entries_read().filter(|_| !self.has_gap_from(group.last_id()));
         let read = read.or_else(|| self.count_to(group.last_id()))?;

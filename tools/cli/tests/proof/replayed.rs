@@ -148,7 +148,9 @@ fn stream(ask: &mut impl FnMut(&[&[u8]]) -> Reply, key: &[u8]) -> String {
         // Without the time since the delivery.
         let pending: Vec<_> = pending.list().iter().map(Reply::list).collect();
         let pending: Vec<_> = pending.iter().map(|it| (&it[0], &it[1], &it[3])).collect();
-        groups.push(format!(" {group:?} {pending:?}"));
+        // Without the lag, which follows from what is read by a rule of each version.
+        let facts = &group.list()[..group.list().len() - 2];
+        groups.push(format!(" {facts:?} {pending:?}"));
     }
     groups.sort();
     text + &groups.concat()

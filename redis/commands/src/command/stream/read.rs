@@ -431,10 +431,10 @@ fn read_new(
         Some(Pending { id, consumer: Some(consumer), time_ms: now, count })
     });
     let again: Vec<Pending<'_>> = again.collect();
+    let mut last = group.last_id();
     for &id in &found.new {
-        read = progress.after(read, id);
+        (read, last) = (progress.after(read, last, id), id);
     }
-    let last = found.new.last().copied().unwrap_or(group.last_id());
     ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| {
         again.iter().for_each(|&pending| {
             edit.deliver(name, pending);
