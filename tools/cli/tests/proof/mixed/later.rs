@@ -1,5 +1,5 @@
 //! The same beside Redis 8 and Valkey 9, with commands of theirs that redis-server 7.0 does not
-//! have. Streams are left out: their replies have changed with almost every version.
+//! have.
 //!
 //! Replies may differ by what the versions differ by: texts of errors behind their first word, how
 //! a number is written, and [`DIFFERENCES`].
@@ -8,21 +8,22 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use stillframe_peers::requests::{
-    BITS, GEO, HASHES, KEYS, LISTS, Pool, SETS, SKETCHES, SORTED, STRINGS, command_of, filled,
+    BITS, GEO, HASHES, KEYS, LISTS, Pool, SETS, SKETCHES, SORTED, STREAMS, STRINGS, command_of,
+    filled,
 };
 use stillframe_peers::{Peer, are_here};
 
-use super::{BATCH, names, scripted, show_history};
+use super::{BATCH, names, scripted, show_history, transaction};
 use crate::collections::debugged;
 use crate::newer::contents;
 use crate::replayed::Contents;
 use crate::support::beside::{By, Pair, SLACK_MS, Words, first_difference, shown};
 use crate::support::{Kind, Random, Reply, Server, Setup, decode, rounds};
 
-/// Transactions are left out: what is refused as it is queued fails them as a whole.
+/// Without "transactions": [`transaction`] makes some.
 const KEYS_OF_ANY: Pool = &["generic", "connection", "server"];
-const POOLS: [Pool; 10] =
-    [STRINGS, LISTS, HASHES, HASHES, SETS, SORTED, GEO, BITS, SKETCHES, KEYS_OF_ANY];
+const POOLS: [Pool; 11] =
+    [STRINGS, LISTS, HASHES, HASHES, SETS, SORTED, GEO, BITS, SKETCHES, STREAMS, KEYS_OF_ANY];
 
 /// Requests that both have. No deadline comes while the test runs.
 const OF_BOTH: &[&str] = &[
@@ -40,6 +41,7 @@ const OF_BOTH: &[&str] = &[
     "CLIENT NO-TOUCH ON|OFF|x",
     "CLIENT SETINFO LIB-NAME|LIB-VER|x some|so\\nme",
     "WAITAOF 0 0 0",
+    "XINFO GROUPS $k",
 ];
 
 /// Requests that one of them has.
@@ -102,25 +104,42 @@ fn batch(peer: Peer, random: &mut Random) -> Vec<Words> {
     while requests.len() < BATCH {
         match random.below(25) {
             0 => requests.extend(names(random)),
-            1 => requests.push(scripted(&POOLS, random)),
+            1 => requests.push(scripted(&POOLS, random, |_| true)),
             2..7 => requests.push(filled(random.pick(OF_BOTH), random)),
             7 => requests.push(filled(random.pick(own(peer)), random)),
+            8 => requests.extend(transaction(&POOLS, random)),
             _ => requests.push(command_of(&POOLS, random)),
         }
         requests.retain(|words| !differs_in_data(words));
     }
-    requests
+    requests.into_iter().flat_map(with_consumers).collect()
 }
 
-/// Requests that store another range by version; and scripts with commands that block, which later
-/// versions take there.
+/// A request, behind those that make the consumers it names: later versions make a consumer that
+/// gets nothing, too.
+fn with_consumers(words: Words) -> Vec<Words> {
+    let named = match words[0].to_ascii_uppercase().as_slice() {
+        b"XREADGROUP" => {
+            let is_start = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"streams");
+            let keys = words.iter().position(is_start).map_or(&[][..], |at| &words[at + 1..]);
+            words.get(2..4).map(|named| (&keys[..keys.len() / 2], named))
+        }
+        b"XCLAIM" | b"XAUTOCLAIM" => words.get(2..4).map(|named| (&words[1..2], named)),
+        _ => None,
+    };
+    let (keys, named) = named.unwrap_or_default();
+    let made = keys.iter().map(|key| {
+        let head = [&b"XGROUP"[..], b"CREATECONSUMER", key].map(<[u8]>::to_vec);
+        head.into_iter().chain(named.iter().cloned()).collect()
+    });
+    made.chain([words.clone()]).collect()
+}
+
+/// Requests that store another range by version; and scripts that may make a consumer.
 fn differs_in_data(words: &Words) -> bool {
-    let is = |word: &Vec<u8>, name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-    let has = |name| words.iter().any(|word| is(word, name));
-    let blocks =
-        ["BLPOP", "BRPOP", "BLMOVE", "BLMPOP", "BRPOPLPUSH", "BZPOPMIN", "BZPOPMAX", "BZMPOP"];
-    has("ZRANGESTORE") && counts_from_end(words)
-        || is(&words[0], "EVAL") && blocks.into_iter().any(has)
+    let has = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+    let consumes = || ["XREADGROUP", "XCLAIM", "XAUTOCLAIM"].into_iter().any(has);
+    has("ZRANGESTORE") && counts_from_end(words) || has("EVAL") && consumes()
 }
 
 /// Digests differ by version: all that both hold is read.
@@ -272,10 +291,15 @@ const DIFFERENCES: &[Difference] = &[
         commands: &["ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE"],
         is: |words, _, _| counts_from_end(words),
     },
+    Difference {
+        peers: ALL,
+        commands: &["XGROUP", "XINFO"],
+        is: |words, _, _| words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"help")),
+    },
     // Replies to any of them.
     Difference {
         peers: ALL,
-        commands: &["EVAL"],
+        commands: &["EVAL", "EXEC"],
         is: |words, theirs, ours| match (theirs, ours) {
             (Reply::List(theirs), Reply::List(ours)) if theirs.len() == ours.len() => {
                 theirs.iter().zip(ours).all(|(theirs, ours)| {

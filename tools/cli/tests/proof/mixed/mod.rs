@@ -102,7 +102,7 @@ pub(crate) fn requests(pools: &[Pool], random: &mut Random) -> Vec<Words> {
     match random.below(25) {
         0 => transaction(pools, random),
         1 => names(random),
-        2 => vec![scripted(pools, random)],
+        2 => vec![scripted(pools, random, |words| !blocks(words))],
         // DBSIZE counts what has expired until a request meets it: meet all.
         3 => {
             let meet = [&b"EXISTS"[..]].into_iter().chain(KEYS).map(<[u8]>::to_vec).collect();
@@ -144,10 +144,18 @@ fn transaction(pools: &[Pool], random: &mut Random) -> Vec<Words> {
     requests
 }
 
-/// Requests in a script, whose replies are compared byte for byte.
-fn scripted(pools: &[Pool], random: &mut Random) -> Words {
+/// Requests that fit in a script, whose replies are compared byte for byte.
+fn scripted(pools: &[Pool], random: &mut Random, fits: fn(&Words) -> bool) -> Words {
     let drawn = (0..1 + random.below(4)).map(|_| command_of(pools, random));
-    script(&drawn.filter(|words| By::from_words(words) == By::Bytes).collect::<Vec<_>>())
+    let is_fit = |words: &Words| By::from_words(words) == By::Bytes && fits(words);
+    script(&drawn.filter(is_fit).collect::<Vec<_>>())
+}
+
+/// Whether redis-server 7.0 refuses a request in scripts because it may wait.
+fn blocks(words: &Words) -> bool {
+    let is = |name: &&[u8]| words[0].eq_ignore_ascii_case(name);
+    let names = [&b"BLPOP"[..], b"BRPOP", b"BLMOVE", b"BRPOPLPUSH", b"BZPOPMIN", b"BZPOPMAX"];
+    names.iter().any(is) || words.iter().any(|word| word.eq_ignore_ascii_case(b"block"))
 }
 
 /// Ranges by name are only defined where all scores are equal.
