@@ -68,7 +68,7 @@ fn write(
     output.pass_cache(true);
     let failed = |action| Error::file(action, directory.at(MERGING));
     if let Some(bytes) = full.file_bytes().and_then(|bytes| u64::try_from(bytes).ok()) {
-        output.reserve(bytes).map_err(failed("making room for"))?;
+        output.make_room(bytes).map_err(|error| failed("writing")(error.into()))?;
     }
     let mut writer = Writer::new(output, full);
     writer.use_threads();

@@ -113,6 +113,12 @@ impl DiskFile for File {
             _ => Ok(()),
         }
     }
+    fn free(&self) -> io::Result<Option<u64>> {
+        Ok(match *self.moods.mood.lock().unwrap() {
+            Mood::Full(most) => Some(most),
+            _ => None,
+        })
+    }
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(offset, into)
     }
@@ -217,7 +223,9 @@ fn a_full_disk_is_found_before_a_full_checkpoint_is_written() {
     disk.set(Mood::Full(WORDS as u64 * 8)); // but for the heads
     let changes = disk.0.changes();
     let error = store.checkpoint_and_wait().expect_err("there is no room");
-    assert!(error.to_string().contains("making room for 320"), "{error}");
+    let free = format!("failed, {} are free: No space left", WORDS * 8);
+    let error = error.to_string();
+    assert!(error.contains("making room for 320") && error.contains(&free), "{error}");
     let written = disk.0.history()[changes..]
         .iter()
         .any(|change| matches!(change, stillframe_durability::disk::Change::Write(..)));

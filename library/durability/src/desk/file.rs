@@ -63,10 +63,8 @@ impl Sink for CheckpointFile {
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
         if self.reserve > 0 {
             let bytes = std::mem::take(&mut self.reserve);
-            self.writer.output().reserve(bytes).map_err(|error| {
-                let errno = error.raw_os_error().unwrap_or(0);
-                SinkError::from_errno(format_args!("making room for {bytes} bytes failed"), errno)
-            })?;
+            let made = self.writer.output().make_room(bytes);
+            made.map_err(|error| SinkError::from_errno(format_args!("{error}"), error.errno()))?;
         }
         self.writer.push(start, words)
     }

@@ -19,6 +19,7 @@ mod output;
 mod pace;
 mod platter;
 mod real;
+mod room;
 mod simulated;
 mod stage;
 mod summed;
@@ -38,6 +39,7 @@ pub use output::Output;
 pub use pace::{Cancelled, Pace, Throttle};
 pub use platter::{Change, FileNumber, Files, Platter};
 pub use real::{RealDisk, open_path};
+pub use room::{NoRoom, make_room};
 pub use simulated::{Fault, SimulatedDisk};
 pub use stage::Stage;
 pub use summed::{with_sum, without_sum};
@@ -181,10 +183,10 @@ pub trait Disk: Debug + Send + Sync {
 
 /// An open file.
 ///
-/// [`reserve`](Self::reserve), [`write_at`](Self::write_at), [`set_direct`](Self::set_direct) and
-/// [`write_behind`](Self::write_behind) of a disk on which the algorithm
-/// [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child: they
-/// neither allocate, lock nor log.
+/// [`reserve`](Self::reserve), [`free`](Self::free), [`write_at`](Self::write_at),
+/// [`set_direct`](Self::set_direct) and [`write_behind`](Self::write_behind) of a disk on which the
+/// algorithm [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child:
+/// they neither allocate, lock nor log.
 pub trait DiskFile: Debug + Send + Sync {
     /// Writes some of `bytes` at `offset`, and returns how many. What lies between the end of the
     /// file and `offset` becomes zero.
@@ -194,11 +196,19 @@ pub trait DiskFile: Debug + Send + Sync {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
 
     /// Asks for room for a file of `bytes` bytes, whose length stays as it is. A disk that cannot
-    /// say answers that there is room.
+    /// say answers that there is room. Where there is less, the file takes none: others need it.
     ///
     /// # Errors
     /// [`StorageFull`](io::ErrorKind::StorageFull), and what else the operating system has to say.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
+
+    /// Bytes that are free for files on this disk. `None`: it cannot say.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn free(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// Reads some bytes at `offset`, and returns how many; none only at the end of the file.
     ///

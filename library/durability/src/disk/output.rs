@@ -21,7 +21,7 @@ use stillframe::Shared;
 
 use super::calls::patiently;
 use super::pace::{Pace, Throttle};
-use super::{DiskFile, Stage};
+use super::{DiskFile, NoRoom, Stage, make_room};
 use crate::mutant::{Mutant, Mutation};
 
 /// Bytes written before they are hurried to the disk: large enough for a disk to be fast, small
@@ -99,8 +99,11 @@ impl Output {
     }
 
     /// Asks for the room that the file will take, so that a full disk is found early.
-    pub(crate) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
-        self.file()?.once(|file| patiently(|| file.reserve(bytes)))
+    pub(crate) fn make_room(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        let Some(file) = &mut self.file else { return Ok(()) }; // its thread already writes
+        let made = make_room(&*file.file, bytes);
+        file.failed |= made.is_err();
+        made
     }
 
     /// For tests: whether this mistake is to be made.

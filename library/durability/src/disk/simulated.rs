@@ -427,6 +427,11 @@ impl DiskFile for SimulatedFile {
         state.check_room(self.file, bytes)
     }
 
+    fn free(&self) -> io::Result<Option<u64>> {
+        let state = self.disk.state();
+        Ok(state.room.map(|room| room.saturating_sub(state.platter.bytes())))
+    }
+
     fn cut(&self, bytes: u64) -> io::Result<()> {
         let mut state = self.disk.state();
         state.whole_call()?;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use stillframe_durability::disk::{Directory, DiskFile, Location, write_all_at};
+use stillframe_durability::disk::{Directory, DiskFile, Location, make_room, write_all_at};
 
 use super::Head;
 use crate::error::Error;
@@ -118,7 +118,7 @@ impl Incoming {
                 return Err(io::Error::other(text));
             }
             let file = self.directory.create_file(name).map_err(io::Error::other)?;
-            file.reserve(*bytes)?;
+            make_room(&*file, *bytes)?;
             files.push(Part { file, start, end: start + bytes });
             start += bytes;
         }

@@ -197,6 +197,10 @@ impl DiskFile for RealFile {
         self.with_room(|| system::reserve(&self.file, bytes.max(1)))
     }
 
+    fn free(&self) -> io::Result<Option<u64>> {
+        system::free(&self.file)
+    }
+
     fn cut(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
     }

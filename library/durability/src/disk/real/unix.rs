@@ -81,14 +81,40 @@ pub(super) fn is_alive(process: u32) -> bool {
     rustix::process::test_kill_process(process) != Err(Errno::SRCH)
 }
 
+/// A file system that has less than is asked for gives all of that before it says so, and meanwhile
+/// nobody else has any. So it is asked first how much it has; another may take that in between.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
-    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes) {
+    let allocate = |bytes| fallocate(file, FallocateFlags::KEEP_SIZE, 0, bytes);
+    // The first byte shows whether it reserves at all: one that does not may store less by packing.
+    let reserved = allocate(1).map_err(io::Error::from).and_then(|()| {
+        let more = bytes.saturating_sub(stored(&file.metadata()?));
+        if free(file)?.is_some_and(|free| free < more) {
+            return Err(Errno::NOSPC.into());
+        }
+        Ok(allocate(bytes)?)
+    });
+    match reserved {
         // Some file systems cannot; the write will show.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error)
+            if matches!(
+                Errno::from_io_error(&error),
+                Some(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)
+            ) =>
+        {
+            Ok(())
+        }
+        reserved => reserved,
     }
+}
+
+/// What is free for all: not what a file system keeps for its administrator. One without a limit of
+/// its own has 0 blocks.
+#[cfg(target_os = "linux")]
+pub(super) fn free(file: &File) -> io::Result<Option<u64>> {
+    let found = rustix::fs::fstatvfs(file)?;
+    Ok((found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize)))
 }
 
 #[cfg(target_os = "linux")]
@@ -116,6 +142,11 @@ pub(super) fn write_behind(file: &File, range: Range<u64>) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn reserve(_: &File, _bytes: u64) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn free(_: &File) -> io::Result<Option<u64>> {
+    Ok(None)
 }
 
 #[cfg(not(target_os = "linux"))]

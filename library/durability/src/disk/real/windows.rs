@@ -71,6 +71,10 @@ pub(super) fn reserve(_: &File, _bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
+pub(super) fn free(_: &File) -> io::Result<Option<u64>> {
+    Ok(None)
+}
+
 pub(super) fn set_direct(_: &File, _direct: bool) -> bool {
     false
 }
