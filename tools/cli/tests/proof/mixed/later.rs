@@ -135,11 +135,13 @@ fn with_consumers(words: Words) -> Vec<Words> {
     made.chain([words.clone()]).collect()
 }
 
-/// Requests that store another range by version; and scripts that may make a consumer.
+/// Requests that store another range, or what is sorted by numbers, by version; and scripts that
+/// may make a consumer.
 fn differs_in_data(words: &Words) -> bool {
     let has = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     let consumes = || ["XREADGROUP", "XCLAIM", "XAUTOCLAIM"].into_iter().any(has);
-    has("ZRANGESTORE") && counts_from_end(words) || has("EVAL") && consumes()
+    let sorts_numbers = || has("SORT") && has("STORE") && !has("ALPHA");
+    has("ZRANGESTORE") && counts_from_end(words) || has("EVAL") && consumes() || sorts_numbers()
 }
 
 /// Digests differ by version: all that both hold is read.
@@ -296,6 +298,8 @@ const DIFFERENCES: &[Difference] = &[
         commands: &["XGROUP", "XINFO"],
         is: |words, _, _| words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"help")),
     },
+    // An empty text is the number 0 to Redis, and none to Valkey.
+    Difference { peers: &[Peer::Valkey], commands: &["SORT", "SORT_RO"], is: is_error },
     // Replies to any of them.
     Difference {
         peers: ALL,
