@@ -133,6 +133,11 @@ fn files_of_newer_servers_are_served_and_ours_by_them() {
     }
 }
 
+/// Redis 7.4.1 merges a sketch with bytes behind its last register; later servers refuse it.
+fn is_of_a_long_sketch(peer: Peer, line: &str) -> bool {
+    peer == Peer::Redis74 && line.contains("PFMERGE") && line.contains("INVALIDOBJ Corrupted HLL")
+}
+
 #[test]
 fn we_follow_newer_servers_under_load_and_end_equal() {
     for peer in peers("we_follow_newer_servers_under_load_and_end_equal") {
@@ -151,7 +156,9 @@ fn we_follow_newer_servers_under_load_and_end_equal() {
             primary.client().ask("HINCRBYFLOAT float f 0.5");
             assert_equal(&primary, &replica);
             // Not by another image after a command that was unknown.
-            assert!(!replica.log().contains("of its stream"), "{}", replica.log());
+            let log = replica.log();
+            let mut refused = log.lines().filter(|line| line.contains("of its stream"));
+            assert!(refused.all(|line| is_of_a_long_sketch(peer, line)), "{log}");
             // And back: the old primary follows ours.
             replica.client().ok("REPLICAOF NO ONE");
             under_load(&replica, &mut random, || {
