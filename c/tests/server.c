@@ -167,10 +167,11 @@ static void tls_is_served(const char *folder) {
     char port[8], certificate[600], key[600];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    int probe = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(bind(probe, (struct sockaddr *)&address, length) == 0);
-    CHECK(getsockname(probe, (struct sockaddr *)&address, &length) == 0);
-    CHECK(close(probe) == 0);
+    // It holds its port, so that nobody else is given it, and does not listen.
+    int holder = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+    CHECK(setsockopt(holder, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0);
+    CHECK(bind(holder, (struct sockaddr *)&address, length) == 0);
+    CHECK(getsockname(holder, (struct sockaddr *)&address, &length) == 0);
     snprintf(port, sizeof port, "%d", ntohs(address.sin_port));
     snprintf(certificate, sizeof certificate, "%s/certificate.pem", folder);
     snprintf(key, sizeof key, "%s/key.pem", folder);
@@ -197,6 +198,7 @@ static void tls_is_served(const char *folder) {
     OK(sf_reply_free(&reply, &error));
     OK(sf_client_close(client, &error));
     OK(sf_server_stop(server, &error));
+    CHECK(close(holder) == 0);
 }
 
 static void *wait_for_an_element(void *of) {
