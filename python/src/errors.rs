@@ -1,5 +1,7 @@
 //! The exceptions, with the engine's own text.
 
+use std::io::ErrorKind;
+
 use pyo3::exceptions::{PyException, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::{PyErr, create_exception};
@@ -88,8 +90,14 @@ fn is_full(error: &durability::Error) -> bool {
             let text = source.to_string();
             ["No space left", "File too large", "quota exceeded"].iter().any(|it| text.contains(it))
         }
-        _ => error.wants_room() || error.kind() == Some(std::io::ErrorKind::FileTooLarge),
+        _ => error.kind().is_some_and(leaves_no_room),
     }
+}
+
+/// Whether the disk, or a limit of files, leaves no room.
+pub(crate) fn leaves_no_room(kind: ErrorKind) -> bool {
+    use ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(kind, FileTooLarge | QuotaExceeded | StorageFull)
 }
 
 pub(crate) fn raise_memory(error: MemoryError) -> PyErr {

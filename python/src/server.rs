@@ -10,7 +10,7 @@ use stillframe_server::{Config, Embedded, Handle, LogLevel, ServeError};
 use stillframe_storage::StorageError;
 
 use crate::direct::Direct;
-use crate::errors::{DiskFull, Error, Foreign, InUse, refuse_fork};
+use crate::errors::{DiskFull, Error, Foreign, InUse, leaves_no_room, refuse_fork};
 use crate::own::Own;
 use crate::socket::Socket;
 
@@ -119,7 +119,7 @@ fn raise(error: &ServeError) -> PyErr {
         if !text.contains(&cause_text) {
             text = format!("{text}: {cause_text}");
         }
-        is_full |= cause.downcast_ref().is_some_and(is_for_want_of_room);
+        is_full |= cause.downcast_ref().is_some_and(|it: &io::Error| leaves_no_room(it.kind()));
         below = cause.source();
     }
     match error {
@@ -128,16 +128,11 @@ fn raise(error: &ServeError) -> PyErr {
         | ServeError::ForeignData { .. } => Foreign::new_err(text),
         ServeError::Storage(StorageError::Keyspace(_)) => PyMemoryError::new_err(text),
         ServeError::Storage(StorageError::Directory { error, .. })
-            if is_for_want_of_room(error) =>
+            if leaves_no_room(error.kind()) =>
         {
             DiskFull::new_err(text)
         }
         _ if is_full => DiskFull::new_err(text),
         _ => Error::new_err(text),
     }
-}
-
-fn is_for_want_of_room(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
 }

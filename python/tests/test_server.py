@@ -22,6 +22,8 @@ import pytest
 import stillframe
 from stillframe import Server
 
+from elsewhere import refused_elsewhere
+
 redis = pytest.importorskip("redis")
 
 
@@ -290,15 +292,7 @@ def test_what_a_server_cannot_have_is_an_exception(tmp_path: Path) -> None:
         Server(tmp_path / "redis", appendonly=True)
     with Server(tmp_path / "data", save="3600 1", maxmemory="100mb") as server:
         server.execute("SET", "key", 1)
-        program = (
-            "import sys, stillframe\ntry:\n    stillframe.Server(sys.argv[1])\n"
-            "except stillframe.InUse as error:\n    print(error)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(tmp_path / "data")],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert f"process {os.getpid()}" in done.stdout
+        assert f"process {os.getpid()}" in refused_elsewhere("Server", tmp_path / "data")
         server.execute("CONFIG", "SET", "maxmemory", "1mb")
         with pytest.raises(stillframe.CommandError, match="OOM"):
             server.execute("SET", "other", b"x" * (2 << 20))
@@ -334,16 +328,18 @@ def test_tls(tmp_path: Path) -> None:
     files = {"tls_cert_file": str(certificate), "tls_key_file": str(key)}
     with pytest.raises(stillframe.Error, match="tls-ca-cert-file"):
         Server(tmp_path / "data", tls_port=1, **files)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with Server(tmp_path / "data", tls_port=port, tls_auth_clients=False, **files) as server:
-        client = redis.Redis("localhost", port, ssl=True, ssl_ca_certs=str(certificate))
-        assert client.set("key", 1) and server.execute("GET", "key") == b"1"
-        trusts_nobody = redis.Redis("localhost", port, ssl=True, retry=None)
-        with pytest.raises(redis.ConnectionError, match="self-signed|CERTIFICATE_VERIFY"):
-            trusts_nobody.ping()
-        client.close()
+    # It holds its port, so that nobody else is given it, and does not listen.
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+        with Server(tmp_path / "data", tls_port=port, tls_auth_clients=False, **files) as server:
+            client = redis.Redis("localhost", port, ssl=True, ssl_ca_certs=str(certificate))
+            assert client.set("key", 1) and server.execute("GET", "key") == b"1"
+            trusts_nobody = redis.Redis("localhost", port, ssl=True, retry=None)
+            with pytest.raises(redis.ConnectionError, match="self-signed|CERTIFICATE_VERIFY"):
+                trusts_nobody.ping()
+            client.close()
 
 
 def test_it_ends_and_starts_again(tmp_path: Path) -> None:

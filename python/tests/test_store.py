@@ -19,6 +19,8 @@ import pytest
 import stillframe
 from stillframe import ArraySpec, Store
 
+from elsewhere import refused_elsewhere
+
 SPECS = {
     "weights": ArraySpec("float32", (6, 5)),
     "bytes": ArraySpec("uint8", (10, 3)),
@@ -146,15 +148,7 @@ def test_directories_that_are_no_stores_are_refused(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a", SPECS):
         with pytest.raises(stillframe.InUse, match=f"process {os.getpid()}"):
             Store.open(tmp_path / "a")
-        program = (
-            "import sys, stillframe\ntry:\n    stillframe.Store.open(sys.argv[1])\n"
-            "except stillframe.InUse as error:\n    print(error)"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(tmp_path / "a")],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert f"process {os.getpid()}" in done.stdout
+        assert f"process {os.getpid()}" in refused_elsewhere("Store.open", tmp_path / "a")
     (tmp_path / "server").mkdir()
     (tmp_path / "server" / "dump.rdb").write_bytes(b"REDIS0011")
     with pytest.raises(stillframe.Foreign):
