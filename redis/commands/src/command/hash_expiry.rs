@@ -112,6 +112,9 @@ impl Change {
             Self::At(_) if deletes => ctx.effect(&[&[&b"HDEL"[..], key], fields].concat()),
             Self::At(deadline) => expires_at(ctx, key, deadline, fields),
             Self::Persist => {
+                // A replica that is Redis 8 takes no HPERSIST of a field whose time has come by
+                // then, but any HPEXPIREAT.
+                expires_at(ctx, key, FIELD_DEADLINE_MAX, fields);
                 let count = fields.len().to_string();
                 let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
                 ctx.effect(&[&head[..], fields].concat());
@@ -429,6 +432,8 @@ fn note_set(
 
 #[cfg(test)]
 mod tests {
+    use stillframe_keyspace::FIELD_DEADLINE_MAX;
+
     use crate::harness::{Harness, START_MS};
 
     /// What requests do: the reply, the events, and what log and replicas get.
@@ -437,24 +442,18 @@ mod tests {
         let mut harness = Harness::new().notes_effects().notifies("KEA");
         let at = START_MS + 100_000;
         let until = format!("HPEXPIREAT h {at} FIELDS");
+        let persists = |field| {
+            let at = FIELD_DEADLINE_MAX;
+            format!("HPEXPIREAT h {at} FIELDS 1 {field}; HPERSIST h FIELDS 1 {field}")
+        };
         for (request, reply, events, effects) in [
             ("HSET h a 1 b 2 c 3", ":3", "hset", "HSET h a 1 b 2 c 3".to_owned()),
             ("HEXPIRE h 100 FIELDS 3 a x b", "*3 :1 :-2 :1", "hexpire", format!("{until} 2 a b")),
             ("HEXPIRE h 100 NX FIELDS 2 a x", "*2 :0 :-2", "", String::new()),
-            (
-                "HPERSIST h FIELDS 3 b c x",
-                "*3 :1 :-1 :-2",
-                "hpersist",
-                "HPERSIST h FIELDS 1 b".into(),
-            ),
+            ("HPERSIST h FIELDS 3 b c x", "*3 :1 :-1 :-2", "hpersist", persists("b")),
             ("HGETEX h FIELDS 1 a", "*1 $1 1", "", String::new()),
             ("HGETEX h PX 100000 FIELDS 2 c x", "*2 $1 3 $-1", "hexpire", format!("{until} 1 c")),
-            (
-                "HGETEX h PERSIST FIELDS 2 c b",
-                "*2 $1 3 $1 2",
-                "hpersist",
-                "HPERSIST h FIELDS 1 c".into(),
-            ),
+            ("HGETEX h PERSIST FIELDS 2 c b", "*2 $1 3 $1 2", "hpersist", persists("c")),
             ("HGETEX h PERSIST FIELDS 1 c", "*1 $1 3", "", String::new()),
             (
                 "HINCRBYFLOAT h a 0.5",

@@ -3,11 +3,14 @@
 use std::fs;
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use super::{assert_equal, contents, peers};
 use crate::collections::debugged;
-use crate::replication::{self, Who, wait_for_link};
+use crate::replication::{self, Who, wait_for_all, wait_for_link};
 use crate::support::{
-    Client, Kind, Peer, Random, Reply, Server, Setup, Stop, are_here, rounds, wait_until,
+    Client, Kind, Peer, Random, Reply, Server, Setup, Stop, are_here, rounds, send_signal,
+    wait_until,
 };
 
 /// Requests on hashes; `?` stands for a digit, and so for a few milliseconds. Two servers get none
@@ -276,6 +279,44 @@ fn replicas_of_redis_and_valkey_follow_us_together() {
             assert_eq!(client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload]).text(), "OK");
         }
         replicas.iter().for_each(|replica| assert_equal(&primary, replica));
+    }
+}
+
+/// A replica may get a change of a field only after the field's old deadline.
+#[test]
+fn replicas_that_are_late_make_each_change_of_a_field() {
+    for peer in peers("replicas_that_are_late_make_each_change_of_a_field") {
+        let primary = Who::Ours.start("");
+        let replica = Who::Newer(peer).follow(primary.port);
+        wait_for_link(&replica);
+        let mut client = primary.client();
+        // In a listpack, and in a table.
+        for (kind, fields) in [("packed", 8), ("large", 1200)] {
+            for (name, change) in [
+                ("persist", "HPERSIST {} FIELDS 1 f0"),
+                ("getex", "HGETEX {} PERSIST FIELDS 1 f0"),
+                ("later", "HPEXPIREAT {} 4000000000000 FIELDS 1 f0"),
+                ("incrby", "HINCRBY {} f0 5"),
+                ("incrbyfloat", "HINCRBYFLOAT {} f0 0.5"),
+                ("set", "HSET {} f0 7"),
+                ("keep", "HSETEX {} KEEPTTL FIELDS 1 f0 7"),
+                ("copy", "COPY {} copy REPLACE"),
+            ] {
+                let key = format!("{kind}:{name}");
+                let pairs: String = (0..fields).map(|n| format!(" f{n} {n}")).collect();
+                client.ok(&format!("HSET {key}{pairs}"));
+                wait_for_all(&primary, &replica);
+                send_signal(replica.pid(), Signal::STOP);
+                // Time stands still in a transaction.
+                client.ok("MULTI");
+                client.ok(&format!("HPEXPIRE {key} 1 FIELDS 1 f0"));
+                client.ok(&change.replace("{}", &key));
+                client.ok("EXEC");
+                std::thread::sleep(Duration::from_millis(2)); // the deadline has passed
+                send_signal(replica.pid(), Signal::CONT);
+                assert_equal(&primary, &replica);
+            }
+        }
     }
 }
 
