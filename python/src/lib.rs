@@ -4,15 +4,16 @@
 //! - A child that was forked has none of the threads of its parent, and shares the words in which
 //!   images are handed over. So each object knows its process ([`own::Own`]): in another one its
 //!   methods raise, and it is never dropped.
-//! - `unsafe` is in [`memory`], where an array of Python is laid upon words; in [`dirty`] and
-//!   [`follow`], which watch and copy memory of others; where [`socket`] reads into a buffer of
-//!   Python; and where the interpreter is asked for its
-//!   number, below.
+//! - `unsafe` is in [`memory`], where an array of Python is laid upon words; in [`frozen`], which
+//!   has room for the words of a view;
+//!   in [`dirty`] and [`follow`], which watch and copy memory of others; where [`socket`] reads
+//!   into a buffer of Python; and where the interpreter is asked for its number, below.
 
 mod direct;
 mod dirty;
 mod errors;
 mod follow;
+mod frozen;
 mod memory;
 mod own;
 mod reply;

@@ -9,11 +9,14 @@
 //! - Nothing in Rust makes a reference to these bytes.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use stillframe::Live;
+
+use crate::frozen::Room;
 
 /// A run of bytes for `numpy.ndarray(buffer=...)`.
 #[pyclass(frozen, module = "stillframe._stillframe")]
@@ -28,7 +31,9 @@ pub(crate) struct Memory {
 enum Words {
     /// Of a store.
     Live(Live),
-    /// A copy, of a view.
+    /// Of a view, shared by all who read it.
+    Frozen(Arc<Room>),
+    /// A copy, of a branch.
     Copy(Box<[u64]>),
 }
 
@@ -40,6 +45,11 @@ impl Memory {
             return Err(PyValueError::new_err(format!("{len} bytes at {start} of {bytes}")));
         }
         Ok(Self { words: Words::Live(live), start, len, writable })
+    }
+
+    /// Bytes of a view, which are never written again.
+    pub(crate) fn frozen(room: Arc<Room>, start: usize, len: usize) -> Self {
+        Self { words: Words::Frozen(room), start, len, writable: false }
     }
 
     /// Bytes of a copy, which holds them.
@@ -65,6 +75,7 @@ impl Memory {
         let memory = slf.get();
         let words = match &memory.words {
             Words::Live(live) => live.as_ptr(),
+            Words::Frozen(room) => room.as_ptr(),
             Words::Copy(words) => words.as_ptr(),
         };
         let first = words.cast::<u8>().wrapping_add(memory.start).cast_mut();

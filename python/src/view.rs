@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use stillframe_durability as durability;
 
 use crate::errors::{ViewLost, raise, raise_memory};
+use crate::frozen::Frozen;
 use crate::memory::Memory;
 use crate::own::Own;
 use crate::store::{check_bytes, patched};
@@ -18,11 +19,14 @@ pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 /// The state of an instant.
 #[pyclass(frozen, module = "stillframe._stillframe")]
-pub(crate) struct View(Own<durability::View>);
+pub(crate) struct View {
+    view: Own<durability::View>,
+    frozen: Frozen,
+}
 
 impl View {
     pub(crate) fn new(view: durability::View) -> Self {
-        Self(Own::new(view))
+        Self { view: Own::new(view), frozen: Frozen::new() }
     }
 }
 
@@ -37,18 +41,16 @@ fn lost(_: durability::ViewLost) -> PyErr {
 impl View {
     /// Words of the state.
     fn words(&self) -> PyResult<usize> {
-        Ok(self.0.get()?.words())
+        Ok(self.view.get()?.words())
     }
 
-    /// A copy of some bytes.
+    /// Some bytes, which all readers share.
     fn read(&self, py: Python<'_>, start: usize, len: usize) -> PyResult<Memory> {
-        let view = self.0.get()?;
+        let view = self.view.get()?;
         check_bytes(view.words(), start, len)?;
-        let (first, end) = (start / 8, (start + len).div_ceil(8));
         py.detach(|| {
-            let mut words = vec![0; end - first];
-            view.read_run(first, &mut words).map_err(lost)?;
-            Ok(Memory::copy(words, start % 8, len))
+            let read = |first, into: &mut [u64]| view.read_run(first, into).map_err(lost);
+            self.frozen.bytes(view.words(), start, len, read)
         })
     }
 }

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ import numpy.typing as npt
 from . import _layout, _stillframe
 from ._layout import ArraySpec, Place
 from ._stillframe import Error, Unannounced
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Rows = int | slice | None
 #: Address space that a store takes whose arrays are not known before it is open.
@@ -320,7 +323,9 @@ class Scalars(MutableMapping[str, Any]):
 class View(Mapping[str, npt.NDArray[Any]]):
     """The arrays as they were at an instant, for any thread, until it is closed.
 
-    What is read is copied, since the store goes on changing the words.
+    What is read first is copied once, since the store goes on changing the words; all who read it
+    later, as numpy or by :meth:`arrow`, share that copy and copy nothing. An array stays valid
+    when the view is closed; the last one frees what was read of the view.
     """
 
     def __init__(self, raw: _stillframe.View | _stillframe.Branch, store: Store) -> None:
@@ -336,6 +341,15 @@ class View(Mapping[str, npt.NDArray[Any]]):
         memory = self._raw.read(place.end(run.start), shape[0] * place.row_bytes)
         array: npt.NDArray[Any] = np.ndarray(shape, place.dtype, buffer=memoryview(memory))
         return array if rows is None or isinstance(rows, slice) else array[0]
+
+    def arrow(self, name: str, rows: Rows = None) -> pyarrow.Array:
+        """A run of rows for pyarrow, and by ``__arrow_c_array__`` for all that speak Arrow: a list
+        of fixed size for each axis behind the first. Nothing is copied that numpy has read here.
+        """
+        from ._arrow import as_arrow
+
+        count = _number(self._raw, self._places[name].rows_at)
+        return as_arrow(self.read(name, _rows(rows, count)), name)
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.read(name)
@@ -373,7 +387,10 @@ class _Closed:
 
 
 class Branch(View):
-    """A view that can be written: it takes memory for what is written, and the store sees none."""
+    """A view that can be written: it takes memory for what is written, and the store sees none.
+
+    Each read of it is a copy of its own.
+    """
 
     def write(self, name: str, rows: Rows, values: npt.ArrayLike) -> None:
         """Replaces a run of rows here."""

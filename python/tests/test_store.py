@@ -287,6 +287,76 @@ def test_views_and_branches_stand_still(tmp_path: Path) -> None:
 
 
 def test_readers_get_the_next_point(tmp_path: Path) -> None:
+def test_a_view_copies_what_is_read_once_for_all_readers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    specs = {"a": ArraySpec("int64", (50_000, 3)), "b": ArraySpec("uint8", (7001,))}
+    with Store.open(tmp_path, specs) as store:
+        before = {name: rng.integers(0, 99, spec.shape) for name, spec in specs.items()}
+        for name, values in before.items():
+            store[name][...] = values.astype(specs[name].dtype)
+        view = store.view()
+        parts = [slice(int(a), int(b)) for a, b in np.sort(rng.integers(0, 50_000, (40, 2)))]
+        found: list[tuple[slice, np.ndarray[Any, Any]]] = []
+
+        def look(mine: list[slice]) -> None:
+            for part in mine:
+                found.append((part, view.read("a", part)))
+                store.scatter("a", rng.integers(0, 50_000, 100), 7)
+
+        threads = [threading.Thread(target=look, args=(parts[n::4],)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        store["a"][...] = -1
+        store["b"][...] = 255
+        whole = view["a"]
+        assert np.array_equal(whole, before["a"]) and np.array_equal(view["b"], before["b"])
+        for part, array in found:
+            assert np.array_equal(array, before["a"][part])
+            assert np.shares_memory(array, whole) or not array.size
+        assert whole.__array_interface__["data"] == view["a"].__array_interface__["data"]
+        with pytest.raises(ValueError):
+            whole.flags.writeable = True
+        view.close()
+    del view, store
+    gc.collect()
+    assert np.array_equal(whole, before["a"])
+
+
+def test_a_view_is_read_by_arrow_without_a_copy(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    kinds = ["int8", "uint32", "int64", "float16", "float64", "M8[ms]", "m8[us]", "S1"]
+    specs = {kind: ArraySpec(kind, (6, 2)) for kind in kinds}
+    others = {kind: ArraySpec(kind, (2,)) for kind in ("bool", "M8[D]", "U3", "complex64")}
+    grown = {"grown": ArraySpec("int64", (0, 2, 3), max_rows=9)}
+    with Store.open(tmp_path, {**specs, **others, **grown}) as store:
+        numbers = np.arange(12).reshape(6, 2)
+        for kind in kinds:
+            store[kind][...] = numbers.astype(kind)
+        store["grown"].append(numbers.reshape(2, 2, 3))
+        view = store.view()
+        store["int64"][...] = 0
+        assert view.arrow("grown").to_pylist() == numbers.reshape(2, 2, 3).tolist()
+        for kind in kinds:
+            array, values = view.arrow(kind), view.arrow(kind).flatten()
+            array.validate(full=True)
+            assert values.to_pylist() == pyarrow.array(view[kind].ravel()).to_pylist(), kind
+            address, _ = view[kind].__array_interface__["data"]
+            assert values.buffers()[1].address == address, kind
+        flat = view.arrow("int64").flatten().to_numpy(zero_copy_only=True)
+        assert np.shares_memory(flat, view["int64"]) and flat.tolist() == list(range(12))
+        assert view.arrow("int64", slice(2, 4)).to_pylist() == [[4, 5], [6, 7]]
+        assert view.arrow("int64", -1).to_pylist() == [[10, 11]]
+        for kind in others:
+            with pytest.raises(TypeError, match=f"array '{re.escape(kind)}' is of"):
+                view.arrow(kind)
+        kept = view.arrow("int64")
+        view.close()
+    gc.collect()
+    assert kept.to_pylist() == numbers.tolist()
+
+
     with Store.open(tmp_path, {"a": ArraySpec("int64", (1000,))}) as store:
         reader = store.reader()
         with pytest.raises(TimeoutError):
