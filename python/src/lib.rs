@@ -5,7 +5,7 @@
 //!   images are handed over. So each object knows its process ([`own::Own`]): in another one its
 //!   methods raise, and it is never dropped.
 //! - `unsafe` is in [`memory`], where an array of Python is laid upon words; in [`frozen`], which
-//!   has room for the words of a view;
+//!   has room for the words of a view; in [`guard`], which protects words and handles the signal;
 //!   in [`dirty`] and [`follow`], which watch and copy memory of others; where [`socket`] reads
 //!   into a buffer of Python; and where the interpreter is asked for its number, below.
 
@@ -14,6 +14,7 @@ mod dirty;
 mod errors;
 mod follow;
 mod frozen;
+mod guard;
 mod memory;
 mod own;
 mod reply;

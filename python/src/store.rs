@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::PyDict;
-use stillframe::OnFull;
+use stillframe::{Live, OnFull};
 use stillframe_durability::{
     self as durability, DynamicStore, Increments, LogOptions, NotClosed, Options, Policy,
 };
@@ -17,6 +17,7 @@ use stillframe_durability::{
 use crate::dirty::PAGE_BYTES;
 use crate::errors::{Error, raise};
 use crate::follow::Followed;
+use crate::guard::{Guard, Trace};
 use crate::memory::Memory;
 use crate::own::Own;
 use crate::view::{Branch, Reader, View, seconds};
@@ -34,17 +35,37 @@ struct Inner {
     mutations: usize,
     /// What the store's methods wrote, to find what others wrote.
     shadow: Option<Vec<u64>>,
+    /// Catches what others write, where it can.
+    guard: Option<Guard>,
     /// Memory of others.
     followed: Vec<Followed>,
 }
 
 impl Inner {
     fn write(&mut self, start: usize, words: &[u64]) -> PyResult<()> {
-        self.store.write_run(start, words).map_err(|error| raise(&error))?;
+        let run = start * 8..(start + words.len()) * 8;
+        let done = self.unguarded(&[run], |store| store.write_run(start, words));
+        done.map_err(|error| raise(&error))?;
         if let Some(shadow) = &mut self.shadow {
             shadow[start..start + words.len()].copy_from_slice(words);
         }
         Ok(())
+    }
+
+    /// Does work on the store that writes these bytes.
+    fn unguarded<R>(
+        &mut self,
+        runs: &[Range<usize>],
+        work: impl FnOnce(&mut DynamicStore) -> R,
+    ) -> R {
+        if let Some(guard) = &mut self.guard {
+            guard.open(runs);
+        }
+        let done = work(&mut self.store);
+        if let Some(guard) = &mut self.guard {
+            guard.close(runs);
+        }
+        done
     }
 
     /// Replaces bytes.
@@ -72,8 +93,10 @@ impl Inner {
         // For the shadow, to which undoing is no write of others.
         let written: Vec<usize> =
             if self.shadow.is_some() { self.store.written().collect() } else { Vec::new() };
+        self.guard.iter().for_each(Guard::open_all);
         let ended =
             if keep && self.mutations == 0 { self.store.commit() } else { self.store.undo() };
+        self.guard.iter().for_each(Guard::close_all);
         if let Some(shadow) = &mut self.shadow
             && (!keep || self.mutations > 0 || ended.is_err())
         {
@@ -131,7 +154,7 @@ pub(crate) fn check_bytes(words: usize, start: usize, len: usize) -> PyResult<()
     Ok(())
 }
 
-/// Pairs of first byte and length.
+/// Runs of bytes, given as pairs of first byte and length.
 fn runs(numbers: &[i64], words: usize) -> PyResult<Vec<Range<usize>>> {
     let (pairs, _) = numbers.as_chunks::<2>();
     let mut runs = Vec::with_capacity(pairs.len());
@@ -140,7 +163,7 @@ fn runs(numbers: &[i64], words: usize) -> PyResult<Vec<Range<usize>>> {
             return Err(PyIndexError::new_err("a run starts before the words"));
         };
         check_bytes(words, start, len)?;
-        runs.push(words_of(start, len));
+        runs.push(start..start + len);
     }
     Ok(runs)
 }
@@ -161,7 +184,7 @@ struct Settings {
     views: usize,
     budget: Option<usize>,
     accept_loss: bool,
-    debug: bool,
+    debug: Option<Trace>,
 }
 
 impl Settings {
@@ -213,12 +236,14 @@ impl Store {
             }
         });
         let store = store.map_err(|error| raise(&error))?;
-        let shadow = settings.debug.then(|| {
-            let mut shadow = vec![0; store.words()];
-            store.read_run(0, &mut shadow);
-            shadow
-        });
-        let inner = Inner { store, mutations: 0, shadow, followed: Vec::new() };
+        let (mut shadow, mut guard) = (None, None);
+        if let Some(trace) = settings.debug {
+            let mut words = vec![0; store.words()];
+            store.read_run(0, &mut words);
+            shadow = Some(words);
+            guard = Some(Guard::new(live(&store)?, trace)?);
+        }
+        let inner = Inner { store, mutations: 0, shadow, guard, followed: Vec::new() };
         Ok(Self(Own::new(Mutex::new(Some(inner)))))
     }
 
@@ -231,8 +256,9 @@ impl Store {
     fn grow(&self, py: Python<'_>, words: usize) -> PyResult<()> {
         self.with(py, |inner| {
             inner.store.grow(words).map_err(|error| raise(&error))?;
-            if let Some(shadow) = &mut inner.shadow {
+            if let (Some(shadow), Some(guard)) = (&mut inner.shadow, &mut inner.guard) {
                 shadow.resize(inner.store.words(), 0);
+                guard.grow(inner.store.words());
             }
             Ok(())
         })
@@ -256,11 +282,15 @@ impl Store {
             let memory = inner.memory(start, len, true)?;
             let announced = match numbers {
                 Some(numbers) => runs(&numbers, inner.store.words())?,
-                None => vec![words_of(start, len)],
+                None => std::iter::once(start..start + len).collect(),
             };
-            for run in announced {
-                let done = inner.store.announce(run.start, run.len());
+            for run in &announced {
+                let words = words_of(run.start, run.len());
+                let done = inner.store.announce(words.start, words.len());
                 done.map_err(|error| raise(&error))?;
+            }
+            if let Some(guard) = &mut inner.guard {
+                guard.open(&announced);
             }
             inner.mutations += 1;
             Ok(memory)
@@ -279,13 +309,15 @@ impl Store {
         self.with(py, |inner| {
             inner.mutations = inner.mutations.saturating_sub(1);
             check_bytes(inner.store.words(), start, len)?;
-            if let Some(shadow) = &mut inner.shadow {
+            if let (Some(shadow), Some(guard)) = (&mut inner.shadow, &mut inner.guard) {
                 let written = match numbers {
                     Some(numbers) => runs(&numbers, inner.store.words())?,
-                    None => vec![words_of(start, len)],
+                    None => std::iter::once(start..start + len).collect(),
                 };
+                guard.close(&written);
                 for run in written {
-                    inner.store.read_run(run.start, &mut shadow[run.clone()]);
+                    let words = words_of(run.start, run.len());
+                    inner.store.read_run(words.start, &mut shadow[words]);
                 }
             }
             Ok(())
@@ -436,10 +468,14 @@ impl Store {
         })
     }
 
-    /// The first byte that something else wrote since this was last asked, and the last one.
-    fn unannounced(&self, py: Python<'_>) -> PyResult<Option<[usize; 2]>> {
+    /// The first byte that something else wrote since this was last asked, and the last one; and
+    /// if one was caught at that, the number under which the trace has the line.
+    fn unannounced(&self, py: Python<'_>) -> PyResult<Option<(usize, usize, Option<usize>)>> {
         self.with(py, |inner| {
-            let Some(shadow) = &mut inner.shadow else { return Ok(None) };
+            let (Some(shadow), Some(guard)) = (&mut inner.shadow, &inner.guard) else {
+                return Ok(None);
+            };
+            let caught = guard.take();
             let mut written: Option<Range<usize>> = None;
             for (index, word) in shadow.iter_mut().enumerate() {
                 let now = inner.store.read(index);
@@ -447,7 +483,10 @@ impl Store {
                     written = Some(written.map_or(index, |written| written.start)..index + 1);
                 }
             }
-            Ok(written.map(|run| [run.start * 8, run.end * 8 - 1]))
+            let written = written.map(|words| words.start * 8..words.end * 8);
+            // What was caught may have left all as it was.
+            let written = written.or(caught.map(|byte| byte..byte + 1));
+            Ok(written.map(|bytes| (bytes.start, bytes.end - 1, caught.map(|_| guard.slot()))))
         })
     }
 
@@ -514,9 +553,9 @@ impl Store {
                 drop(inner);
                 return Ok(());
             }
-            let Inner { store, mutations, shadow, followed } = inner;
+            let Inner { store, mutations, shadow, guard, followed } = inner;
             store.close().map_err(|NotClosed { store, error }| {
-                *slot = Some(Inner { store: *store, mutations, shadow, followed });
+                *slot = Some(Inner { store: *store, mutations, shadow, guard, followed });
                 raise(&error)
             })
         })
@@ -561,8 +600,7 @@ impl Scatter {
 
 impl Inner {
     fn memory(&self, start: usize, len: usize, writable: bool) -> PyResult<Memory> {
-        let live = self.store.live().ok_or_else(|| Error::new_err("words without a home"))?;
-        Memory::live(live, start, len, writable)
+        Memory::live(live(&self.store)?, start, len, writable)
     }
 
     /// Copies those pages of a range that differ; how many bytes that were.
@@ -599,12 +637,20 @@ impl Inner {
         }
         let write = |(&place, &value): (&usize, &[u8; 8])| (place / 8, u64::from_ne_bytes(value));
         let writes: Vec<(usize, u64)> = places.iter().zip(values).map(write).collect();
-        self.store.write_many(&writes).map_err(|error| raise(&error))?;
+        let bytes = |&(index, _): &(usize, u64)| index * 8..index * 8 + 8;
+        let runs: Vec<_> =
+            if self.guard.is_some() { writes.iter().map(bytes).collect() } else { Vec::new() };
+        let done = self.unguarded(&runs, |store| store.write_many(&writes));
+        done.map_err(|error| raise(&error))?;
         if let Some(shadow) = &mut self.shadow {
             writes.iter().for_each(|&(index, value)| shadow[index] = value);
         }
         Ok(())
     }
+}
+
+fn live(store: &DynamicStore) -> PyResult<Live> {
+    store.live().ok_or_else(|| Error::new_err("words without a home"))
 }
 
 impl Store {

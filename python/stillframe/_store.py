@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from . import _layout, _stillframe
+from . import _layout, _stillframe, _trace
 from ._layout import ArraySpec, Place
 from ._stillframe import Error, Unannounced
 
@@ -428,7 +428,7 @@ class Store:
     def __init__(self, path: str, settings: dict[str, Any], specs: dict[str, ArraySpec]) -> None:
         self._path = path
         self._scalars_bytes = settings.pop("scalars_bytes")
-        self._debug: bool = settings["debug"]
+        self._debug: bool = settings["debug"] is not None
         self._logged = settings["log"] is not None
         self._open_runs = 0
         first = _layout.SCALARS + self._scalars_bytes
@@ -492,7 +492,8 @@ class Store:
         ``views``: how many at a time. ``budget``: bytes that checkpoints and views may take beside
         the state; a quarter of it, 64 MiB at least, by default.
         ``accept_loss``: goes on without what damaged files have lost; :meth:`recovery` names it.
-        ``debug``: finds what was written beside the methods here, for a copy of the state.
+        ``debug``: finds what was written beside the methods here, for a copy of the state and pages
+        that only announced writes may change.
         """
         name = os.fspath(path)
         if arrays is None and not os.path.isdir(name):
@@ -515,7 +516,7 @@ class Store:
             "views": _whole("views", views, 0),
             "budget": None if budget is None else _whole("budget", budget, 1),
             "accept_loss": bool(accept_loss),
-            "debug": bool(debug),
+            "debug": _trace.start() if debug else None,
         }
         return cls(name, settings, dict(arrays or {}))
 
@@ -706,10 +707,11 @@ class Store:
         found = self._raw.unannounced()
         if found is None:
             return
-        first, last = found
+        first, last, slot = found
+        by = "" if slot is None else f"by {_trace.last_line(slot)}, "
         raise Unannounced(
             f"{self._where(first)} to {self._where(last)} were written beside mutate(), scatter() "
-            f"and item assignment, between {before or 'the start'} and {self._line}"
+            f"and item assignment, {by}between {before or 'the start'} and {self._line}"
         )
 
     def _where(self, byte: int) -> str:

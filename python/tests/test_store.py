@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -286,7 +287,6 @@ def test_views_and_branches_stand_still(tmp_path: Path) -> None:
             view["flat"]
 
 
-def test_readers_get_the_next_point(tmp_path: Path) -> None:
 def test_a_view_copies_what_is_read_once_for_all_readers(tmp_path: Path) -> None:
     rng = np.random.default_rng(11)
     specs = {"a": ArraySpec("int64", (50_000, 3)), "b": ArraySpec("uint8", (7001,))}
@@ -357,6 +357,7 @@ def test_a_view_is_read_by_arrow_without_a_copy(tmp_path: Path) -> None:
     assert kept.to_pylist() == numbers.tolist()
 
 
+def test_readers_get_the_next_point(tmp_path: Path) -> None:
     with Store.open(tmp_path, {"a": ArraySpec("int64", (1000,))}) as store:
         reader = store.reader()
         with pytest.raises(TimeoutError):
@@ -467,6 +468,65 @@ def test_debugging_finds_what_nobody_announced(tmp_path: Path) -> None:
         store.point()
 
 
+def test_debugging_names_the_line_that_wrote(tmp_path: Path) -> None:
+    specs = {"a": ArraySpec("int64", (4096, 4)), "b": ArraySpec("int64", (0, 512), max_rows=64)}
+    with Store.open(tmp_path / "one", specs, debug=True) as store:
+        other = Store.open(tmp_path / "other", specs, debug=True)
+        with store.mutate("a", slice(0, 2048)) as a, other.mutate("a") as b:
+            leaked, theirs = a[1024:1025], b[:]
+        store["b"].append(np.ones((9, 512), np.int64))
+        store.scatter("a", np.arange(4096), np.ones((4096, 4), np.int64))
+        with store.mutate("a", slice(2048, 4096)) as a:
+            a += 1
+            leaked[0, 0] = 7  # of another page than those announced
+            line = _line() - 1
+            a += 1
+        with pytest.raises(stillframe.Unannounced, match=rf"'a' row 1024.*by {__file__}:{line}, "):
+            store.point()
+        store.point()
+        leaked[0, 0] = 7  # what it is already
+        with pytest.raises(stillframe.Unannounced, match=rf"by {__file__}:{_line() - 1}, "):
+            store.view()
+        thread = threading.Thread(target=lambda: leaked.fill(9))
+        thread.start()
+        thread.join()
+        with pytest.raises(stillframe.Unannounced, match=rf"by {__file__}:{_line() - 3}, "):
+            store.checkpoint()
+        other.point()
+        theirs[...] = 3
+        with pytest.raises(stillframe.Unannounced, match=rf"by {__file__}:{_line() - 1}, "):
+            other.point()
+        other.close()
+        theirs[...] = 4  # of nobody's, now
+        store.point()
+    leaked[0, 0] = 8
+    assert "Segmentation fault" in _ends_by_a_fault_of_its_own()
+
+
+def _line() -> int:
+    """The line that calls."""
+    return sys._getframe(1).f_lineno
+
+
+def _ends_by_a_fault_of_its_own() -> str:
+    """What a program says that debugs a store and follows a wrong pointer."""
+    program = """
+import ctypes, faulthandler, stillframe, sys
+if "first" in sys.argv: faulthandler.enable()
+a = stillframe.Store.open(sys.argv[1], {"a": stillframe.ArraySpec("f8", (9,))}, debug=True)
+ctypes.string_at(8)
+"""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        for words in ([], ["first"]):
+            done = subprocess.run(
+                [sys.executable, "-c", program, folder, *words], capture_output=True, text=True
+            )
+            assert done.returncode == -signal.SIGSEGV, done
+    return done.stderr
+
+
 def test_a_forked_child_is_told(tmp_path: Path) -> None:
     with Store.open(tmp_path, SPECS) as store:
         store["flat"][...] = 1.0
@@ -544,6 +604,39 @@ else:
     raise SystemExit("4 GiB fit into 2")
 with stillframe.Store.open({str(tmp_path / "small")!r}, {{"a": stillframe.ArraySpec("f8", (9,))}}) as s:
     s["a"][...] = 1
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_runs_out_of_memory_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    program = f"""
+import re, resource, stillframe
+from stillframe import ArraySpec
+specs = {{"a": ArraySpec("f8", (0,), max_rows=1 << 27), "b": ArraySpec("f8", (1 << 23,))}}
+unlimited = resource.getrlimit(resource.RLIMIT_DATA)
+def limit():
+    used = re.search(r"VmData:\\s+(\\d+)", open("/proc/self/status").read())[1]
+    resource.setrlimit(resource.RLIMIT_DATA, ((int(used) << 10) + (16 << 20), unlimited[1]))
+def refused(work):
+    limit()
+    try:
+        work()
+    except MemoryError as error:
+        assert "memory" in str(error), error
+    else:
+        raise SystemExit("there was memory")
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, unlimited)
+with stillframe.Store.open({str(tmp_path)!r}, specs, budget=1 << 30) as store:
+    store["b"][...] = 1
+    view = store.view()
+    refused(lambda: store["a"].resize(1 << 26))
+    refused(lambda: view["b"])
+    assert len(store["a"]) == 0 and (store["b"][...] == 1).all()
+    store["b"][...] = 2
+    assert (view["b"] == 1).all()
+    store["a"].resize(1 << 26)
+    assert len(store["a"]) == 1 << 26
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 
