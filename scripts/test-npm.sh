@@ -9,6 +9,6 @@ trap 'rm -rf "$work"' EXIT
 cp -r "$root/npm/test" "$work/test"
 cd "$work/test"
 npm install --silent --no-audit --no-fund "$work"/packed/*.tgz
-node --test server.js
+STILLFRAME_PAGES="$root/docs/embed/node.md:$root/npm/stillframe/README.md" node --test server.js
 npx vitest run
 npx tsc

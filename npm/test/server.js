@@ -45,6 +45,27 @@ test('data outlives the server, and ioredis finds it by its socket', async () =>
   }
 })
 
+for (const page of process.env.STILLFRAME_PAGES.split(':')) {
+  test(`the example of ${path.basename(page)} runs, and its data outlives it`, async () => {
+    const examples = fs.readFileSync(page, 'utf8').matchAll(/^```js\n(.*?)^```/gms)
+    const texts = [...examples].map(([, text]) => text)
+    assert.ok(texts.length > 0)
+    for (const text of texts) {
+      const dir = folder()
+      const [child, line] = await program(
+        `process.chdir(${JSON.stringify(dir)});\n(async () => {\n${text}\nconsole.log('done')\n})()`)
+      assert.equal(line, 'done')
+      if (child.exitCode === null) await once(child, 'exit')
+      assert.equal(child.exitCode, 0)
+      const server = await Stillframe.start({ dir: path.join(dir, 'data'), settings: { appendonly: true } })
+      const redis = new Redis(server.path)
+      assert.equal(await redis.get('k'), 'v')
+      redis.disconnect()
+      await server.stop()
+    }
+  })
+}
+
 test('node-redis finds it by its port, and two servers share nothing', async () => {
   const servers = await Promise.all([0, 0].map((port) => Stillframe.start({ port })))
   const clients = servers.map(({ url }) => createClient({ url }))
