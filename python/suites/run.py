@@ -6,8 +6,9 @@
 Both use burner-redis (docket's `memory://`). Their tests come from their source packages; all that
 is installed has its version in requirements.txt. Each suite runs twice: with burner-redis, and with
 standin/burner_redis.py. What passes with the first passes with the second, or stands in known.txt
-with the reason; a test on that list that passes fails the run, too. It uses the package that
-`maturin develop` has built in python/.
+with the reason; a test on that list that passes fails the run, too. Some of these tests give the
+machine a fraction of a second, so what fails is run once more, one after the other. It uses the
+package that `maturin develop` has built in python/.
 """
 import os
 import pathlib
@@ -55,16 +56,19 @@ def unpacked(name, version, cache):
     return folder
 
 
-def outcomes(name, folder, python, is_ours, words):
-    """What each test said."""
+def outcomes(name, folder, python, is_ours, words, again=()):
+    """What each test said; or each of those that are run again."""
     _, tests, options, settings = SUITES[name]
+    if again:
+        tests, words = again, [*words, "-n", "0"]
     paths = [HERE / "standin", ROOT / "python"] if is_ours else []
     environment = {**os.environ, **settings, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     done = subprocess.run([python, "-m", "pytest", *PYTEST, *options, *tests, *words], cwd=folder,
                           env=environment, text=True, timeout=SUITE_SECONDS,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
-    (folder / f"{'ours' if is_ours else 'theirs'}.log").write_text(done.stdout)
+    log = f"{'ours' if is_ours else 'theirs'}{'-again' if again else ''}.log"
+    (folder / log).write_text(done.stdout)
     found = re.findall(r"^(PASSED|FAILED|ERROR) (\S+::.+?)(?: - .*)?$", done.stdout, re.M)
     if not found:
         sys.exit(f"{name}: no test ran:\n{done.stdout[-3000:]}")
@@ -79,6 +83,10 @@ def compare(name, cache, python, words):
     known = {test for suite, test in known_failures() if suite == name}
     passed = {test for test, outcome in theirs.items() if outcome == "PASSED"}
     here = {test for test, outcome in ours.items() if outcome == "PASSED"}
+    if failed := sorted(passed - here - known):
+        found = outcomes(name, folder, python, True, words, failed)
+        here |= (late := {test for test, outcome in found.items() if outcome == "PASSED"})
+        print("\n".join(f"passes when run again: {test}" for test in sorted(late)))
     print(f"{name} {SUITES[name][0]}: {len(passed)} of {len(theirs)} pass with burner-redis; "
           f"{len(passed & here)} of these pass here, {len(here - passed)} more do")
     bad = [f"fails here: {test}" for test in sorted(passed - here - known)]
