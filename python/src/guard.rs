@@ -25,6 +25,9 @@ const STORES_MAX: usize = 64;
 /// Runs of pages that are opened one by one; of more, all between the first and the last.
 const RUNS_MAX: usize = 256;
 
+/// The code of a signal that a thread sent to itself (`asm-generic/siginfo.h`).
+const SI_TKILL: c_int = -6;
+
 /// What the handler knows of a store. All of it is `Relaxed` but `first`, which is set last and
 /// taken away first.
 struct Slot {
@@ -225,6 +228,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
         first != 0 && address.wrapping_sub(first) < slot.bytes.load(Ordering::Acquire)
     };
     match SLOTS.iter().position(within) {
+        // By `raise`, as `faulthandler` hands a fault on that it has told of: it comes again.
+        _ if told.si_code == SI_TKILL => {}
         Some(slot) if let_go_on(&SLOTS[slot], address) => note(slot, address),
         _ => leave_to_others(signal, info, context),
     }
@@ -268,7 +273,13 @@ fn leave_to_others(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_vo
         };
         return handler(signal, info, context);
     }
-    // The write is done again when this returns, and then meets the handler before.
+    // The access is made again when this returns, and then meets the handler before.
     // SAFETY: the action is one that the system gave.
     unsafe { libc::sigaction(signal, &raw const *before, std::ptr::null_mut()) };
+    // SAFETY: the kernel gave the information, and this still runs.
+    if unsafe { (*info).si_code } <= 0 {
+        // A process sent it: there is no access. It waits until this returns.
+        // SAFETY: no memory is touched.
+        unsafe { libc::raise(signal) };
+    }
 }
