@@ -1,6 +1,8 @@
-//! The lines of a server's log, to a function of the program around it.
+//! The lines of a server's log, to a function of the program around it. A panic of that function
+//! ends with the call: the panic hook has shown it, and the server goes on.
 
 use std::fmt::{Debug, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -38,7 +40,9 @@ impl Subscriber for LogTo {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        (self.on_log)(level_of(event.metadata()), &line.0);
+        let call = || (self.on_log)(level_of(event.metadata()), &line.0);
+        // The payload is the function's own: its destructor may panic, too.
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(std::mem::forget);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -460,6 +461,25 @@ fn it_listens_where_it_is_told_and_writes_its_log_to_a_function() {
     let lines = lines.lock().expect("no panic");
     let has = |part: &str| lines.iter().any(|(_, line)| line.contains(part));
     assert!(has("Ready to accept connections") && has("bye bye"), "{lines:?}");
+}
+
+/// Whatever the function does with a line, the server starts, serves, saves and ends.
+#[test]
+fn a_function_for_the_log_that_panics_ends_with_the_call() {
+    let (folder, calls) = (folder(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&calls);
+    let on_log: OnLog = Arc::new(move |_, _: &str| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::panic::resume_unwind(Box::new("past the hook, which would print it"));
+    });
+    let config = settings(&folder, &["loglevel debug"]);
+    let mut server = Embedded::start_logging(config, on_log).expect("a server");
+    let mut client = server.handle().client().expect("a client");
+    assert_eq!(ask(&mut client, "SET k v"), ask(&mut client, "SAVE"));
+    let before = calls.load(Ordering::Relaxed);
+    assert!(before > 2, "{before} lines");
+    server.shutdown().expect("it saves and ends");
+    assert!(calls.load(Ordering::Relaxed) > before);
 }
 
 /// I/O threads read sockets; connections in memory stay with the loop.
