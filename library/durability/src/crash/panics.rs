@@ -20,7 +20,10 @@ use crate::log::options::LogOptions;
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::store::Store;
+use crate::store::act::Act;
+use crate::store::action::Action;
 use crate::store::acts::ActStore;
+use crate::store::replay::Until;
 
 const WORDS: usize = 1100;
 const ROUNDS: u64 = 5;
@@ -143,6 +146,62 @@ fn a_callback_of_the_log_that_panics_changes_no_record() {
         assert_eq!(callback.told.lock().expect("nobody panics here").last(), Some(&Some(ROUNDS)));
         assert_eq!(state(&open(LogOptions::default())), expected);
     }
+}
+
+/// Opens, rewinds and converts a store by functions that panic at their `call`th call; what
+/// panicked is tried again. Returns whether one did.
+fn starts_again(call: u64) -> bool {
+    let (data, callback) = (tempfile::tempdir().expect("a directory"), Callback::new(call));
+    let [old, past, new] = ["old", "past", "new"].map(|name| data.path().join(name));
+    let options = |layout| Options::words(WORDS).application("test", layout);
+    let apply = |act: &mut Act<'_>, action: &Action<'_>| {
+        act.write(action.bytes[0].into(), action.sequence);
+        callback.call(None);
+        Ok(())
+    };
+    let open = || ActStore::open_records(&old, options(1), apply).expect("a sound disk");
+    let mut store = open();
+    for round in 1..=ROUNDS as u8 {
+        let mut act = store.log(&[round]).expect("the log takes it");
+        act.write(round.into(), round.into());
+        act.commit().expect("it is in the log");
+    }
+    let mut expected = state(&store);
+    store.close().expect("a sound disk");
+    let mut has_panicked = false;
+    let mut again = |body: &dyn Fn() -> Vec<u64>| {
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+            has_panicked = true;
+            body()
+        })
+    };
+    assert_eq!(again(&|| state(&open())), expected, "opened, call {call}");
+    let converted = again(&|| {
+        let change = |old: &mut Store, new: &mut Store| {
+            (0..WORDS).for_each(|index| new.write(WORDS - 1 - index, old.read(index)));
+            callback.call(None);
+            Ok(())
+        };
+        Store::convert(&old, options(1), apply, &new, options(2), change).expect("a sound disk");
+        let new: Store = Store::open(&new, options(2)).expect("a sound disk");
+        (0..WORDS).rev().map(|index| new.read(index)).collect()
+    });
+    assert_eq!(converted, expected, "converted, call {call}");
+    let rewound = again(&|| {
+        let until = Until::Sequence(ROUNDS - 1);
+        let store = ActStore::rewind_records(&old, until, &past, options(1), apply);
+        state(&store.expect("a sound disk"))
+    });
+    expected[ROUNDS as usize] = 0;
+    assert_eq!(rewound, expected, "rewound, call {call}");
+    has_panicked
+}
+
+#[test]
+fn a_function_of_a_start_that_panics_at_any_call_loses_nothing() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let calls = (1..).take_while(|&call| starts_again(call)).count() as u64;
+    assert_eq!(calls, ROUNDS + (ROUNDS + 1) + (ROUNDS - 1));
 }
 
 /// The schedule goes on.
