@@ -21,7 +21,10 @@ mod tests {
     use stillframe::{CaptureError, Point, SinkError};
 
     use super::{Mutant, with_mutant};
-    use crate::{Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions, Value};
+    use crate::{
+        Branch, Choice, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions, Merit,
+        StreamId, Type, Value,
+    };
 
     /// Panics at a call, past the hook, which would print it.
     #[derive(Clone)]
@@ -54,6 +57,9 @@ mod tests {
             Value::Hash(hash) => hash.iter().map(|(field, it)| [field, it].concat()).collect(),
             Value::Set(set) => set.iter().map(<[u8]>::to_vec).collect(),
             Value::Sorted(set) => set.iter_from(0).map(|(name, _)| name.to_vec()).collect(),
+            Value::Stream(stream) => {
+                stream.iter_from(0).map(|entry| entry.id.ms.to_be_bytes().to_vec()).collect()
+            }
             text => vec![text.to_bytes(&mut IntText::default()).to_vec()],
         };
         shown.sort();
@@ -66,11 +72,12 @@ mod tests {
         contents
     }
 
-    /// Totals are those of the entries, and none is an empty collection.
+    /// Totals are those of the entries, and none is an empty collection, but for a stream.
     fn check(keyspace: &mut Keyspace<Imprint>) {
         let (mut bytes, mut keys) = (0, 0);
         keyspace.for_each(0, 0, |entry| {
-            assert!(!shown(entry).is_empty(), "{entry:?}");
+            let may_be_empty = entry.value().kind() == Type::Stream;
+            assert!(may_be_empty || !shown(entry).is_empty(), "{entry:?}");
             (bytes, keys) = (bytes + entry.memory_bytes(), keys + 1);
         });
         assert_eq!((keyspace.data_bytes(), keyspace.len(0)), (bytes, keys));
@@ -78,7 +85,9 @@ mod tests {
 
     const SMALL: usize = 3;
     const LARGE: usize = 300;
-    const KINDS: usize = 4;
+    const KINDS: usize = 5;
+    /// The kind that has no small form.
+    const STREAM: usize = 4;
 
     fn key(kind: usize, len: usize) -> Vec<u8> {
         format!("{kind}:{len}").into_bytes()
@@ -86,6 +95,12 @@ mod tests {
 
     fn member(number: usize) -> Vec<u8> {
         format!("member {number:04}").into_bytes()
+    }
+
+    /// The id of a member's entry in a stream.
+    fn id(member: &[u8]) -> StreamId {
+        let digits = std::str::from_utf8(&member[member.len() - 4..]).expect("a number");
+        StreamId { ms: 1 + digits.parse::<u64>().expect("a number"), seq: 0 }
     }
 
     /// Puts elements in, or takes all of them out; `between` is called before each.
@@ -114,11 +129,17 @@ mod tests {
             (1, false) => keyspace.edit_hash(0, key, |it| members.for_each(|m| _ = it.remove(&m))),
             (2, true) => keyspace.edit_set(0, key, |it| members.for_each(|m| _ = it.insert(&m))),
             (2, false) => keyspace.edit_set(0, key, |it| members.for_each(|m| _ = it.remove(&m))),
-            (_, true) => {
+            (3, true) => {
                 keyspace.edit_sorted(0, key, |it| members.for_each(|m| _ = it.set(&m, 1.0)))
             }
-            (_, false) => {
+            (3, false) => {
                 keyspace.edit_sorted(0, key, |it| members.for_each(|m| _ = it.remove(&m)))
+            }
+            (_, true) => keyspace.edit_stream(0, key, |it| {
+                members.for_each(|m| _ = it.add(id(&m), [(&b"field"[..], &m[..])].into_iter()));
+            }),
+            (_, false) => {
+                keyspace.edit_stream(0, key, |it| members.for_each(|m| _ = it.delete(id(&m))))
             }
         };
         edited.expect("there is memory");
@@ -205,7 +226,7 @@ mod tests {
                         None => drop(expected.remove(&name)),
                     }
                     assert!(found == expected, "only {name:?} changes");
-                    if len == SMALL {
+                    if len == SMALL && kind != STREAM {
                         assert!(found == before, "a small collection is as it was");
                     }
                     edit(&mut keyspace, (kind, &name), 900..903, true, || ());
@@ -308,9 +329,41 @@ mod tests {
             assert!(panics(|| (0..call).for_each(|_| _ = keyspace.random(0, 0, &mut random))));
             let (view, fuse) = (keyspace.view(1).expect("it is open"), Fuse::new(call));
             assert!(panics(|| _ = view.scan(0, 0, 100, |_| fuse.call())));
+            let (branch, fuse) = (Branch::default(), Fuse::new(call));
+            assert!(panics(|| _ = branch.scan(&view, 0, 0, 100, 0, |_| fuse.call())));
+            let fuse = Fuse::new(call);
+            assert!(panics(|| branch.for_each(&view, 0, 0, |_| fuse.call())));
         }
         keyspace.close_view(1);
         check(&mut keyspace);
         assert!(contents(&mut keyspace) == before);
+    }
+
+    /// A victim is gone whole, or is there.
+    #[test]
+    fn chance_may_panic_at_any_draw_of_an_eviction() {
+        for merit in [Merit::Chance, Merit::NearEnd] {
+            let choice = Choice { merit, mortal_only: merit == Merit::NearEnd, samples: 5 };
+            // Each of the first draws, and then fewer.
+            for draw in std::iter::successors(Some(1_usize), |draw| Some(draw + 1 + draw / 4)) {
+                let mut keyspace = filled();
+                for number in 0..20 {
+                    let at = Expire::At(1_000 + number as i64);
+                    keyspace.set(0, &member(number), b"value", at).expect("memory");
+                }
+                let fuse = Fuse::new(draw);
+                let mut random = || {
+                    fuse.call();
+                    0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(draw as u64)
+                };
+                let ended = panics(|| while keyspace.evict(choice, &mut random).is_some() {});
+                check(&mut keyspace);
+                let now = contents(&mut keyspace);
+                assert!(image(&mut keyspace, &Fuse::new(0)) == Some(now), "after draw {draw}");
+                if !ended {
+                    break;
+                }
+            }
+        }
     }
 }
