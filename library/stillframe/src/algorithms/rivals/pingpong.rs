@@ -42,6 +42,7 @@ use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sealed::Sealed;
 use crate::sink::{BLOCK_WORDS, Sink};
 use crate::sync::AtomicU64;
 
@@ -67,7 +68,7 @@ pub struct PingPong<L, C> {
 }
 
 /// Where the state, its two shadows and their flags lie in memory.
-pub trait Layout: fmt::Debug + Sized + Send + 'static {
+pub trait Layout: Sealed + fmt::Debug + Sized + Send + 'static {
     /// The registry's line of images that the sink completes.
     const MERGE: Info;
     /// The registry's line of images that are completed in memory.
@@ -257,6 +258,7 @@ pub struct Separate {
     mutation: Mutation,
 }
 
+impl Sealed for Separate {}
 impl Layout for Separate {
     const MERGE: Info = NppMerge::REGISTERED;
     const COPY: Info = NppCopy::REGISTERED;
@@ -399,6 +401,7 @@ impl Interleaved {
     }
 }
 
+impl Sealed for Interleaved {}
 impl Layout for Interleaved {
     const MERGE: Info = IppMerge::REGISTERED;
     const COPY: Info = IppCopy::REGISTERED;

@@ -131,6 +131,7 @@ impl<O: Order> InLine<O> {
     }
 }
 
+impl<O> Sealed for InLine<O> {}
 impl<O: Order> Layout for InLine<O> {
     const INFO: Info = O::INFO;
     const HAS_LONG_UNITS: bool = false;

@@ -22,6 +22,7 @@ use crate::error::MemoryError;
 use crate::info::{Grain, Info};
 use crate::memory::{Arrays, Item, Place, Records, Words};
 use crate::options::Options;
+use crate::sealed::Sealed;
 use crate::sync::{AtomicU64, Ordering};
 
 pub use in_line::{Column, InLine, Row};
@@ -29,7 +30,7 @@ pub use in_line::{Column, InLine, Row};
 const LINE_WORDS: usize = 8;
 
 /// Two homes for each word, two flags for each unit. Both homes are zero at first, both flags 0.
-pub trait Layout: Debug + Send + Sized + 'static {
+pub trait Layout: Sealed + Debug + Send + Sized + 'static {
     /// The registry line.
     const INFO: Info;
     /// Whether a unit may have several words.
@@ -133,6 +134,7 @@ pub trait Flags: Debug + Send + Sized + 'static {
     fn flip_targets(&self);
 }
 
+impl<F> Sealed for Apart<F> {}
 impl<F: Flags> Layout for Apart<F> {
     const INFO: Info = F::INFO;
 
