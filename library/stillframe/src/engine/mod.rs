@@ -127,7 +127,14 @@ impl<A: Algorithm> Engine<A> {
     pub fn announce(&mut self, start: usize, len: usize) {
         self.algorithm.announce(start, len);
     }
-    /// The algorithm itself, for what this type does not repeat.
+    /// The algorithm itself, for what this type does not repeat. Nobody replaces it under an image:
+    ///
+    /// ```compile_fail,E0594
+    /// # use stillframe::{Algorithm, Engine, Options, algorithms::naive::Naive};
+    /// # let other = Naive::create(&Options::words(1)).expect("memory");
+    /// # let engine = Engine::new(Naive::create(&Options::words(1)).expect("memory"));
+    /// *engine.expect("a thread").algorithm() = other;
+    /// ```
     #[must_use]
     pub fn algorithm(&self) -> &A {
         &self.algorithm

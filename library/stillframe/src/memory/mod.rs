@@ -23,6 +23,13 @@ use crate::os::{self, Region};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An array of 64-bit words, all zero at first.
+///
+/// Threads share whole words alone; halves are for [one owner](PlainWords):
+///
+/// ```compile_fail,E0599
+/// # let words = stillframe::Words::create(&stillframe::Options::words(1)).expect("memory");
+/// words.view().store_u32(0, 7);
+/// ```
 #[derive(Debug)]
 pub struct Words {
     base: NonNull<AtomicU64>,
