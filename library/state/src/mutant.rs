@@ -15,6 +15,8 @@ stillframe::mutants! {
     MapGivesBackUncleared,
     /// What takes the place of a removed record of a list is not moved there.
     ListForgetsToMove,
+    /// A list that is truncated to more than it has grows.
+    TruncateGrows,
     /// A record that is removed from a table counts as there.
     TableCountsRemoved,
     /// A slot that is used again stays free.

@@ -290,3 +290,53 @@ impl fmt::Debug for Str {
         write!(f, "Str({:?})", self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, crate::State)]
+    struct Root {
+        slab: Slab,
+    }
+
+    #[test]
+    fn tags_begin_anew_after_the_last_and_none_is_zero() {
+        let mut words = vec![0; Root::layout().words()];
+        let Root { slab } = Root::attach(&mut words).expect("it is new");
+        let first = slab.put(&mut words, b"first").expect("memory");
+        words[slab.at + NEWEST] = words[slab.at + NEWEST] & !TAG | (TAG - 1);
+        let later = [1, 2, 3_u8].map(|byte| slab.put(&mut words, &[byte]).expect("memory"));
+        assert_eq!(later.map(|name| name.0 & TAG), [TAG, 1, 2]);
+        for (name, byte) in later.into_iter().zip([1, 2, 3_u8]) {
+            assert_eq!(slab.get(&words, name).as_deref(), Some(&[byte][..]));
+        }
+        assert_eq!(slab.get(&words, first).as_deref(), Some(&b"first"[..]));
+    }
+
+    /// A handle is plain data: one from elsewhere may name what looks like a head.
+    #[test]
+    fn a_text_that_would_end_beyond_the_state_is_none() {
+        let mut words = vec![0; Root::layout().words()];
+        let Root { slab } = Root::attach(&mut words).expect("it is new");
+        for bytes in [1_u64 << 39, 8 * 1000] {
+            let head = bytes << TAG_BITS | 1;
+            let name = slab.put(&mut words, &head.to_le_bytes()).expect("memory");
+            let forged = Bytes(((name.0 >> TAG_BITS) + 1) << TAG_BITS | 1);
+            assert_eq!((slab.len_of(&words, forged), slab.get(&words, forged)), (None, None));
+            assert_eq!(slab.remove(&mut words, forged), None);
+        }
+    }
+
+    #[test]
+    fn what_is_read_replaces_what_was_there() {
+        let mut words = vec![0; Root::layout().words()];
+        let Root { slab } = Root::attach(&mut words).expect("it is new");
+        let mut bytes = b"another text, and a longer one".to_vec();
+        for text in [&b"text"[..], b"", b"twelve bytes"] {
+            let name = slab.put(&mut words, text).expect("memory");
+            slab.read_into(&words, name, &mut bytes).expect("it is there");
+            assert_eq!(bytes, text);
+        }
+    }
+}

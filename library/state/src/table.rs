@@ -268,6 +268,7 @@ mod tests {
                 let slot = Slot::new(index, generation);
                 let is = !free.contains(&index) && slots.contains(&slot);
                 assert_eq!(table.get(&words, slot), is.then_some(index as u64), "{slot:?}");
+                assert_eq!(table.contains(&words, slot), is, "{slot:?}");
             }
         }
         assert_eq!(table.iter(&words).count(), 595);

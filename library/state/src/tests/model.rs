@@ -174,8 +174,9 @@ impl World {
                 Ok(())
             }
             2 if random.below(8) == 0 => {
-                self.trail.truncate(target, index);
-                model.trail.truncate(index);
+                let len = index + random.below(2); // more than there are changes nothing
+                self.trail.truncate(target, len);
+                model.trail.truncate(len);
                 Ok(())
             }
             2 => same("popped", self.trail.pop(target), model.trail.pop()),

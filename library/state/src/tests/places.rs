@@ -131,6 +131,40 @@ fn a_function_that_panics_changes_nothing() {
     }
 }
 
+/// What random acts keep small, over many chunks and tables.
+#[test]
+fn places_hold_many_records() {
+    #[derive(Clone, Copy, State)]
+    struct Root {
+        table: Table<u64>,
+        list: List<[u32; 3]>,
+        map: Map<u64, u32>,
+    }
+    const MANY: u64 = 5000;
+    let mut words = vec![0; Root::layout().words()];
+    let Root { table, list, map } = Root::attach(&mut words).expect("it is new");
+    let value = |number: u64| [number as u32, 7, !number as u32];
+    let slots: Vec<_> = (0..MANY)
+        .map(|number| {
+            list.push(&mut words, value(number)).expect("memory");
+            map.insert(&mut words, number * number, number as u32).expect("memory");
+            table.insert(&mut words, number).expect("memory")
+        })
+        .collect();
+    assert!(list.iter(&words).eq((0..MANY).map(value)));
+    assert!(list.iter(&words).rev().eq((0..MANY).rev().map(value)));
+    assert!(table.iter(&words).eq(slots.iter().copied().zip(0..MANY)));
+    let mut found: Vec<_> = map.iter(&words).collect();
+    found.sort_unstable();
+    assert!(found.into_iter().eq((0..MANY).map(|number| (number * number, number as u32))));
+    for number in (0..MANY).rev() {
+        assert_eq!(list.pop(&mut words), Some(value(number)));
+        assert_eq!(map.remove(&mut words, &(number * number)), Some(number as u32));
+        assert_eq!(table.remove(&mut words, slots[number as usize]), Some(number));
+    }
+    assert!(list.is_empty(&words) && map.is_empty(&words) && table.is_empty(&words));
+}
+
 #[test]
 fn a_root_of_another_shape_is_refused() {
     #[derive(Clone, Copy, State)]
