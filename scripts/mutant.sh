@@ -4,8 +4,8 @@
 #   scripts/mutant.sh state SlabKeepsTag     a mistake of its list (mutant.rs, mutants.rs)
 #   scripts/mutant.sh durability PATCH       one that a patch makes, which is taken back at the end
 #
-# Status 0: found. A patch is tried by the tests beside the code, in an eighth of their rounds, then
-# by those in tests/.
+# Status 0: found; 1: not found; 2: it does not build; 3: a test did not end. A patch is tried by
+# the tests beside the code, in an eighth of their rounds, then by those in tests/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -eq 2 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
@@ -22,11 +22,16 @@ git apply "$2"
 trap 'git apply --reverse "$2"' EXIT
 for tests in --lib --tests; do
     # Without the tests of the mistakes that are listed: those take longest.
-    if ! STILLFRAME_QUICK=1 timeout 300 \
-        cargo test --quiet -p "$package" "$tests" -- --skip mistake --skip mutant; then
-        echo "found by $tests"
-        exit 0
-    fi
+    # That it does not build, or takes long to, is no finding of a test.
+    cargo test --quiet -p "$package" "$tests" --no-run || { echo "does not build: $2"; exit 2; }
+    status=0
+    STILLFRAME_QUICK=1 timeout 300 \
+        cargo test --quiet -p "$package" "$tests" -- --skip mistake --skip mutant || status=$?
+    case $status in
+        0) ;;
+        124) echo "NOT ENDED in 300 s by $tests: $2"; exit 3 ;;
+        *) echo "found by $tests"; exit 0 ;;
+    esac
 done
 echo "NOT FOUND: $2"
 exit 1
