@@ -315,6 +315,36 @@ def test_what_a_server_cannot_have_is_an_exception(tmp_path: Path) -> None:
         assert server.execute("MGET", "key", "large") == [b"1", value]
 
 
+def test_a_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
+    acknowledged = {}
+    with Server(tmp_path, appendonly=True, appendfsync="always", save="") as server:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        refused = ""
+        try:
+            for number in range(200):
+                key, value = b"%d" % number, os.urandom(1000)
+                try:
+                    server.execute("SET", key, value)
+                    acknowledged[key] = value
+                except (stillframe.CommandError, ConnectionError) as error:
+                    refused += str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert "MISCONF" in refused and "File too large" in refused and len(acknowledged) < 200
+        for key, value in acknowledged.items():
+            assert server.execute("GET", key) == value
+        while True:  # the server tries again by itself
+            try:
+                server.execute("SET", b"late", 1)
+                break
+            except stillframe.CommandError as error:
+                assert "MISCONF" in str(error)
+        acknowledged[b"late"] = b"1"
+    with Server(tmp_path, appendonly=True, save="") as server:
+        assert server.execute("MGET", *acknowledged) == list(acknowledged.values())
+
+
 def test_tls(tmp_path: Path) -> None:
     with pytest.raises(stillframe.Error, match="set tls-cert-file"):
         Server(tmp_path / "data", tls_port=1)
