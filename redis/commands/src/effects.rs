@@ -12,6 +12,8 @@
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
+use crate::unsynced::Unsynced;
+
 /// The request by which log and replicas learn of a field's time to live.
 pub(crate) const HPEXPIREAT: &[u8] = b"HPEXPIREAT";
 
@@ -79,6 +81,8 @@ pub struct Effects {
     abandoned: bool,
     /// The handler that runs has stated its effects itself, or that it has none.
     stated: bool,
+    /// The keys that have changed, where replies wait for the log.
+    unsynced: Option<Unsynced>,
 }
 
 impl Effects {
@@ -127,6 +131,7 @@ impl Effects {
     pub(crate) fn add_for_all(&mut self, db: usize, args: &[&[u8]]) {
         if !self.abandoned {
             self.needs.note(args);
+            self.note_changed(args);
             self.streams().for_each(|stream| stream.add(db, args));
         }
     }
@@ -140,12 +145,45 @@ impl Effects {
             self.replicas = Some(Box::new(self.log.clone()));
         }
         if audience.log {
+            self.note_changed(args);
             self.log.add(db, args);
         }
         if let Some(stream) = self.replicas.as_mut().filter(|_| audience.replicas) {
             self.needs.note(args);
             stream.add(db, args);
         }
+    }
+
+    #[inline]
+    fn note_changed(&mut self, args: &[&[u8]]) {
+        if let Some(unsynced) = &mut self.unsynced {
+            unsynced.note(args);
+        }
+    }
+
+    /// What the log got is in its records up to this one. From now on, if replies `wait` for these,
+    /// the keys that change are remembered.
+    pub fn settle(&mut self, record: u64, wait: bool) {
+        match &mut self.unsynced {
+            Some(unsynced) if wait => unsynced.settle(record),
+            unsynced => *unsynced = wait.then(|| Unsynced::since(record)),
+        }
+    }
+
+    /// Whether it is known which records have changed a key.
+    #[inline]
+    pub fn know_changes(&self) -> bool {
+        self.unsynced.is_some()
+    }
+
+    /// The place of a key for [`last_change`](Self::last_change).
+    pub fn place(key: &[u8]) -> u16 {
+        Unsynced::place(key)
+    }
+
+    /// The last record of the log that changed a key at one of these places, as far as is known.
+    pub fn last_change(&self, places: &[u16]) -> u64 {
+        self.unsynced.as_ref().map_or(0, |unsynced| unsynced.last(places))
     }
 
     /// What the requests since the last call need that older servers cannot run.

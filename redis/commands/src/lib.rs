@@ -30,6 +30,7 @@ mod random;
 mod table;
 pub mod text;
 mod transaction;
+mod unsynced;
 pub mod values;
 mod waiters;
 mod watches;

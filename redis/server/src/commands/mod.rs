@@ -43,7 +43,7 @@ mod views;
 use std::time::Duration;
 
 use stillframe_commands::errors::wrong_arity;
-use stillframe_commands::{Handler, Refusal};
+use stillframe_commands::{Effects, Handler, Refusal, categories};
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
 
@@ -337,14 +337,8 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         ctx.server.ledger.note_expired(ctx.keyspace);
     }
     ctx.server.send_events();
-    if let Some(member) = ctx.server.group.member_mut()
-        && !ctx.session.caller.waits
-        && shows_data(command, member.serves())
-    {
-        ctx.session.shows_data = true;
-        if ctx.branch.is_none() {
-            member.note_access();
-        }
+    if !ctx.session.caller.waits {
+        note_shown(ctx, command, args);
     }
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
@@ -380,6 +374,42 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         ctx.out.buffer.splice(start..start, mail.drain(..));
         ctx.session.shows_data = true; // it may be of keys
     }
+}
+
+/// Notes for what the reply waits: the group, or the log.
+#[inline]
+fn note_shown(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) {
+    if let Some(member) = ctx.server.group.member_mut() {
+        if shows_data(command, member.serves()) {
+            ctx.session.shows_data = true;
+            if ctx.branch.is_none() {
+                member.note_access();
+            }
+        }
+    } else if !ctx.server.ledger.effects.know_changes() || !shows_keys_alone(ctx, command, args) {
+        ctx.session.shows_data = true;
+    }
+}
+
+/// Whether the reply to a request shows nothing but the keys that it names, which are noted, or
+/// nothing at all.
+#[cold]
+fn shows_keys_alone(ctx: &mut Context<'_>, command: &Command, args: &[&[u8]]) -> bool {
+    /// Keys of one client in a turn.
+    const KEYS_MAX: usize = 1024;
+    if command.facts.categories & categories::bit(b"connection").unwrap_or(0) != 0 {
+        return true;
+    }
+    // A script or a pattern may ask for others.
+    let asks_others = command.has(flags::SKIP_MONITOR) || command.name == "sort_ro";
+    let is_one = command.has(flags::READONLY) && !asks_others && ctx.branch.is_none();
+    let keys = if is_one { command.keys.in_request(args) } else { Vec::new() };
+    let reads = &mut ctx.session.reads;
+    if keys.is_empty() || keys.len() + reads.len() > KEYS_MAX {
+        return false;
+    }
+    reads.extend(keys.into_iter().map(Effects::place));
+    true
 }
 
 /// Whether the reply to a command shows data. So do some that are neither read nor write,

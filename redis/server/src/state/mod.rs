@@ -159,6 +159,7 @@ impl ServerState {
         self.meter.ended_wait(waiter.command);
         let client = self.clients.get_mut(waiter.place)?;
         client.session.caller.waits = false;
+        client.session.shows_data |= self.group.member().is_none();
         let start = client.output.len();
         let mut out = Out::new(&mut client.output, client.session.protocol);
         if let Err(refusal) = answer(&mut out) {

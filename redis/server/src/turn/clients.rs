@@ -72,6 +72,12 @@ impl Sockets {
         if shared.is_empty() { vec![0; SHARED_BYTES].into_boxed_slice() } else { shared }
     }
 
+    /// Replies of a client wait for a record, which is one of the last.
+    fn withhold(&mut self, record: u64, place: usize) {
+        let at = self.withheld.partition_point(|it| it.record <= record);
+        self.withheld.insert(at, Withheld { record, place });
+    }
+
     /// Waits until sockets or I/O threads have something, or the time is over. While clients are
     /// not served, their input stays where it is.
     pub(super) fn wait(
@@ -230,11 +236,20 @@ impl Turn<'_> {
                 continue;
             }
             client.flushing = false;
-            // In a group, what tells nothing of the data waits for no more than its turn.
-            let waits = std::mem::take(&mut client.session.shows_data) || !in_group;
-            let awaited = awaited.filter(|_| waits);
+            // What tells nothing of the data waits for no more than its turn, what tells of some
+            // keys for what has changed these.
+            let is_replica = !in_group && client.session.replica.is_some();
+            let awaited = match std::mem::take(&mut client.session.shows_data) || is_replica {
+                true => awaited,
+                false if in_group => None,
+                false => {
+                    let last = self.state.ledger.effects.last_change(&client.session.reads);
+                    self.state.storage.journal.awaited_up_to(last)
+                }
+            };
+            client.session.reads.clear();
             if client.judge(awaited) {
-                self.sockets.withheld.extend(awaited.map(|record| Withheld { record, place }));
+                awaited.iter().for_each(|&record| self.sockets.withhold(record, place));
             }
             if !client.can_flush() {
                 continue;

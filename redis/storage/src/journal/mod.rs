@@ -190,6 +190,17 @@ impl Journal {
         (open.policy == Policy::Always && open.log.durable() < self.last).then_some(self.last)
     }
 
+    /// As [`awaited`](Self::awaited), for replies that show nothing of later records than this.
+    pub fn awaited_up_to(&self, record: u64) -> Option<u64> {
+        let last = self.awaited()?;
+        (self.durable() < record).then_some(record.min(last))
+    }
+
+    /// Whether replies wait for records, or will once the log counts.
+    pub(crate) fn withholds(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.policy == Policy::Always)
+    }
+
     /// The last record on the disk, for which replies wait no more. Once a log has ended well, that
     /// is its last one.
     pub fn durable(&self) -> u64 {

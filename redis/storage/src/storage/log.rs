@@ -29,6 +29,7 @@ impl Storage {
             other(effects);
             effects.clear();
         }
+        effects.settle(self.journal.last(), self.journal.withholds());
     }
 
     /// Ends the log when all that was handed on is durable.

@@ -62,6 +62,7 @@ mod scanning;
 mod settings;
 mod shipped;
 mod startup;
+mod synced;
 mod tools;
 mod torn;
 mod transcript;

@@ -52,8 +52,10 @@ pub(crate) struct Session {
     pub(crate) replica: Option<Box<Replica>>,
     /// The offset in the stream of replication up to which its own writes reach.
     pub(crate) wrote_up_to: u64,
-    /// In a group: replies since the last flush show data, so that they wait for the group.
+    /// Replies since the last flush show data, so that they wait for the group, or the log.
     pub(crate) shows_data: bool,
+    /// The places of the keys that replies since then show, which wait for these keys alone.
+    pub(crate) reads: Vec<u16>,
     /// In a group: it has changed something, and nobody knows yet whether that counts.
     pub(crate) in_doubt: bool,
     /// Close the connection once the replies are sent.
@@ -143,6 +145,7 @@ impl Session {
             replica: None,
             wrote_up_to: 0,
             shows_data: false,
+            reads: Vec::new(),
             in_doubt: false,
             closing: false,
             local,

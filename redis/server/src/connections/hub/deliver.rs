@@ -50,7 +50,7 @@ pub(crate) struct Delivery<'a> {
     pub(super) clients: &'a mut Clients,
     pub(super) config: &'a Config,
     now: Instant,
-    /// The messages show data: in a group they wait as replies do.
+    /// The messages show data: they wait as replies do.
     shows_data: bool,
 }
 
@@ -58,7 +58,15 @@ impl<'a> Delivery<'a> {
     /// In the turn under way.
     #[inline]
     pub(crate) fn new(clients: &'a mut Clients, config: &'a Config, clock: &Clock) -> Self {
-        Self { clients, config, now: clock.turn(), shows_data: false }
+        let mut delivery = Self { clients, config, now: clock.turn(), shows_data: false };
+        delivery.tells_of_data(false);
+        delivery
+    }
+
+    /// The messages that follow tell of the data, or not. At a single server all may: who gets one
+    /// of a script may ask for what the script wrote.
+    fn tells_of_data(&mut self, tells: bool) {
+        self.shows_data = tells || self.config.raft.id == 0;
     }
 
     /// Adds a message to a client's output. The client whose request runs is out of the registry:
@@ -137,7 +145,7 @@ impl Hub {
         if self.pubsub.is_empty() {
             return;
         }
-        to.shows_data = true;
+        to.tells_of_data(true);
         if classes.has('K') {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
             self.publish(to, Kind::Channel, &channel, event.as_bytes());
@@ -146,6 +154,6 @@ impl Hub {
             let channel = format!("__keyevent@{db}__:{event}");
             self.publish(to, Kind::Channel, channel.as_bytes(), key);
         }
-        to.shows_data = false;
+        to.tells_of_data(false);
     }
 }

@@ -13,10 +13,11 @@ use super::clients::{
     CLIENTS, Caller, KEYS, Keys, Seeker, Speed, Work, ask, call_at_random, fill, read_all,
 };
 use super::expiry::Expiry;
-use super::member::{Common, Member, shim};
+use super::member::{Common, Member};
 use super::nemesis::{Fault, Means, Other, Side, Step, Whom, directions, weather};
 use super::network::Network;
 use super::watch::Watch;
+use crate::support::machine::shim;
 use crate::support::{Random, Stop, own_port};
 
 const MEMBERS: usize = 3;

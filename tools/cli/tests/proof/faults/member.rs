@@ -1,40 +1,12 @@
 //! A member of a group as a process whose machine can fail below it.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
-use rustix::process::Signal;
-use stillframe_peers::skipped;
-
+use crate::support::machine::Machine;
 use crate::support::{Kind, Setup, limit_file_size, send_signal};
-
-/// What the shim gives way to: `shim.c` has the layout.
-const FAULTS_BYTES: usize = 24;
-const CLOCK: u64 = 0;
-const SYNCS: u64 = 8;
-
-/// The library that lets the machine below a process fail, built from `shim.c`; `None` where there
-/// is no C compiler.
-pub(super) fn shim(folder: &Path) -> Option<PathBuf> {
-    let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
-    fs::write(&source, include_str!("shim.c")).expect("the source is written");
-    let built = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .args([&library, &source])
-        .arg("-ldl")
-        .stdin(Stdio::null())
-        .output();
-    match built {
-        Ok(output) if output.status.success() => Some(library),
-        Ok(output) => panic!("shim.c: {}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => {
-            skipped("clock jumps and failing syncs", "this machine lacks a C compiler, cc");
-            None
-        }
-    }
-}
+use rustix::process::Signal;
 
 /// What members of a group have in common.
 pub(super) struct Common {
@@ -56,7 +28,7 @@ pub(super) struct Member {
     aside: PathBuf,
     kept: PathBuf,
     command: Command,
-    faults: File,
+    machine: Machine,
     child: Option<Child>,
     stopped: bool,
     /// Syncs fail.
@@ -87,11 +59,9 @@ impl Member {
         let [data, aside, kept] = ["data", "aside", "kept"].map(|name| folder.join(name));
         fs::create_dir(&data).expect("a folder");
         let mut command = setup.command(&data, port);
-        let path = folder.join("faults");
-        fs::write(&path, [0; FAULTS_BYTES]).expect("a file of faults");
-        let faults = File::options().write(true).open(&path).expect("it is there");
+        let machine = Machine::new(&folder);
         if let Some(shim) = &common.shim {
-            command.env("LD_PRELOAD", shim).env("STILLFRAME_FAULTS", &path);
+            command.envs(machine.environment(shim));
         }
         command.env("RUST_BACKTRACE", "1");
         if let Some(mutant) = common.mutant {
@@ -106,7 +76,7 @@ impl Member {
             aside,
             kept,
             command,
-            faults,
+            machine,
             child,
             stopped,
             syncs_fail,
@@ -238,16 +208,12 @@ impl Member {
     pub(super) fn fail_syncs(&mut self, count: i64) {
         self.syncs_fail = count > 0;
         self.excused |= self.syncs_fail;
-        self.set(SYNCS, count);
+        self.machine.fail_syncs(count);
     }
 
     /// The clock of its day is wrong by so much from now on.
     pub(super) fn set_clock(&mut self, ms: i64) {
-        self.set(CLOCK, ms * 1_000_000);
-    }
-
-    fn set(&self, at: u64, value: i64) {
-        self.faults.write_all_at(&value.to_ne_bytes(), at).expect("the file of faults");
+        self.machine.set_clock(ms);
     }
 
     fn whole_log(&self) -> String {

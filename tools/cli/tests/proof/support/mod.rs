@@ -5,6 +5,7 @@ mod client;
 pub(crate) mod dataset;
 pub(crate) mod directories;
 mod disk;
+pub(crate) mod machine;
 mod server;
 mod stop;
 

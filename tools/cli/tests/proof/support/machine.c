@@ -3,6 +3,7 @@
  *   clock   nanoseconds by which the clock of the day is wrong
  *   syncs   calls of fsync and fdatasync that fail from now on
  *   failed  calls that have failed
+ *   held    calls wait while it is not 0
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,6 +19,7 @@ struct faults {
     int64_t clock;
     int64_t syncs;
     int64_t failed;
+    int64_t held;
 };
 
 static struct faults none;
@@ -57,6 +59,9 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 
 static int fails(void)
 {
+    struct timespec pause = {0, 1000000};
+    while (__atomic_load_n(&faults->held, __ATOMIC_RELAXED) != 0)
+        nanosleep(&pause, NULL);
     int64_t left = __atomic_load_n(&faults->syncs, __ATOMIC_RELAXED);
     while (left > 0) {
         if (__atomic_compare_exchange_n(&faults->syncs, &left, left - 1, 0, __ATOMIC_RELAXED,
