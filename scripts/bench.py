@@ -19,6 +19,7 @@ Parts:
   threads     processor time of the command thread for a request, without and with I/O threads
   connections latency of 10,000 connections beside 50 at the same rate, the null server last
               (give it descriptors for all: ulimit -n 40000)
+  slow-disk   GETs and SETs under `appendfsync always`, each sync delayed by --sync-ms
   growth      bytes a key of 10,000,000 small ones, commands over 1 ms while they come; SAVE, start
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
   group       writes of a group of three beside one server and beside redis-server with WAIT; the
@@ -41,7 +42,7 @@ import pathlib
 import shutil
 import sys
 
-from benches import connections, group, load, plot, store, threads
+from benches import connections, disk, group, load, plot, store, threads
 from benches.servers import CONTENDERS, RIVALS, ROOT, machine, say
 
 PARTS = {
@@ -51,6 +52,7 @@ PARTS = {
     "sync": (load.measure_syncs, load.report_syncs),
     "threads": (threads.measure, threads.report),
     "connections": (connections.measure, connections.report),
+    "slow-disk": (disk.measure, disk.report),
     "growth": (load.measure_growth, load.report_growth),
     "memory": (load.measure_elements, load.report_elements),
     "store": (store.measure, store.report),
@@ -63,6 +65,7 @@ USUAL = {"contenders": [*RIVALS, "imprint"], "keys": 2_000_000, "rate": 30_000, 
 OWN = {"plot": {"contenders": ["redis", "valkey", "imprint"], "keys": 600_000, "rate": 20_000,
                 "idle_seconds": 6},
        "connections": {"keys": 100_000, "rate": 20_000, "idle_seconds": 5, "value_size": 100},
+       "slow-disk": {"keys": 100_000, "value_size": 64, "dir": "/var/tmp"},
        "growth": {"keys": 10_000_000, "value_size": 16},
        "store": {"dir": "/var/tmp"}, "group": {"dir": "/var/tmp"},
        "join": {"dir": "/var/tmp", "megabytes": 2000, "idle_seconds": 50}}
@@ -92,6 +95,8 @@ def parse_arguments():
     parser.add_argument("--sync-seconds", type=float, default=120, help="longest full sync")
     parser.add_argument("--throughput-keys", type=int, default=100_000)
     parser.add_argument("--throughput-ms", type=int, help="[4000]")
+    parser.add_argument("--sync-ms", type=float, nargs="+", default=[1, 2, 5, 10],
+                        help="slow-disk: by which each sync is delayed")
     parser.add_argument("--depths", type=int, nargs="+", default=[1, 16],
                         help="throughput: queries at once")
     parser.add_argument("--value-sizes", type=int, nargs="+", default=[64], help="throughput: bytes")
@@ -106,7 +111,7 @@ def parse_arguments():
     parser.add_argument("--pages", help="a folder for the page of each run of the load")
     parser.add_argument("--svg", help="plot: a file for the picture")
     parser.add_argument("--dir", help="where servers and stores keep their files "
-                                      "[a temporary folder; store, group, join: /var/tmp]")
+                                      "[a temporary folder; store, group, join, slow-disk: /var/tmp]")
     parser.add_argument("--failovers", type=int, default=50, help="group: leaders killed")
     parser.add_argument("--join-rate", type=int, default=2000, help="join: SETs a second")
     parser.add_argument("--join-rounds", type=int, default=1, help="join: times")

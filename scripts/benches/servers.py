@@ -79,8 +79,9 @@ def encode(*words):
 
 
 class Server:
-    def __init__(self, name, options, flags=(), port=None, folder=None):
+    def __init__(self, name, options, flags=(), port=None, folder=None, environment=None):
         self.name = name
+        self.environment = {**os.environ, **(environment or {})}
         prefix = f"bench-{name}-"
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=options.dir))
         self.port = port or own_port()
@@ -95,7 +96,8 @@ class Server:
 
     def start(self):
         began = time.monotonic()
-        self.process = subprocess.Popen(self.line, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(self.line, stdout=self.log, stderr=self.log,
+                                        env=self.environment)
         deadline = began + 60
         while True:
             try:
