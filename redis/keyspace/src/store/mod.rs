@@ -182,13 +182,20 @@ impl<A: Algorithm> Keyspace<A> {
         self.fresh(db, key, seat, now)
     }
 
-    /// The entry that a lookup has found, once fields that have expired are gone.
-    #[inline]
+    /// The entry that a lookup has found, once fields that have expired are gone. Each read passes
+    /// here, and few find a field that is due.
+    #[inline(always)]
     fn fresh(&mut self, db: usize, key: &[u8], seat: Seat, now: i64) -> Option<&Entry> {
-        if self.slots.entry_of(seat).has_due(now) && self.expire_fields(db, key, now) > 0 {
-            let seat = self.lookup_again(db, key).seat?;
-            return Some(self.slots.entry_of(seat));
+        if self.slots.entry_of(seat).has_due(now) {
+            return self.refreshed(db, key, seat, now);
         }
+        Some(self.slots.entry_of(seat))
+    }
+
+    #[cold]
+    fn refreshed(&mut self, db: usize, key: &[u8], seat: Seat, now: i64) -> Option<&Entry> {
+        let is_changed = self.expire_fields(db, key, now) > 0;
+        let seat = if is_changed { self.lookup_again(db, key).seat? } else { seat };
         Some(self.slots.entry_of(seat))
     }
 

@@ -114,6 +114,7 @@ impl Entry {
     }
 
     /// Its key.
+    #[inline]
     #[must_use]
     pub fn key(&self) -> &[u8] {
         let start = self.key_at();
@@ -397,6 +398,7 @@ impl Entry {
         self.0.stamp & flag != 0
     }
 
+    #[inline]
     fn kind(&self) -> Kind {
         Kind::of_bits(self.0.stamp >> KIND_AT & 0xf)
     }

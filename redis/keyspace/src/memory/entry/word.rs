@@ -72,6 +72,7 @@ impl Kind {
         }
     }
 
+    #[inline]
     pub(super) fn of_bits(bits: u64) -> Self {
         let kind = match bits & 3 {
             0 => Type::List,
