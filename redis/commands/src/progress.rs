@@ -52,7 +52,9 @@ impl Progress {
     /// What a group that has read up to `last` has read once it has read the entry `id`, too.
     pub(crate) fn after(&self, read: Option<u64>, last: StreamId, id: StreamId) -> Option<u64> {
         match read {
-            Some(read) if last >= self.first && !self.has_gap_from(last) => Some(read + 1),
+            Some(read) if last >= self.first && !self.has_gap_from(last) => {
+                Some((read + 1).min(self.added))
+            }
             read if self.added == 0 => read,
             _ => self.count_to(id),
         }

@@ -216,8 +216,14 @@ impl Model {
                 self.entries.insert(self.last, fields);
             }
             6 => {
-                self.added += 5;
+                self.added = match random.below(2) {
+                    0 => self.added + 5,
+                    _ => self.added / 2,
+                };
                 edit.set_added(self.added);
+                for group in self.groups.values_mut() {
+                    group.read = group.read.map(|read| read.min(self.added));
+                }
                 self.deleted = self.some_id(random);
                 edit.set_deleted_id(self.deleted);
                 self.last = self.last.next().unwrap();
@@ -233,11 +239,12 @@ impl Model {
         let consumer = format!("consumer:{}", random.below(12)).into_bytes();
         let (id, number) = (self.some_id(random), random.below(1000));
         let read = (random.below(2) == 0).then_some(number as u64);
+        let kept = read.map(|read| read.min(self.added));
         let group = self.groups.get_mut(&name);
         match (random.below(40), group) {
             (0, group) => {
                 assert_eq!(edit.create_group(&name, id, read), group.is_none());
-                let group = ModelGroup { last: id, read, ..ModelGroup::default() };
+                let group = ModelGroup { last: id, read: kept, ..ModelGroup::default() };
                 self.groups.entry(name).or_insert(group);
             }
             (1, group) if number < 200 => {
@@ -247,7 +254,7 @@ impl Model {
             (2..5, group) => {
                 assert_eq!(edit.set_group(&name, id, read), group.is_some());
                 if let Some(group) = group {
-                    (group.last, group.read) = (id, read);
+                    (group.last, group.read) = (id, kept);
                 }
             }
             (5, Some(group)) => {

@@ -154,6 +154,17 @@ impl Groups {
         self.groups.put_named(hasher, Element::new(name, &value));
     }
 
+    /// Lets no group have read more than so many entries.
+    pub(in crate::collection) fn limit_read(&mut self, hasher: &Hasher, most: u64) {
+        let ahead = |it: &GroupFacts| it.read.is_some_and(|read| read > most);
+        let groups = Elements::from(&self.groups, 0)
+            .map(|element| (element.key.to_vec(), GroupFacts::from_value(element.value)));
+        let ahead: Vec<_> = groups.filter(|(_, facts)| ahead(facts)).collect();
+        for (name, facts) in ahead {
+            self.set_group(hasher, &name, GroupFacts { read: Some(most), ..facts });
+        }
+    }
+
     pub(in crate::collection) fn consumer_number(
         &self,
         hasher: &Hasher,

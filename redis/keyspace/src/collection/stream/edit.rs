@@ -125,9 +125,13 @@ impl StreamEdit<'_> {
         self.parts().1.deleted = id;
     }
 
-    /// Sets how many entries were ever added.
+    /// Sets how many entries were ever added. No group has read more than that.
     pub fn set_added(&mut self, added: u64) {
-        self.parts().1.added = added;
+        let (_, parts, hasher) = self.parts();
+        let is_lower = added < std::mem::replace(&mut parts.added, added);
+        if let Some(groups) = parts.groups.as_mut().filter(|_| is_lower) {
+            groups.limit_read(hasher, added);
+        }
     }
 
     /// Sets how much of what producers have sent is known, and forgets all of it.
@@ -172,11 +176,17 @@ impl StreamEdit<'_> {
         producers.forget_due(hasher, now, most)
     }
 
+    /// At most what was ever added: newer servers refuse a file with a group that has read more.
+    fn limited(&self, read: Option<u64>) -> Option<u64> {
+        read.map(|read| read.min(self.view().added()))
+    }
+
     /// Makes a group; false if there is one of this name.
     pub fn create_group(&mut self, name: &[u8], last: StreamId, read: Option<u64>) -> bool {
         if self.view().group(name).is_some() {
             return false;
         }
+        let read = self.limited(read);
         let (groups, hasher) = self.groups();
         let number = groups.fresh_number();
         groups.set_group(hasher, name, GroupFacts { number, last, read });
@@ -185,6 +195,7 @@ impl StreamEdit<'_> {
 
     /// Sets what a group has read; false if there is no such group.
     pub fn set_group(&mut self, name: &[u8], last: StreamId, read: Option<u64>) -> bool {
+        let read = self.limited(read);
         let Some((facts, groups, hasher)) = self.group(name) else { return false };
         groups.set_group(hasher, name, GroupFacts { last, read, ..facts });
         true
