@@ -17,8 +17,9 @@ import own_tests  # noqa: E402
 from run import run_tool  # noqa: E402
 
 VERSION = "8.1.0"
-FILES = ["commands", "pipeline", "hash", "function", "lock", "scripting", "pubsub", "monitor",
-         "encoding"]
+SHARED = ["commands", "pipeline", "hash", "lock", "scripting", "pubsub", "monitor", "encoding",
+          "keyspace_notifications"]
+FILES = ["function", *SHARED, *[f"asyncio/test_{name}" for name in SHARED]]
 
 
 def install(cache):
