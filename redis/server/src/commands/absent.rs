@@ -51,6 +51,7 @@ pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
         "vsetattr",
         "vsim",
     ];
+    const OTHERS: &[&str] = &["clusterscan", "himport", "hotkeys"];
     const MODULES: &[&str] =
         &["bf", "cf", "cms", "ft", "graph", "json", "search", "tdigest", "topk", "ts"];
     let name = String::from_utf8_lossy(name).to_lowercase();
@@ -59,6 +60,7 @@ pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
         _ if MODULES.contains(&module) => "modules are not supported",
         name if ARRAYS.contains(&name) => "arrays are not supported",
         name if VECTORS.contains(&name) => "vector sets are not supported",
+        name if OTHERS.contains(&name) => "not supported by this server",
         _ => return None,
     })
 }
@@ -129,6 +131,7 @@ mod tests {
         assert_eq!(text("ArSet"), "ERR unknown command 'ArSet': arrays are not supported");
         assert_eq!(text("FT.SEARCH"), "ERR unknown command 'FT.SEARCH': modules are not supported");
         assert_eq!(text("vadd"), "ERR unknown command 'vadd': vector sets are not supported");
+        assert_eq!(text("HotKeys"), "ERR unknown command 'HotKeys': not supported by this server");
         for name in ["ARx", "AR", "x.y", ".", "XNACKS"] {
             let error = format!("ERR unknown command '{name}', with args beginning with: ");
             assert_eq!(text(name), error);
