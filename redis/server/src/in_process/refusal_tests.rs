@@ -13,9 +13,10 @@ use crate::commands::{Alone, Command, Lookup, Replay};
 
 /// Requests that a handler takes up to the look at its keys, where numbers will not do for all the
 /// words behind the name: `K` is the key that is looked at first.
-const FORMS: [&str; 40] = [
+const FORMS: [&str; 42] = [
     "BITOP AND d K",
     "BLMOVE K K LEFT LEFT 1",
+    "BLMOVEM K K LEFT LEFT 1",
     "BLMPOP 1 1 K LEFT",
     "BRPOPLPUSH K K 1",
     "BZMPOP 1 1 K MIN",
@@ -29,6 +30,7 @@ const FORMS: [&str; 40] = [
     "HSETEX K FIELDS 1 f v",
     "LINSERT K BEFORE 1 1",
     "LMOVE K K LEFT LEFT",
+    "LMOVEM K K LEFT LEFT",
     "LMPOP 1 K LEFT",
     "MSETNX K 1",
     "PFDEBUG ENCODING K",

@@ -6,18 +6,20 @@ use stillframe_resp::{Out, format_integer};
 use super::Side;
 use crate::command::blocking::{MultiPop, Wish, parse_timeout};
 use crate::context::Context;
-use crate::errors::{MUST_BE_POSITIVE, Refusal, wrong_arity};
+use crate::errors::{MUST_BE_POSITIVE, Refusal, SYNTAX, wrong_arity};
 use crate::number::integers::at_least;
 use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("blmove", blmove);
+    table.add("blmovem", blmovem);
     table.add("blmpop", blmpop);
     table.add("blpop", |ctx, args| blocking_pop(ctx, args, Side::Left));
     table.add("brpop", |ctx, args| blocking_pop(ctx, args, Side::Right));
     table.add("brpoplpush", brpoplpush);
     table.add("lmove", lmove);
+    table.add("lmovem", lmovem);
     table.add("lmpop", lmpop);
     table.add("lpop", |ctx, args| pop(ctx, args, Side::Left));
     table.add("rpop", |ctx, args| pop(ctx, args, Side::Right));
@@ -133,6 +135,129 @@ fn move_element(
     }
     ctx.out.bulk(element);
     Ok(())
+}
+
+/// How many elements LMOVEM moves, and in which order they arrive.
+#[derive(Debug, Clone, Copy)]
+struct Many {
+    count: usize,
+    /// None are moved where there are fewer.
+    exactly: bool,
+    /// In the order in which they are taken, one by one; else in that of the source.
+    one_by_one: bool,
+}
+
+impl Many {
+    const ONE: Self = Self { count: 1, exactly: false, one_by_one: true };
+
+    /// `[COUNT count | EXACTLY count  OBO | BULK]`
+    fn parse(options: &[&[u8]]) -> Result<Self, Refusal> {
+        let [selector, number, order] = options else {
+            return if options.is_empty() { Ok(Self::ONE) } else { Err(SYNTAX) };
+        };
+        let one_of = |word: &[u8], first: &str, second: &str| {
+            let is_first = word.eq_ignore_ascii_case(first.as_bytes());
+            let known = is_first || word.eq_ignore_ascii_case(second.as_bytes());
+            known.then_some(is_first).ok_or(SYNTAX)
+        };
+        Ok(Self {
+            exactly: one_of(selector, "EXACTLY", "COUNT")?,
+            count: at_least(number, 1, MUST_BE_POSITIVE)?,
+            one_by_one: one_of(order, "OBO", "BULK")?,
+        })
+    }
+
+    /// How many of so many elements.
+    fn of(self, len: usize) -> usize {
+        if self.exactly && len < self.count { 0 } else { self.count.min(len) }
+    }
+}
+
+/// `LMOVEM source destination LEFT | RIGHT LEFT | RIGHT [COUNT count | EXACTLY count OBO | BULK]`
+fn lmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (way, many) = (parse_way(args[3], args[4])?, Many::parse(&args[5..])?);
+    if !move_elements(ctx, args[1], args[2], way, many)? {
+        ctx.out.null_array();
+    }
+    Ok(())
+}
+
+/// Moves elements, and answers them in the order in which they then stand; false if there are too
+/// few.
+fn move_elements(
+    ctx: &mut Context<'_>,
+    source: &[u8],
+    target: &[u8],
+    Way { from, to, .. }: Way,
+    many: Many,
+) -> Result<bool, Refusal> {
+    let db = ctx.caller.db;
+    let (_, list) = ctx.found_to_edit::<List<'_>>(source)?;
+    let Some((list, count)) = list.map(|it| (it, many.of(it.len()))).filter(|it| it.1 > 0) else {
+        return Ok(false);
+    };
+    let (len, first) = (list.len(), if from == Side::Left { 0 } else { list.len() - count });
+    let mut moved: Vec<Vec<u8>> = list.iter_from(first).take(count).map(<[u8]>::to_vec).collect();
+    if many.one_by_one && from == to {
+        moved.reverse();
+    }
+    ctx.found_to_edit::<List<'_>>(target)?;
+    if source == target {
+        ctx.keyspace.edit_list(db, source, |list| {
+            list.remove_range(first, count);
+            push_all(list, &moved, to);
+        })?;
+        arrived(ctx, target, to);
+        ctx.changed_times(source, count, 'l', from.pop_event());
+    } else {
+        ctx.keyspace.edit_list(db, target, |list| push_all(list, &moved, to))?;
+        arrived(ctx, target, to);
+        take_end(ctx, source, from, count)?;
+    }
+    // A list that moves into itself as a whole is never empty in between.
+    let turns_whole = source == target && count == len;
+    effects_of_move(ctx, (source, from), (target, to), &moved, turns_whole);
+    ctx.out.array(count);
+    moved.iter().for_each(|element| ctx.out.bulk(element));
+    Ok(true)
+}
+
+/// Pushes elements, so that they stand in their order.
+fn push_all(list: &mut stillframe_keyspace::ListEdit<'_>, elements: &[Vec<u8>], side: Side) {
+    match side {
+        Side::Left => elements.iter().rev().for_each(|element| list.push_front(element)),
+        Side::Right => elements.iter().for_each(|element| list.push_back(element)),
+    }
+}
+
+/// Notes what LMOVEM did, as requests that every replica knows.
+fn effects_of_move(
+    ctx: &mut Context<'_>,
+    (source, from): (&[u8], Side),
+    (target, to): (&[u8], Side),
+    moved: &[Vec<u8>],
+    turns_whole: bool,
+) {
+    if !ctx.ledger.effects.wanted() {
+        return;
+    }
+    let mut digits = [0; 20];
+    let count = format_integer(moved.len() as i64, &mut digits);
+    let pushed = |side: Side| {
+        let mut words = vec![side.push_event().as_bytes(), target];
+        words.extend(moved.iter().map(Vec::as_slice));
+        if side == Side::Left {
+            words[2..].reverse();
+        }
+        words
+    };
+    if turns_whole {
+        ctx.effect(&pushed(Side::Right));
+        ctx.effect(&[b"LPOP", source, count]);
+    } else {
+        ctx.effect(&[from.pop_event().as_bytes(), source, count]);
+        ctx.effect(&pushed(to));
+    }
 }
 
 /// Records that an element was pushed, which counts as one change with its removal elsewhere.
@@ -257,6 +382,26 @@ fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) -> Result<(), 
         });
     } else {
         ctx.out.null();
+    }
+    Ok(())
+}
+
+/// `BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT count | EXACTLY count OBO |
+/// BULK]`
+fn blmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (source, way) = (args[1], parse_way(args[3], args[4])?);
+    let (timeout, many) = (parse_timeout(args[5])?, Many::parse(&args[6..])?);
+    if move_elements(ctx, source, args[2], way, many)? {
+        return Ok(());
+    }
+    if ctx.caller.resumed {
+        ctx.wait_on();
+    } else if ctx.may_block() {
+        let (before, after) = (&args[..1], &args[2..]);
+        let (keys, kind) = (&[source][..], Type::List);
+        ctx.block(&Wish { keys, kind, timeout, before, after, ..Wish::NONE });
+    } else {
+        ctx.out.null_array();
     }
     Ok(())
 }

@@ -17,11 +17,13 @@ use crate::table::Table;
 pub(crate) fn register<S>(table: &mut Table<S>) {
     use Operation::{Difference, Intersection, Union};
     table.add("sdiff", |ctx, args| show(ctx, args, Difference));
+    table.add("sdiffcard", |ctx, args| count(ctx, args, Difference));
     table.add("sdiffstore", |ctx, args| store(ctx, args, Difference));
     table.add("sinter", |ctx, args| show(ctx, args, Intersection));
     table.add("sintercard", sintercard);
     table.add("sinterstore", |ctx, args| store(ctx, args, Intersection));
     table.add("sunion", |ctx, args| show(ctx, args, Union));
+    table.add("sunioncard", |ctx, args| count(ctx, args, Union));
     table.add("sunionstore", |ctx, args| store(ctx, args, Union));
 }
 
@@ -216,29 +218,44 @@ fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<
     Ok(())
 }
 
+/// `SDIFFCARD numkeys key... [LIMIT limit]` and `SUNIONCARD numkeys key... [APPROX] [LIMIT limit]`,
+/// which counts exactly with APPROX, too.
+fn count(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(), Refusal> {
+    let (keys, most) = parse_cardinality(&args[1..], operation == Operation::Union)?;
+    let members = compute(ctx, keys, operation)?;
+    ctx.out.integer(members.ends.len().min(most) as i64);
+    Ok(())
+}
+
 /// `SINTERCARD numkeys key... [LIMIT limit]`
 fn sintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let (keys, most) = parse_cardinality(&args[1..])?;
-    let most = if most == 0 { usize::MAX } else { most };
+    let (keys, most) = parse_cardinality(&args[1..], false)?;
     let count = common(ctx, keys, most)?;
     ctx.out.integer(count as i64);
     Ok(())
 }
 
-/// Keys and limit of SINTERCARD.
-fn parse_cardinality<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], usize), Refusal> {
+/// Keys and limit of SINTERCARD and its siblings.
+fn parse_cardinality<'a>(
+    args: &'a [&'a [u8]],
+    takes_approx: bool,
+) -> Result<(&'a [&'a [u8]], usize), Refusal> {
     const TOO_FEW_KEYS: &str = "ERR numkeys should be greater than 0";
     const TOO_MANY_KEYS: &str = "ERR Number of keys can't be greater than number of args";
     let (number, rest) = args.split_first().ok_or(SYNTAX)?;
     let number = at_least(number, 1, TOO_FEW_KEYS)?;
-    let (keys, options) = rest.split_at_checked(number).ok_or(TOO_MANY_KEYS)?;
-    let (pairs, odd) = options.as_chunks::<2>();
+    let (keys, mut options) = rest.split_at_checked(number).ok_or(TOO_MANY_KEYS)?;
     let mut most = 0;
-    for [option, limit] in pairs {
-        if !option.eq_ignore_ascii_case(b"LIMIT") {
-            return Err(SYNTAX);
-        }
-        most = at_least(limit, 0, "ERR LIMIT can't be negative")?;
+    loop {
+        options = match options {
+            [] => break,
+            [word, rest @ ..] if takes_approx && word.eq_ignore_ascii_case(b"APPROX") => rest,
+            [word, limit, rest @ ..] if word.eq_ignore_ascii_case(b"LIMIT") => {
+                most = at_least(limit, 0, "ERR LIMIT can't be negative")?;
+                rest
+            }
+            _ => return Err(SYNTAX),
+        };
     }
-    if odd.is_empty() { Ok((keys, most)) } else { Err(SYNTAX) }
+    Ok((keys, if most == 0 { usize::MAX } else { most }))
 }

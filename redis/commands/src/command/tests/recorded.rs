@@ -32,7 +32,7 @@ fn replies_are_those_of_redis() {
 }
 
 /// What redis-server 7.0 does not have: a file by the server that gave the replies. Those of
-/// `newest*.txt` are written by hand, from the documents of Redis 8.4 to 8.8.
+/// `newest*.txt` are written by hand, from the documents of Redis 8.4 to 8.10.
 #[test]
 fn replies_are_those_of_newer_servers() {
     prove("newer", 150, Harness::new, |_| true);

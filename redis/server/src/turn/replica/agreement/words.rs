@@ -5,7 +5,7 @@ use stillframe_commands::Random;
 
 /// `k` stands for a key, `v` for a small number, `t` for a short time in milliseconds, `@` for a
 /// unix time near now, `d` for a database, `!` for a payload of DUMP.
-const REQUESTS: [&str; 147] = [
+const REQUESTS: [&str; 149] = [
     "SET k v",
     "SET k v PX t",
     "SET k v PXAT @ NX",
@@ -40,6 +40,8 @@ const REQUESTS: [&str; 147] = [
     "LINSERT k BEFORE v v",
     "LTRIM k 0 5",
     "LMOVE k k LEFT RIGHT",
+    "LMOVEM k k LEFT LEFT COUNT v OBO",
+    "LMOVEM k k RIGHT LEFT EXACTLY v BULK",
     "RPOPLPUSH k k",
     "LMPOP 2 k k RIGHT COUNT 2",
     "SADD k v v v x",
