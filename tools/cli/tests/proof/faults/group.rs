@@ -307,10 +307,18 @@ impl Group {
                 member.revive()?;
             }
             Fault::Directory(other) => {
-                member.revive()?;
-                if matches!(other, Other::Copied | Other::Swapped) && member.is_displaced() {
-                    return Err(format!("member {place} runs in the directory of another"));
+                let displaced = match other {
+                    Other::Empty | Other::Earlier => vec![],
+                    Other::Copied => vec![place],
+                    Other::Swapped => vec![place, (place + 1) % MEMBERS],
+                };
+                for place in displaced {
+                    // It loads the other's data before it knows whose that is.
+                    if !self.members[place].has_refused() {
+                        return Err(format!("member {place} runs in the directory of another"));
+                    }
                 }
+                self.members[place].revive()?;
             }
             _ => {}
         }

@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use crate::support::machine::Machine;
-use crate::support::{Kind, Setup, limit_file_size, send_signal};
+use crate::support::{Kind, PATIENCE, Setup, limit_file_size, send_signal};
 use rustix::process::Signal;
 
 /// What members of a group have in common.
@@ -172,9 +173,13 @@ impl Member {
         }
     }
 
-    /// Whether it was started in another directory and has not refused it so far.
-    pub(super) fn is_displaced(&self) -> bool {
-        self.displaced
+    /// Whether it ends, or has ended, in a directory that it was given.
+    pub(super) fn has_refused(&mut self) -> bool {
+        let end = Instant::now() + PATIENCE;
+        while self.displaced && self.runs() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        !self.displaced || !self.runs()
     }
 
     /// SIGTERM: it is to end by itself.

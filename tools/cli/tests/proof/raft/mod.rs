@@ -171,19 +171,20 @@ fn wait_until_equal<'s>(servers: impl IntoIterator<Item = &'s Server> + Clone) {
 
 #[test]
 fn a_member_that_was_stopped_drops_what_was_lost() {
-    let group = Group::new();
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", "2000"]);
     let mut servers = group.start_founders();
     let old = put(&servers, "before");
     let signal = |server: &Server, name: &str| {
         let (mut kill, pid) = (std::process::Command::new("kill"), server.pid().to_string());
         assert!(kill.args([name, &pid]).status().expect("kill runs").success());
     };
-    let mut doubted = servers[old].client();
+    let [mut doubted, mut other] = [(); 2].map(|()| servers[old].client());
+    let proposed = other.info_int("raft_proposed");
     let others = [(old + 1) % 3, (old + 2) % 3];
     others.iter().for_each(|&it| servers[it].kill());
     // What the leader runs now reaches nobody.
     doubted.send(&[b"SET", b"k", b"doubted"]);
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    wait_until("it has run", || other.info_int("raft_proposed") > proposed);
     signal(&servers[old], "-STOP");
     others.iter().for_each(|&it| servers[it] = group.start(it));
     let next = others[put(others.iter().map(|&it| &servers[it]), "after")];
