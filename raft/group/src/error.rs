@@ -153,6 +153,12 @@ pub enum Error {
         /// What it is in place of a member that begins.
         is: String,
     },
+    /// Who asks does not know the id of the group.
+    #[error("member {id} does not show that it belongs to this group")]
+    Stranger {
+        /// Who it says it is.
+        id: u64,
+    },
     /// Who asks for an election does not lead.
     #[error("member {id} does not lead in term {term}")]
     DoesNotLead {

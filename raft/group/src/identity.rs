@@ -37,6 +37,7 @@ pub(crate) struct Owned {
     /// `None` in version 1.
     starts: Option<Starts>,
     met: BTreeMap<u64, Met>,
+    named: BTreeSet<u64>,
 }
 
 impl std::fmt::Display for Member {
@@ -90,8 +91,10 @@ impl Member {
         is_blank: bool,
         joins: bool,
     ) -> Result<Identity, Error> {
-        let (group, starts, met) =
-            found.map_or_else(Default::default, |it| (it.group, it.starts, it.met));
+        let (group, starts, met, named) = found.map_or_else(Default::default, |it| {
+            let Owned { member: _, group, starts, met, named } = it;
+            (group, starts, met, named)
+        });
         if let (Some(group), Some(in_dump)) = (group, in_dump)
             && group != in_dump
         {
@@ -100,7 +103,8 @@ impl Member {
         let starts = starts.map_or_else(Starts::new, Ok).and_then(Starts::and_one_more)?;
         let voters = BTreeSet::new();
         let group = group.or(in_dump);
-        let standing = Standing { group, starts, met, is_blank, joins, is_ready: false, voters };
+        let is_ready = false;
+        let standing = Standing { group, starts, met, named, is_blank, joins, is_ready, voters };
         let keep = {
             let (directory, member) = (Arc::clone(&directory), self);
             move |standing: &Standing| {
@@ -114,7 +118,7 @@ impl Member {
     }
 
     fn encode(&self, standing: &Standing) -> String {
-        let Standing { group, starts, met, .. } = standing;
+        let Standing { group, starts, met, named, .. } = standing;
         let group = group.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let mut text = format!(
             "{HEAD}\nid {}\ngroup {}\ngroup-id {group}\ndirectory {}\nstarts {}",
@@ -124,6 +128,7 @@ impl Member {
         for (node, Met { directory, count, drawn }) in met {
             text += &format!("\nmet {node} {directory} {count} {drawn}");
         }
+        named.iter().for_each(|node| text += &format!("\nnamed {node}"));
         with_sum(text + "\n")
     }
 }
@@ -182,7 +187,8 @@ impl Owned {
         match head {
             Some(HEAD) => {}
             Some(OLDER) => {
-                return Ok(Self { member, group: None, starts: None, met: BTreeMap::new() });
+                let (met, named) = Default::default();
+                return Ok(Self { member, group: None, starts: None, met, named });
             }
             _ => return Err(Malformed::Head),
         }
@@ -195,15 +201,19 @@ impl Owned {
         let count = word(words.next().unwrap_or_default())?;
         let drawn = words.map(word);
         let starts = Some(Starts { directory, count, drawn: drawn.collect::<Result<_, _>>()? });
-        let met = lines.map(|line| {
-            let wrong = || Malformed::Line(line.to_owned());
-            let words: Vec<&str> = line.split(' ').collect();
-            let ["met", node, directory, count, drawn] = words[..] else { return Err(wrong()) };
-            let (count, drawn) = (word(count)?, word(drawn)?);
-            Ok((word(node)?, Met { directory: word(directory)?, count, drawn }))
-        });
-        let met = met.collect::<Result<_, Malformed>>()?;
-        Ok(Self { member, group, starts, met })
+        let (mut met, mut named) = (BTreeMap::new(), BTreeSet::new());
+        for line in lines {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["met", node, directory, count, drawn] => {
+                    let (count, drawn) = (word(count)?, word(drawn)?);
+                    let directory = word(directory)?;
+                    met.insert(word(node)?, Met { directory, count, drawn });
+                }
+                ["named", node] => drop(named.insert(word(node)?)),
+                _ => return Err(Malformed::Line(line.to_owned())),
+            }
+        }
+        Ok(Self { member, group, starts, met, named })
     }
 }
 
@@ -217,9 +227,10 @@ mod tests {
         let starts = Starts::new().and_then(Starts::and_one_more).and_then(Starts::and_one_more);
         let starts = starts.expect("random bytes");
         let met = Met { directory: Id::draw().expect("random bytes"), count: 3, drawn: u64::MAX };
-        let standing = |group, met| Standing {
+        let standing = |group, met: BTreeMap<u64, Met>| Standing {
             group,
             starts: starts.clone(),
+            named: met.keys().copied().take(1).collect(),
             met,
             is_blank: false,
             joins: false,
@@ -230,9 +241,9 @@ mod tests {
         let full = standing(group, BTreeMap::from([(1, met), (7, met)]));
         for standing in [standing(None, BTreeMap::new()), full] {
             let text = member.encode(&standing);
-            let Standing { group, starts, met, .. } = standing;
+            let Standing { group, starts, met, named, .. } = standing;
             let (member, starts) = (member.clone(), Some(starts));
-            assert_eq!(Owned::decode(&text), Ok(Owned { member, group, starts, met }));
+            assert_eq!(Owned::decode(&text), Ok(Owned { member, group, starts, met, named }));
             for at in 0..text.len() {
                 let mut damaged = text.clone().into_bytes();
                 damaged[at] ^= 1;

@@ -21,7 +21,7 @@ use openraft::{
 };
 use stillframe_durability::disk::{Directory, Input};
 use stillframe_openraft::{File, Image, Incoming, LogStore, SnapshotData};
-use stillframe_raft_net::{Identity, Member};
+use stillframe_raft_net::{Identity, Member, Standing};
 use stillframe_server::consensus::{self, Event, Reign};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
@@ -197,10 +197,13 @@ impl Machine {
     /// Forgets the directories of members: of those that were removed, and may be added again with
     /// others.
     fn forget(&self, whom: impl Fn(u64) -> bool) {
-        let forgotten = self.identity.change(|it| it.met.retain(|&id, _| !whom(id)));
-        if let Err(what) = forgotten {
+        let forget = |it: &mut Standing| {
+            it.met.retain(|&id, _| !whom(id));
+            it.named.retain(|&id| !whom(id));
+        };
+        if let Err(what) = self.identity.change(forget) {
             tracing::warn!("that a member was removed cannot be kept: {what}");
-            self.identity.note(|it| it.met.retain(|&id, _| !whom(id)));
+            self.identity.note(forget);
         }
     }
 

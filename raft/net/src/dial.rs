@@ -7,7 +7,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::error::Error;
 use crate::hello::{Hello, Lane, OLDER, VERSION, Verdict};
-use crate::identity::End;
+use crate::identity::{End, Peer};
 use crate::member::host_and_port;
 use crate::settings::Settings;
 use crate::tls::Certified;
@@ -46,6 +46,7 @@ async fn dial_as(
 ) -> Result<Stream, Error> {
     let peer = || format!("node {target} at {address}");
     let shaken = timeout(settings.limits.handshake, async {
+        let mut is_named = None;
         let socket = connect(settings, address).await?;
         let _ = socket.set_nodelay(true); // not worth failing for
         let mut stream = match &settings.tls {
@@ -57,7 +58,9 @@ async fn dial_as(
                 let name = name.map_err(|_| Error::Address { address: address.to_owned() })?;
                 let stream = TlsConnector::from(tls.client()).connect(name, socket).await;
                 let stream = stream.map_err(|source| Error::Tls { peer: peer(), source })?;
-                Certified::by(stream.get_ref().1.peer_certificates()).check(target)?;
+                let certified = Certified::by(stream.get_ref().1.peer_certificates());
+                certified.check(target)?;
+                is_named = Some(certified.names(target));
                 Box::new(stream) as Stream
             }
         };
@@ -70,7 +73,8 @@ async fn dial_as(
         })?;
         check(settings, target, &answer)?;
         let said = answer.statement.as_ref();
-        settings.identity.meet(target, End::Caller, lane, said, settings.mutation).await?;
+        let peer = Peer { node: target, end: End::Caller, lane, said, is_named };
+        settings.identity.meet(peer, settings.mutation).await?;
         Ok(stream)
     });
     shaken.await.unwrap_or_else(|_| Err(Error::HandshakeTimeout { peer: peer() }))
@@ -111,12 +115,8 @@ fn check(settings: &Settings, target: u64, answer: &Hello) -> Result<(), Error> 
         Verdict::Welcome if answer.other == settings.node => Ok(()),
         Verdict::Full => Err(Error::Full),
         Verdict::OtherIdentity => {
-            let theirs = answer.statement.as_ref().and_then(|statement| statement.group);
             let ours = settings.identity.read(|standing| standing.group).flatten();
-            match (theirs, ours) {
-                (Some(theirs), Some(ours)) => Err(Error::OtherIdentity { theirs, ours }),
-                _ => Err(Error::Nonsense { what: "the answer to a handshake" }),
-            }
+            Err(ours.map_or(Error::Stranger { node: own }, |ours| Error::OtherIdentity { ours }))
         }
         Verdict::Blank => Err(Error::Blank { node: Some(node) }),
         Verdict::CallerBlank => Err(Error::Blank { node: None }),

@@ -95,14 +95,26 @@ pub enum Error {
     },
     /// The peer belongs to another group of the same name.
     #[error(
-        "the peer belongs to another group of the same name: the id of its group is {theirs}, and \
-         {ours} here"
+        "the peer belongs to another group of the same name: the id of its group is not {ours}"
     )]
     OtherIdentity {
-        /// Of the peer's group.
-        theirs: Id,
         /// Of this node's group.
         ours: Id,
+    },
+    /// The peer does not say the id of the group, and was not met before.
+    #[error("node {node} does not know the id of this group")]
+    Stranger {
+        /// The peer.
+        node: u64,
+    },
+    /// The peer's certificate names no node, and an earlier one did.
+    #[error(
+        "the certificate of node {node} does not name it as raft-member-{node}, as one that it has \
+         shown before does"
+    )]
+    NamelessCertificate {
+        /// The peer.
+        node: u64,
     },
     /// The peer has an older version, which says nothing of its group's id.
     #[error(
@@ -229,6 +241,8 @@ impl Error {
                 | Self::OtherDirectory { .. }
                 | Self::WentBack { .. }
                 | Self::OtherCertificate { .. }
+                | Self::NamelessCertificate { .. }
+                | Self::Stranger { .. }
         )
     }
 

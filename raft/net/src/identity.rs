@@ -18,7 +18,7 @@ use crate::error::{Error, KeepError};
 use crate::hello::{Lane, Statement};
 use crate::mutant::{Mutant, Mutation};
 
-/// What a node knows of itself and others. The first three parts are kept in its directory.
+/// What a node knows of itself and others. The first four parts are kept in its directory.
 #[derive(Debug, Clone)]
 pub struct Standing {
     /// The id of its group; `None` before the group begins, before this node has joined, and in
@@ -28,6 +28,8 @@ pub struct Standing {
     pub starts: Starts,
     /// The nodes that it has met in its group.
     pub met: BTreeMap<u64, Met>,
+    /// Those of them whose certificates name them.
+    pub named: BTreeSet<u64>,
     /// It has neither a vote nor a log.
     pub is_blank: bool,
     /// It waits to be taken into a group that exists.
@@ -57,6 +59,19 @@ impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Identity").field(&self.read(Standing::clone)).finish()
     }
+}
+
+/// A node at the other end of a connection, and what it says of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer<'a> {
+    pub(crate) node: u64,
+    /// Which end this node is.
+    pub(crate) end: End,
+    pub(crate) lane: Lane,
+    /// `None`: it is of a version that says nothing.
+    pub(crate) said: Option<&'a Statement>,
+    /// Whether its certificate names it; `None` without TLS.
+    pub(crate) is_named: Option<bool>,
 }
 
 /// Which end of a connection this node is.
@@ -101,7 +116,8 @@ impl Identity {
         change(&mut changed);
         (shared.keep)(&changed)?;
         let mut standing = shared.standing();
-        (standing.group, standing.met) = (changed.group, changed.met);
+        standing.group = changed.group;
+        (standing.met, standing.named) = (changed.met, changed.named);
         Ok(())
     }
 
@@ -128,39 +144,44 @@ impl Identity {
         self.read(statement).unwrap_or_default()
     }
 
-    /// Whether what node `peer` says of itself fits; remembers it if so. `None`: the peer is of a
-    /// version that says nothing.
-    pub(crate) async fn meet(
-        &self,
-        peer: u64,
-        end: End,
-        lane: Lane,
-        theirs: Option<&Statement>,
-        mutation: Mutation,
-    ) -> Result<(), Error> {
-        let judged = self.read(|standing| standing.judge(peer, end, lane, theirs, mutation));
+    /// What is said to a node that has said this. The ids of group and directory prove that a node
+    /// belongs to the group, so those alone hear them that know the first.
+    pub(crate) fn answer(&self, peer: u64, said: Option<&Statement>) -> Statement {
+        let answer = self.statement(peer);
+        match self.is_of_group(said) {
+            true => answer,
+            false => Statement { group: None, starts: None, ..answer },
+        }
+    }
+
+    /// Whether one who says this knows the id of the group; every node does where there is none.
+    pub(crate) fn is_of_group(&self, said: Option<&Statement>) -> bool {
+        let group = self.read(|standing| standing.group).flatten();
+        group.is_none_or(|group| said.is_some_and(|said| said.group == Some(group)))
+    }
+
+    /// Whether what a node says of itself fits; remembers it if so.
+    pub(crate) async fn meet(&self, peer: Peer<'_>, mutation: Mutation) -> Result<(), Error> {
+        let judged = self.read(|standing| standing.judge(peer, mutation));
         let Some(found) = judged.transpose()?.filter(|found| *found != Found::default()) else {
             return Ok(());
         };
-        let (own, joins, met) = (self.clone(), found.group.is_some(), found.met);
+        let (own, joins, node) = (self.clone(), found.group.is_some(), peer.node);
         let kept = tokio::task::spawn_blocking(move || {
             own.change(|standing| {
                 standing.group = standing.group.or(found.group);
-                standing.met.extend(found.met.map(|met| (peer, met)));
+                standing.remember(node, found);
             })
         });
-        let kept = kept.await.unwrap_or_else(|error| Err(error.into()));
-        match (kept, met) {
-            (Err(what), _) if joins => Err(Error::NotKept { what }),
+        match kept.await.unwrap_or_else(|error| Err(error.into())) {
+            Err(what) if joins => Err(Error::NotKept { what }),
             // It is known at least as long as this node runs.
-            (Err(what), Some(met)) => {
-                tracing::warn!("that node {peer} was started again cannot be kept: {what}");
-                self.note(|standing| {
-                    standing.met.insert(peer, met);
-                });
+            Err(what) => {
+                tracing::warn!("that node {node} was started again cannot be kept: {what}");
+                self.note(|standing| standing.remember(node, found));
                 Ok(())
             }
-            _ => Ok(()),
+            Ok(()) => Ok(()),
         }
     }
 }
@@ -173,42 +194,55 @@ impl Shared {
 }
 
 /// What there is to remember of a handshake.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Found {
     group: Option<Id>,
     met: Option<Met>,
+    /// Its certificate names it, for the first time.
+    is_named: bool,
 }
 
 impl Standing {
-    fn judge(
-        &self,
-        peer: u64,
-        end: End,
-        lane: Lane,
-        theirs: Option<&Statement>,
-        mutation: Mutation,
-    ) -> Result<Found, Error> {
-        let Some(theirs) = theirs else {
+    fn remember(&mut self, node: u64, found: Found) {
+        self.met.extend(found.met.map(|met| (node, met)));
+        self.named.extend(found.is_named.then_some(node));
+    }
+
+    fn judge(&self, peer: Peer<'_>, mutation: Mutation) -> Result<Found, Error> {
+        let Peer { node, end, lane, said, is_named } = peer;
+        let was_named = self.named.contains(&node);
+        if was_named && is_named == Some(false) && !mutation.is(Mutant::ForgetsNames) {
+            return Err(Error::NamelessCertificate { node });
+        }
+        let Some(theirs) = said else {
             // Of an older version. A group that has an id has none of those any more.
             return match self.group {
-                Some(_) => Err(Error::NoIdentity { node: peer }),
+                Some(_) => Err(Error::NoIdentity { node }),
                 None if self.is_blank && !self.joins && lane != Lane::Forward => {
                     Err(Error::Blank { node: None })
                 }
                 None => Ok(Found::default()),
             };
         };
-        if let (Some(ours), Some(theirs)) = (self.group, theirs.group)
-            && ours != theirs
-            && !mutation.is(Mutant::MixesGroups)
-        {
-            return Err(Error::OtherIdentity { theirs, ours });
+        match (self.group, theirs.group) {
+            (Some(ours), Some(theirs)) if ours != theirs && !mutation.is(Mutant::MixesGroups) => {
+                return Err(Error::OtherIdentity { ours });
+            }
+            // Of a group that has just got an id: it learns that by the log. It is known by its
+            // directory; a stranger has nothing to show.
+            (Some(_), None) if lane != Lane::Forward && !theirs.is_blank => {
+                if !self.met.contains_key(&node) && !mutation.is(Mutant::BelievesStrangers) {
+                    return Err(Error::Stranger { node });
+                }
+                self.compare(node, theirs.starts.as_ref())?;
+            }
+            _ => {}
         }
         let mut found = Found::default();
         let belongs = self.group.is_some() || !self.is_blank;
         if lane != Lane::Forward {
             if theirs.is_blank && theirs.group.is_none() && end == End::Listener {
-                return Err(Error::Blank { node: Some(peer) });
+                return Err(Error::Blank { node: Some(node) });
             }
             if !belongs {
                 let counted_on = theirs.counts_on_you && !mutation.is(Mutant::TakesWhileCountedOn);
@@ -222,22 +256,25 @@ impl Standing {
             }
         }
         let group = self.group.or(found.group);
-        if group.is_some() && group == theirs.group && !mutation.is(Mutant::ForgetsWhomItMet) {
-            found.met = self.compare(peer, theirs.starts.as_ref())?;
+        // Nodes of a group without an id know each other before it has one.
+        let has_data = !theirs.is_blank && belongs;
+        if group == theirs.group && (group.is_some() || has_data) {
+            if !mutation.is(Mutant::ForgetsWhomItMet) {
+                found.met = self.compare(node, theirs.starts.as_ref())?;
+            }
+            found.is_named = is_named == Some(true) && !was_named;
         }
         Ok(found)
     }
 
     /// What is new of a node that was met before, or for the first time.
-    fn compare(&self, peer: u64, starts: Option<&Starts>) -> Result<Option<Met>, Error> {
+    fn compare(&self, node: u64, starts: Option<&Starts>) -> Result<Option<Met>, Error> {
         let Some((starts, last)) = starts.and_then(|it| Some((it, it.last()?))) else {
             return Ok(None);
         };
-        match self.met.get(&peer) {
-            Some(met) if met.directory != last.directory => {
-                Err(Error::OtherDirectory { node: peer })
-            }
-            Some(met) if !starts.include(met) => Err(Error::WentBack { node: peer }),
+        match self.met.get(&node) {
+            Some(met) if met.directory != last.directory => Err(Error::OtherDirectory { node }),
+            Some(met) if !starts.include(met) => Err(Error::WentBack { node }),
             Some(met) if *met == last => Ok(None),
             _ => Ok(Some(last)),
         }
@@ -255,8 +292,8 @@ pub(crate) mod tests {
     fn standing(group: Option<Id>) -> Standing {
         let starts = Starts { directory: Id::from_array([9; 16]), count: 1, drawn: vec![1] };
         let (met, voters) = (BTreeMap::new(), BTreeSet::new());
-        let (is_blank, joins, is_ready) = (false, false, true);
-        Standing { group, starts, met, is_blank, joins, is_ready, voters }
+        let (is_blank, joins, is_ready, named) = (false, false, true, BTreeSet::new());
+        Standing { group, starts, met, named, is_blank, joins, is_ready, voters }
     }
 
     fn statement(group: Option<Id>, count: u64, drawn: &[u64]) -> Statement {
@@ -264,8 +301,13 @@ pub(crate) mod tests {
         Statement { group, starts, ..Statement::default() }
     }
 
+    /// Node 2, which calls.
+    fn peer(lane: Lane, said: Option<&Statement>) -> Peer<'_> {
+        Peer { node: 2, end: End::Listener, lane, said, is_named: None }
+    }
+
     fn judge(own: &Standing, lane: Lane, theirs: &Statement) -> Result<Found, Error> {
-        own.judge(2, End::Listener, lane, Some(theirs), Mutation::current())
+        own.judge(peer(lane, Some(theirs)), Mutation::current())
     }
 
     fn text<T: fmt::Debug>(result: Result<T, Error>) -> String {
@@ -279,12 +321,57 @@ pub(crate) mod tests {
             let said = text(judge(&own, lane, &statement(Some(OTHER), 1, &[5])));
             assert!(said.contains("another group"), "{said}");
             judge(&own, lane, &statement(Some(GROUP), 1, &[5])).expect("it is of the group");
-            // One that has not applied the entry that names the group.
-            judge(&own, lane, &statement(None, 1, &[5])).expect("it is of the group");
             judge(&standing(None), lane, &statement(Some(GROUP), 1, &[5])).expect("it lags");
-            let older = own.judge(2, End::Caller, lane, None, Mutation::current());
+            let older = own.judge(peer(lane, None), Mutation::current());
             assert!(text(older).contains("older version"));
         }
+    }
+
+    #[test]
+    fn who_does_not_know_the_group_asks_questions_or_shows_its_directory() {
+        let own = standing(Some(GROUP));
+        let (nameless, known) = (statement(None, 1, &[5]), statement(Some(GROUP), 1, &[5]));
+        for lane in [Lane::Control, Lane::Entries, Lane::Snapshots] {
+            let said = text(judge(&own, lane, &nameless));
+            assert!(said.contains("does not know the id of this group"), "{said}");
+            // Met when the group had no id, it has not applied the entry that names it.
+            let mut before = standing(None);
+            let found = judge(&before, lane, &nameless).expect("neither has an id");
+            before.remember(2, found);
+            let own = Standing { group: Some(GROUP), ..before };
+            assert_eq!(judge(&own, lane, &nameless).expect("it is known"), Found::default());
+            let mut other = nameless.clone();
+            other.starts = Some(Starts { directory: OTHER, count: 1, drawn: vec![5] });
+            assert!(text(judge(&own, lane, &other)).contains("another directory"));
+        }
+        judge(&own, Lane::Forward, &nameless).expect("a question");
+        let own = Identity::new(own, |_| Ok(()));
+        for said in [None, Some(&nameless), Some(&statement(Some(OTHER), 1, &[5]))] {
+            assert!(!own.is_of_group(said), "{said:?}");
+            let Statement { group, starts, .. } = own.answer(2, said);
+            assert_eq!((group, starts), (None, None), "it learns nothing of this one");
+        }
+        assert!(own.is_of_group(Some(&known)));
+        assert_eq!(own.answer(2, Some(&known)), own.statement(2));
+        assert!(Identity::default().is_of_group(None), "no node here has an id");
+    }
+
+    #[test]
+    fn who_has_shown_a_certificate_of_its_own_shows_no_other() {
+        let mut own = standing(Some(GROUP));
+        let known = statement(Some(GROUP), 1, &[5]);
+        let shows = |own: &Standing, is_named| {
+            let peer = Peer { is_named, ..peer(Lane::Forward, Some(&known)) };
+            own.judge(peer, Mutation::current())
+        };
+        own.remember(2, shows(&own, Some(false)).expect("none had a name so far"));
+        assert!(own.named.is_empty());
+        own.remember(2, shows(&own, Some(true)).expect("from now on it has"));
+        assert_eq!(own.named, BTreeSet::from([2]));
+        let said = text(shows(&own, Some(false)));
+        assert!(said.contains("certificate of node 2 does not name it as raft-member-2"), "{said}");
+        assert_eq!(shows(&own, Some(true)).expect("as before"), Found::default());
+        shows(&own, None).expect("the group does without TLS now");
     }
 
     #[test]

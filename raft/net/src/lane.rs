@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::dial::{Stream, dial};
+use crate::directory::Id;
 use crate::error::Error;
 use crate::frame::{self, Kind};
 use crate::hello::Lane;
@@ -155,6 +156,7 @@ impl Task {
                 continue;
             }
             let LaneState { node, lane, address, .. } = lock(&self.state).clone();
+            let group = self.group();
             let error = match dial(&self.settings, node, &address, lane).await {
                 Ok(stream) => {
                     let started = Instant::now();
@@ -165,7 +167,7 @@ impl Task {
                         (state.connected, state.error) = (true, None);
                         state.connections += 1;
                     });
-                    let error = self.converse(stream, request).await;
+                    let error = self.converse(stream, request, group).await;
                     if started.elapsed() > STEADY {
                         pauses = self.settings.limits.backoff();
                     }
@@ -186,6 +188,10 @@ impl Task {
             let pause = jittered(pauses.next().unwrap_or(self.settings.limits.backoff_max));
             self.refuse(Instant::now() + pause, &error).await;
         }
+    }
+
+    fn group(&self) -> Option<Id> {
+        self.settings.identity.read(|standing| standing.group).flatten()
     }
 
     /// Why the last attempt failed or the last connection ended, but by itself.
@@ -230,10 +236,11 @@ impl Task {
         }
     }
 
-    /// Sends requests and receives replies until the connection breaks; says why it did.
-    async fn converse(&mut self, stream: Stream, first: Request) -> Arc<Error> {
+    /// Sends requests and receives replies until the connection breaks; says why it did. `group`:
+    /// the id that the handshake has said.
+    async fn converse(&mut self, stream: Stream, first: Request, group: Option<Id>) -> Arc<Error> {
         let (read, write) = tokio::io::split(stream);
-        let talk = Talk::new(&self.settings, &self.state);
+        let talk = Talk::new(&self.settings, &self.state, group);
         let error = tokio::select! {
             error = talk.send(write, first, &mut self.requests) => error,
             error = talk.receive(read) => error,
@@ -256,6 +263,8 @@ fn jittered(pause: Duration) -> Duration {
 /// One connection.
 struct Talk<'t> {
     settings: &'t Settings,
+    /// What the other end knows this node's group to be.
+    group: Option<Id>,
     state: &'t Mutex<LaneState>,
     /// Who waits for the reply to which request.
     waiting: Mutex<HashMap<u64, oneshot::Sender<Outcome>>>,
@@ -267,10 +276,15 @@ struct Talk<'t> {
 }
 
 impl<'t> Talk<'t> {
-    fn new(settings: &'t Settings, state: &'t Mutex<LaneState>) -> Self {
+    fn new(settings: &'t Settings, state: &'t Mutex<LaneState>, group: Option<Id>) -> Self {
         let (waiting, started) = (Mutex::default(), Instant::now());
         let (heard, pinged) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { settings, state, waiting, started, heard, pinged }
+        Self { settings, group, state, waiting, started, heard, pinged }
+    }
+
+    /// This node has learnt its group since: the other end is to hear so.
+    fn says_less(&self) -> bool {
+        self.settings.identity.read(|standing| standing.group != self.group).unwrap_or_default()
     }
 
     fn hear(&self) {
@@ -314,7 +328,8 @@ impl<'t> Talk<'t> {
                     },
                     _ = beat.tick() => {
                         lock(&self.waiting).retain(|_, reply| !reply.is_closed());
-                        if used.elapsed() > self.settings.limits.idle && !self.has_waiting() {
+                        let unused = used.elapsed() > self.settings.limits.idle;
+                        if unused && !self.has_waiting() || self.says_less() {
                             return Error::Idle;
                         }
                         self.ping(&mut to, id).await

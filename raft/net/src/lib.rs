@@ -36,6 +36,7 @@ pub use lane::LaneState;
 pub use listener::{Listener, Serving};
 pub use member::{Member, NoMember};
 pub use network::{Link, Network};
+pub use served::Sender;
 pub use settings::{Limits, Settings};
 pub use stillframe_tls::FileError;
 pub use tls::{Tls, TlsError, TlsFiles};

@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::error::Error;
 use crate::member::{Member, host_and_port};
 use crate::seats::Connections;
-use crate::served::{self, GIANT_BYTES, PERMIT_BYTES, Served};
+use crate::served::{self, GIANT_BYTES, PERMIT_BYTES, Sender, Served};
 use crate::settings::Settings;
 
 /// Pause when the system accepts no connections.
@@ -71,14 +71,14 @@ impl Listener {
     }
 
     /// Serves other nodes: hands raft's requests to `raft`, and bytes that were
-    /// [forwarded](crate::Network::forward) to `forward`, with the id of the node that sent them.
+    /// [forwarded](crate::Network::forward) to `forward`, with the node that sent them.
     ///
     /// Requests run as tasks of the current tokio runtime; one under way goes on when its
     /// connection breaks.
     pub fn serve<C, F, A>(self, raft: Raft<C>, forward: F) -> Serving
     where
         C: RaftTypeConfig<NodeId = u64, Node = Member>,
-        F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+        F: Fn(Sender, Vec<u8>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
     {
         let Self { socket, address, settings } = self;
@@ -122,7 +122,7 @@ impl Drop for Serving {
 async fn accept<C, F, A>(socket: TcpListener, served: Arc<Served<C, F>>)
 where
     C: RaftTypeConfig<NodeId = u64, Node = Member>,
-    F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+    F: Fn(Sender, Vec<u8>) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
 {
     // They end with this task.

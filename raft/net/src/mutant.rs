@@ -21,6 +21,10 @@ stillframe::mutants! { pub when test;
     TakesWhileCountedOn,
     /// The directories of other nodes are not compared with those met before.
     ForgetsWhomItMet,
+    /// A node that does not know the id of the group is taken for one of it.
+    BelievesStrangers,
+    /// A node whose certificates name it may come with one that names none.
+    ForgetsNames,
     /// An append that was cut is reported as whole.
     HidesCut,
     /// A connection on which nothing is heard is kept.

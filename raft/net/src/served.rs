@@ -25,13 +25,23 @@ use crate::dial::Stream;
 use crate::error::Error;
 use crate::frame::{self, Head, Kind};
 use crate::hello::{Hello, Verdict};
-use crate::identity::End;
+use crate::identity::{End, Peer};
 use crate::member::Member;
 use crate::message::{self, Message};
 use crate::mutant::Mutant;
 use crate::seats::{Connections, Seat};
 use crate::settings::Settings;
 use crate::tls::Certified;
+
+/// Who sends a request that was [forwarded](crate::Network::forward).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    /// The number that it gives itself.
+    pub node: u64,
+    /// Whether it knows the id of the group. One that does not has a certificate at most: it may be
+    /// on its way into the group, or pretend to be anybody.
+    pub is_of_group: bool,
+}
 
 /// Bytes per permit of the memory for large messages.
 pub(crate) const PERMIT_BYTES: usize = 1 << 10;
@@ -66,7 +76,7 @@ pub(crate) async fn serve<C, F, A>(
     mut seat: Seat,
 ) where
     C: RaftTypeConfig<NodeId = u64, Node = Member>,
-    F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+    F: Fn(Sender, Vec<u8>) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
 {
     let leave = seat.leave();
@@ -95,7 +105,7 @@ async fn converse<C, F, A>(
 ) -> Error
 where
     C: RaftTypeConfig<NodeId = u64, Node = Member>,
-    F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+    F: Fn(Sender, Vec<u8>) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
 {
     let settings = &*served.settings;
@@ -125,16 +135,16 @@ async fn shake(
     socket: TcpStream,
     peer: SocketAddr,
     seat: &mut Seat,
-) -> Result<(Stream, u64), Error> {
+) -> Result<(Stream, Sender), Error> {
     let _ = socket.set_nodelay(true); // not worth failing for
-    let mut certified = Certified::default();
+    let mut certified = None;
     let mut stream = match &settings.tls {
         None => Box::new(socket) as Stream,
         Some(tls) => {
             let stream = TlsAcceptor::from(tls.server()).accept(socket).await;
             let failed = |source| Error::Tls { peer: peer.to_string(), source };
             let stream = stream.map_err(failed)?;
-            certified = Certified::by(stream.get_ref().1.peer_certificates());
+            certified = Some(Certified::by(stream.get_ref().1.peer_certificates()));
             Box::new(stream) as Stream
         }
     };
@@ -146,24 +156,29 @@ async fn shake(
         }
         hello => hello?,
     };
-    let sender = hello.own;
-    let admitted = match certified.check(sender) {
-        Ok(()) => admit(settings, &hello, seat).await,
-        Err(error) => Err(error),
-    };
+    let (node, said) = (hello.own, hello.statement.as_ref());
+    let admitted = admit(settings, &hello, certified.as_ref(), seat).await;
     let verdict = admitted.as_ref().map_or_else(verdict_of, |()| Verdict::Welcome);
-    let mut answer = Hello::answer(settings.node, sender, verdict, &settings.group);
-    // Who is refused learns of this node's directory only what tells it why.
-    if verdict == Verdict::Welcome || verdict == Verdict::OtherIdentity {
-        answer = answer.stating(settings.identity.statement(sender));
+    let mut answer = Hello::answer(settings.node, node, verdict, &settings.group);
+    if verdict == Verdict::Welcome {
+        answer = answer.stating(settings.identity.answer(node, said));
     }
+    let believes = settings.mutation.is(Mutant::BelievesStrangers);
+    let is_of_group = believes || settings.identity.is_of_group(said);
     answer.in_answer_to(&hello).write(&mut stream).await?;
-    admitted.map(|()| (stream, sender))
+    admitted.map(|()| (stream, Sender { node, is_of_group }))
 }
 
-/// Whether a caller is taken in.
-async fn admit(settings: &Settings, hello: &Hello, seat: &mut Seat) -> Result<(), Error> {
+/// Whether a caller is taken in. `certified`: by its certificate; `None` without TLS.
+async fn admit(
+    settings: &Settings,
+    hello: &Hello,
+    certified: Option<&Certified>,
+    seat: &mut Seat,
+) -> Result<(), Error> {
     let Hello { own: sender, other: wanted, group: theirs, .. } = hello;
+    let is_named = certified.map(|certified| certified.names(*sender));
+    certified.map_or(Ok(()), |certified| certified.check(*sender))?;
     let (found, ours) = (settings.node, settings.group.clone());
     let lane = hello.lane()?;
     if *theirs != ours && !settings.mutation.is(Mutant::TakesAnyGroup) {
@@ -173,7 +188,8 @@ async fn admit(settings: &Settings, hello: &Hello, seat: &mut Seat) -> Result<()
         return Err(Error::OtherNode { wanted: *wanted, found });
     }
     let said = hello.statement.as_ref();
-    settings.identity.meet(*sender, End::Listener, lane, said, settings.mutation).await?;
+    let peer = Peer { node: *sender, end: End::Listener, lane, said, is_named };
+    settings.identity.meet(peer, settings.mutation).await?;
     if seat.belongs_to(*sender) { Ok(()) } else { Err(Error::Full) }
 }
 
@@ -182,13 +198,15 @@ fn verdict_of(error: &Error) -> Verdict {
     match error {
         Error::OtherGroup { .. } => Verdict::OtherGroup,
         Error::OtherNode { .. } => Verdict::OtherNode,
-        Error::OtherIdentity { .. } => Verdict::OtherIdentity,
+        Error::OtherIdentity { .. } | Error::Stranger { .. } => Verdict::OtherIdentity,
         Error::Blank { node: None } => Verdict::Blank,
         Error::Blank { node: Some(_) } => Verdict::CallerBlank,
         Error::OtherDirectory { .. } => Verdict::OtherDirectory,
         Error::WentBack { .. } => Verdict::WentBack,
         Error::NotReady => Verdict::NotReady,
-        Error::OtherCertificate { .. } => Verdict::OtherCertificate,
+        Error::OtherCertificate { .. } | Error::NamelessCertificate { .. } => {
+            Verdict::OtherCertificate
+        }
         Error::NoIdentity { .. } => Verdict::OtherVersion,
         _ => Verdict::Full,
     }
@@ -212,7 +230,7 @@ async fn send(
 /// The requests of a connection.
 struct Requests<'s, C: RaftTypeConfig, F> {
     served: &'s Arc<Served<C, F>>,
-    sender: u64,
+    sender: Sender,
     replies: mpsc::Sender<Message>,
     under_way: Arc<Semaphore>,
 }
@@ -220,7 +238,7 @@ struct Requests<'s, C: RaftTypeConfig, F> {
 impl<C, F, A> Requests<'_, C, F>
 where
     C: RaftTypeConfig<NodeId = u64, Node = Member>,
-    F: Fn(u64, Vec<u8>) -> A + Send + Sync + 'static,
+    F: Fn(Sender, Vec<u8>) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
 {
     /// Reads requests until the connection ends.
@@ -280,7 +298,7 @@ where
         let (raft, sender) = (raft.clone(), self.sender);
         match head.kind {
             Kind::Append => {
-                let request = message::append_of::<C>(&body, sender)?;
+                let request = message::append_of::<C>(&body, sender.node)?;
                 self.run(
                     head.id,
                     held,
@@ -288,11 +306,11 @@ where
                 );
             }
             Kind::Vote => {
-                let request = message::vote_of(&body, sender)?;
+                let request = message::vote_of(&body, sender.node)?;
                 self.run(head.id, held, async move { encoded(&raft.vote(request).await) });
             }
             Kind::Snapshot => {
-                let request = message::snapshot_of::<C>(body, sender)?;
+                let request = message::snapshot_of::<C>(body, sender.node)?;
                 self.run(
                     head.id,
                     held,

@@ -4,7 +4,8 @@
 //!   use. Connections keep the one that they began with.
 //! - A node is trusted if the authority has signed its certificate; its name is not compared with
 //!   its address, as for clients and replicas. So the authority must be the group's own.
-//! - A certificate that names members, as `raft-member-3`, is good for those alone.
+//! - A certificate that names members, as `raft-member-3`, is good for those alone. A member that
+//!   has shown one shows no other from then on.
 //! - TLS 1.3 alone: both ends are this crate.
 
 use std::fs;
@@ -64,9 +65,14 @@ impl Certified {
         Self(own.map_or_else(Vec::new, |own| own.valid_dns_names().filter_map(number).collect()))
     }
 
+    /// Whether they name this node.
+    pub(crate) fn names(&self, node: u64) -> bool {
+        self.0.contains(&node)
+    }
+
     /// Whether the peer may be this node.
     pub(crate) fn check(&self, node: u64) -> Result<(), Error> {
-        if self.0.is_empty() || self.0.contains(&node) {
+        if self.0.is_empty() || self.names(node) {
             return Ok(());
         }
         let names: Vec<String> = self.0.iter().map(|member| format!("{MEMBER}{member}")).collect();

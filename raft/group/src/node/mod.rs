@@ -29,7 +29,7 @@ use stillframe_server::consensus::{
     Batch, Begin, Change, Consensus, Event, MemberView, Message, Peer, Reply, Settings, View,
 };
 use tokio::runtime::Runtime;
-use tokio::sync::{Mutex, mpsc as channel, oneshot, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc as channel, oneshot, watch};
 
 use self::elections::Elections;
 use self::messages::Messages;
@@ -294,6 +294,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     };
     let elections = Elections::new(&raft, settings.election_timeout_ms);
     let (changes, hands_over) = (Arc::default(), Arc::default());
+    let looks = Arc::new(Semaphore::new(1));
     let (id, raft_of) = (settings.id, raft.clone());
     let node = Running {
         id,
@@ -305,6 +306,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
         elections,
         queued,
         changes,
+        looks,
         hands_over,
     };
     let serving = questions::serve(listener, &node, &settings);
@@ -349,6 +351,8 @@ struct Running {
     queued: Arc<watch::Sender<usize>>,
     /// Held while the group is being changed: one change at a time.
     changes: Arc<Mutex<()>>,
+    /// One permit: held while others are asked whether this member was let go.
+    looks: Arc<Semaphore>,
     /// This leader falls silent, so that another member may be elected.
     hands_over: Arc<AtomicBool>,
 }

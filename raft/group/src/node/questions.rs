@@ -1,10 +1,11 @@
 //! What members ask of each other beside raft.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::LogId;
 use serde::{Deserialize, Serialize};
-use stillframe_raft_net::{ForwardError, Id, Listener, Member, Serving};
+use stillframe_raft_net::{ForwardError, Id, Listener, Member, Sender, Serving};
 use stillframe_server::consensus::{Event, Message, Settings};
 
 use super::Running;
@@ -46,6 +47,15 @@ pub(super) enum Question {
 }
 
 impl Question {
+    /// Whether anybody may ask it: it tells who belongs to the group and changes nothing. One that
+    /// is on its way into a group, or has lost its directory, does not know the group's id.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Belongs | Self::MayStand(_) | Self::Belonging | Self::Lacks => true,
+            Self::Elect | Self::LetGo | Self::Deliver(_) | Self::Found(_) => false,
+        }
+    }
+
     /// Bytes of the messages in it.
     fn bytes(&self) -> usize {
         match self {
@@ -97,11 +107,16 @@ pub(super) fn serve(listener: Listener, node: &Running, settings: &Settings) -> 
 impl Running {
     async fn answer(
         &self,
-        sender: u64,
+        sender: Sender,
         question: &[u8],
         settings: &Settings,
     ) -> Result<Vec<u8>, Error> {
-        match postcard::from_bytes(question)? {
+        let Sender { node: sender, is_of_group } = sender;
+        let question: Question = postcard::from_bytes(question)?;
+        if !is_of_group && !question.is_open() {
+            return Err(Error::Stranger { id: sender });
+        }
+        match question {
             Question::Elect => {
                 let vote = self.raft.metrics().borrow().vote;
                 if !vote.committed || vote.leader_id.node_id != sender {
@@ -120,8 +135,14 @@ impl Running {
                 Ok(Vec::new())
             }
             Question::LetGo => {
-                let node = self.clone();
-                tokio::spawn(async move { node.leave_if_let_go(sender).await });
+                let (node, looks) = (self.clone(), Arc::clone(&self.looks));
+                // One look is enough, however often it is said.
+                if let Ok(look) = looks.try_acquire_owned() {
+                    tokio::spawn(async move {
+                        node.leave_if_let_go(sender).await;
+                        drop(look);
+                    });
+                }
                 Ok(Vec::new())
             }
             Question::MayStand(last) => {

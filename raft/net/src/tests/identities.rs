@@ -6,16 +6,16 @@ use std::sync::Mutex;
 use super::certificates::Certificates;
 use super::hostile::Alone;
 use super::*;
-use crate::hello::Lane;
-use crate::identity::End;
+use crate::hello::{Hello, Lane, Statement};
+use crate::identity::{End, Peer};
 use crate::mutant::Mutation;
 use crate::{Error, ForwardError, Id, Standing, Starts};
 
 /// A standing in this group and directory, which is kept in memory.
 fn standing(group: Option<Id>, starts: &Starts) -> Standing {
-    let (met, voters) = (BTreeMap::new(), BTreeSet::new());
+    let (met, named, voters) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     let (starts, is_blank, joins) = (starts.clone(), false, false);
-    Standing { group, starts, met, is_blank, joins, is_ready: true, voters }
+    Standing { group, starts, met, named, is_blank, joins, is_ready: true, voters }
 }
 
 fn identity(standing: Standing) -> Identity {
@@ -91,7 +91,9 @@ pub(super) async fn replaced_directories_are_refused() -> Result<(), String> {
     home.note(|it| it.voters = BTreeSet::from([2]));
     let meet = async |who: &Identity| {
         let theirs = home.statement(2);
-        who.meet(1, End::Listener, Lane::Control, Some(&theirs), Mutation::current()).await
+        let (node, end, said, is_named) = (1, End::Listener, Some(&theirs), None);
+        let peer = Peer { node, end, lane: Lane::Control, said, is_named };
+        who.meet(peer, Mutation::current()).await
     };
     let met = meet(&identity(blank.clone())).await;
     expect(&met.map_or_else(|error| error.to_string(), |()| "taken".into()), "raft-join yes")?;
@@ -109,6 +111,80 @@ fn directories_that_were_replaced_are_refused() {
     block_on(replaced_directories_are_refused()).expect("they are refused");
 }
 
+/// Calls node 1 as node 2; what it answers.
+async fn call(alone: &Alone, lane: Lane, statement: Statement) -> Hello {
+    let address = alone.member().raft;
+    let mut socket = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let hello = Hello::call(2, 1, lane, GROUP).stating(statement);
+    hello.write(&mut socket).await.expect("it reads");
+    Hello::read(&mut socket).await.expect("it answers")
+}
+
+/// A certificate of the authority is not enough: who does not know the id of the group gets neither
+/// a vote nor an entry in, learns none of the ids, and asks as a stranger.
+pub(super) async fn strangers_take_no_part() -> Result<(), String> {
+    let group = Some(Id::draw().expect("random bytes"));
+    let home = identity(standing(group, &starts(1)));
+    let alone = Alone::start(Plan { identity: home, ..Plan::calm() }).await;
+    let other = Some(Id::draw().expect("random bytes"));
+    for lane in [Lane::Control, Lane::Entries, Lane::Snapshots] {
+        for group in [None, other] {
+            let statement = Statement { group, starts: Some(starts(1)), ..Statement::default() };
+            let answer = call(&alone, lane, statement).await;
+            expect(&format!("{:?}", answer.verdict()), "OtherIdentity")?;
+            expect(&format!("{:?}", answer.statement), "Some(Statement { group: None")?;
+        }
+    }
+    let answer = call(&alone, Lane::Forward, Statement::default()).await;
+    expect(&format!("{:?}", answer.verdict()), "Welcome")?;
+    expect(&format!("{:?}", answer.statement), "Some(Statement { group: None, starts: None")?;
+    for (identity, wanted) in [
+        (Identity::default(), "not of the group"),
+        (identity(standing(group, &starts(1))), "of the group"),
+    ] {
+        let settings = alone.group.plan.settings(2).identity(identity);
+        let network = Network::new(settings).expect("sound");
+        let time = Duration::from_secs(30);
+        let said = network.forward(1, &alone.member(), b"?", time).await;
+        expect(&String::from_utf8_lossy(&said.map_err(|error| error.to_string())?), wanted)?;
+    }
+    alone.group.end().await;
+    Ok(())
+}
+
+#[test]
+fn who_does_not_know_the_group_takes_no_part() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(strangers_take_no_part()).expect("they do not");
+}
+
+/// A node that has learnt its group says so: it is a stranger no longer.
+#[test]
+fn a_node_that_learns_its_group_calls_again() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(async {
+        let group = Some(Id::draw().expect("random bytes"));
+        let home = identity(standing(group, &starts(1)));
+        let alone = Alone::start(Plan { identity: home, ..Plan::calm() }).await;
+        let joins = Standing { is_blank: true, joins: true, ..standing(None, &starts(1)) };
+        let joins = identity(joins);
+        let settings = alone.group.plan.settings(2).identity(joins.clone());
+        let network = Network::new(settings).expect("sound");
+        let who = async || {
+            let time = Duration::from_secs(30);
+            network.forward(1, &alone.member(), b"?", time).await
+        };
+        assert_eq!(who().await.expect("a question"), b"2 is not of the group");
+        joins.change(|it| it.group = group).expect("it is kept");
+        let started = Instant::now();
+        while who().await.ok().is_none_or(|said| said != b"2 is of the group") {
+            assert!(started.elapsed() < Duration::from_secs(60), "it has not called again");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        alone.group.end().await;
+    });
+}
+
 /// A node of the version before, which says nothing of its directory.
 #[test]
 fn the_version_before_is_spoken_until_the_group_has_an_id() {
@@ -119,9 +195,9 @@ fn the_version_before_is_spoken_until_the_group_has_an_id() {
         let call = async || {
             let address = alone.member().raft;
             let mut socket = tokio::net::TcpStream::connect(address).await.expect("it listens");
-            let hello = crate::hello::Hello::call(2, 1, Lane::Control, GROUP).older();
+            let hello = Hello::call(2, 1, Lane::Control, GROUP).older();
             hello.write(&mut socket).await.expect("it reads");
-            let answer = crate::hello::Hello::read(&mut socket).await.expect("it answers");
+            let answer = Hello::read(&mut socket).await.expect("it answers");
             assert_eq!(answer.statement, None, "in the version of the caller");
             answer.verdict().expect("sound")
         };
@@ -151,6 +227,37 @@ fn the_version_before_is_spoken_until_the_group_has_an_id() {
         assert_eq!(older.await.expect("no panic"), [true, false]);
         alone.group.end().await;
     });
+}
+
+/// A member whose certificate has named it is claimed by no certificate that names nobody.
+pub(super) async fn names_stay(files: &Certificates) -> Result<(), String> {
+    let tls = files.tls("node", "ca");
+    let group = Some(Id::draw().expect("random bytes"));
+    let (home, own) = (identity(standing(group, &starts(1))), starts(1));
+    let plan = Plan { tls: Some(tls), identity: home.clone(), ..Plan::calm() };
+    let alone = Alone::start(plan).await;
+    let says = async |who: &str| {
+        let settings = alone.group.plan.settings(3).identity(identity(standing(group, &own)));
+        let answer = alone.forward(settings.tls(files.tls(who, "ca"))).await;
+        answer.map_or_else(|error| error.to_string(), |_| "welcome".to_owned())
+    };
+    expect(&says("node").await, "welcome")?;
+    expect(&says("raft-member-3.some.group").await, "welcome")?;
+    expect(&says("node").await, "certificate of node 3 is not its own")?;
+    expect(&says("raft-member-3.some.group").await, "welcome")?;
+    // Removed, it may begin anew.
+    home.note(|it| it.named.clear());
+    expect(&says("node").await, "welcome")?;
+    alone.group.end().await;
+    Ok(())
+}
+
+#[test]
+fn a_member_that_has_shown_its_name_shows_no_other_certificate() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let test = "a_member_that_has_shown_its_name_shows_no_other_certificate";
+    let Some(files) = Certificates::new(test) else { return };
+    block_on(names_stay(&files)).expect("it does not");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use stillframe_openraft::{Machine, Options, SnapshotData, StateMachine, WordStat
 use tokio::runtime::Runtime;
 
 use crate::proxy::Proxy;
-use crate::{Identity, Link, Listener, Member, Network, Serving, Settings, Tls};
+use crate::{Identity, Link, Listener, Member, Network, Sender, Serving, Settings, Tls};
 
 openraft::declare_raft_types!(
     pub(crate) Types: D = Vec<u8>, R = u64, Node = Member, SnapshotData = SnapshotData
@@ -181,9 +181,12 @@ impl Group {
         let (log, counter) = open(self.folder.join(node.to_string()), options).expect("sound");
         let raft = Raft::new(node, self.plan.config(), routed, log, counter.clone()).await;
         let raft = raft.expect("it starts");
-        let echo = move |from, request: Vec<u8>| async move {
+        let echo = move |from: Sender, request: Vec<u8>| async move {
+            let Sender { node: sender, is_of_group } = from;
             match request.first() {
-                Some(b'!') => Err(format!("node {node} refuses node {from}")),
+                Some(b'!') => Err(format!("node {node} refuses node {sender}")),
+                Some(b'?') if is_of_group => Ok(format!("{sender} is of the group").into_bytes()),
+                Some(b'?') => Ok(format!("{sender} is not of the group").into_bytes()),
                 _ => Ok(request),
             }
         };

@@ -3,8 +3,11 @@
 use std::sync::Mutex;
 use std::thread;
 
+use super::certificates::Certificates;
 use super::hostile::{listener_refuses, promises_take_no_memory, refusals};
-use super::identities::{groups_do_not_mix, replaced_directories_are_refused};
+use super::identities::{
+    groups_do_not_mix, names_stay, replaced_directories_are_refused, strangers_take_no_part,
+};
 use super::requests::{
     appends_are_cut, damage_is_found, heartbeats_pass, replies_find_their_requests, silence_ends,
     slow_appends_arrive,
@@ -46,6 +49,11 @@ fn is_rejected(mutant: Mutant) {
                 Mutant::TakesWhileCountedOn | Mutant::ForgetsWhomItMet => {
                     replaced_directories_are_refused().await
                 }
+                Mutant::BelievesStrangers => strangers_take_no_part().await,
+                Mutant::ForgetsNames => match Certificates::new("mistakes_are_rejected") {
+                    Some(files) => names_stay(&files).await,
+                    None => Err("it takes openssl to find it".into()),
+                },
                 Mutant::HidesCut => appends_are_cut().await,
                 Mutant::KeepsSilent => silence_ends().await,
                 Mutant::SharesLane => heartbeats_pass().await,

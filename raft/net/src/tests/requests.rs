@@ -45,7 +45,7 @@ impl Pair {
             let wait = request.first_chunk().map_or(0, |wait| u16::from_le_bytes(*wait));
             tokio::time::sleep(Duration::from_millis(wait.into())).await;
             match request.get(2) {
-                Some(b'!') => Err(format!("not for node {from}")),
+                Some(b'!') => Err(format!("not for node {}", from.node)),
                 _ => Ok(request),
             }
         });

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use stillframe_raft_net::{Member, Network, Settings};
+use stillframe_raft_net::{Id, Identity, Member, Network, Settings, Standing, Starts};
 
 use super::load::Counter;
 use super::membership::change;
@@ -303,6 +303,15 @@ fn a_member_whose_log_lost_its_end_catches_up() {
     }
 }
 
+/// A member of this group that says nothing of its directory.
+fn as_of(group: Option<Id>) -> Identity {
+    let starts = Starts::new().expect("random bytes");
+    let (met, named, voters) = Default::default();
+    let (is_blank, joins, is_ready) = (false, false, true);
+    let standing = Standing { group, starts, met, named, is_blank, joins, is_ready, voters };
+    Identity::new(standing, |_| Ok(()))
+}
+
 /// What a member says beside raft counts only from one that may say it.
 #[test]
 fn members_are_not_told_by_strangers_to_leave_or_to_stand() {
@@ -311,19 +320,27 @@ fn members_are_not_told_by_strangers_to_leave_or_to_stand() {
     let leads = leader(&servers);
     let (told, stranger) = ((leads + 1) % 3, (leads + 2) % 3 + 1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ask = |question: u8| {
-        let network = Network::new(Settings::new(stranger as u64, "stillframe"));
-        let network = network.expect("sound");
+    let ask = |question: u8, known: Option<Id>| {
+        let settings = Settings::new(stranger as u64, "stillframe").identity(as_of(known));
+        let network = Network::new(settings).expect("sound");
         let member: Member = group.addresses(told).parse().expect("its addresses");
         let time = std::time::Duration::from_secs(30);
         let id = told as u64 + 1;
-        async move { network.forward(id, &member, &[question], time).await }
+        async move { network.forward(id, &member, &[question, 0], time).await }
     };
     let runtime = runtime.expect("a runtime");
-    // To stand for election, and that it was let go.
-    let said = runtime.block_on(async { ask(0).await }).expect_err("it may not say so");
+    // To stand for election, that it was let go, and messages.
+    for question in [0, 2, 3] {
+        let said = runtime.block_on(async { ask(question, None).await });
+        let said = said.expect_err("it does not know the group").to_string();
+        assert!(said.contains("does not show that it belongs to this group"), "{said}");
+    }
+    let text = fs::read_to_string(folder(&group, told).join("raft-member")).expect("it is there");
+    let id = text.lines().find_map(|line| line.strip_prefix("group-id "));
+    let id = id.and_then(|id| id.parse().ok());
+    let said = runtime.block_on(async { ask(0, id).await }).expect_err("it may not say so");
     assert!(said.to_string().contains("does not lead in term"), "{said}");
-    runtime.block_on(async { ask(2).await }).expect("it looks into it");
+    runtime.block_on(async { ask(2, id).await }).expect("it looks into it");
     wait_until("it has looked into it", || servers[told].log().contains("it stays"));
     // It is elected as before.
     servers[stranger - 1].kill();
