@@ -72,6 +72,20 @@ impl Options {
     }
 }
 
+/// Notes a request whose group would have read more than was ever added with a number that is not
+/// too large, and others as they are: servers before Redis 8.2 take any.
+fn effect_of_limited(ctx: &mut Context<'_>, args: &[&[u8]], read: Option<u64>, added: u64) {
+    if read.is_none_or(|read| read <= added) {
+        return ctx.effect(args);
+    }
+    let (mut words, mut digits) = (args.to_vec(), [0; 20]);
+    let options = words.iter().skip(5).position(|it| it.eq_ignore_ascii_case(b"entriesread"));
+    if let Some(number) = options.and_then(|at| words.get_mut(5 + at + 1)) {
+        *number = format_integer(i64::try_from(added).unwrap_or(i64::MAX), &mut digits);
+        ctx.effect(&words);
+    }
+}
+
 /// The refusal of a sub-command that has other arguments.
 pub(super) fn unknown(container: &str, name: &[u8]) -> Refusal {
     let name = String::from_utf8_lossy(&name[..name.len().min(128)]).into_owned();
@@ -123,7 +137,7 @@ fn create(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         b"$" => stream.map_or(StreamId::MIN, Stream::last_id),
         text => id::strict(text, 0)?,
     };
-    let is_first = stream.is_none();
+    let (is_first, added) = (stream.is_none(), stream.map_or(0, Stream::added));
     let limits = idmp::limits_of_new(ctx).filter(|_| is_first);
     let is_new = ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| {
         if let Some(limits) = limits {
@@ -137,8 +151,8 @@ fn create(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if is_first {
         ctx.touched(ctx.caller.db, key);
     }
+    effect_of_limited(ctx, args, options.read, added);
     if let Some(limits) = limits {
-        ctx.effect(args);
         idmp::effect_of_limits(ctx, key, limits);
     }
     ctx.changed_beside(key, "xgroup-create");
@@ -158,8 +172,10 @@ fn set_id(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         b"$" => stream.last_id(),
         text => id::any(text, 0)?,
     };
+    let added = stream.added();
     let db = ctx.caller.db;
     ctx.keyspace.edit_stream(db, key, |edit| edit.set_group(name, last, options.read))?;
+    effect_of_limited(ctx, args, options.read, added);
     ctx.changed_beside(key, "xgroup-setid");
     ctx.out.ok();
     Ok(())

@@ -3,6 +3,7 @@
 use stillframe_keyspace::{Stream, StreamId};
 use stillframe_resp::parse_integer;
 
+use super::group::effect_of_group;
 use super::{answer_entry, id, top_of};
 use crate::context::Context;
 use crate::errors::{NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SYNTAX};
@@ -124,6 +125,8 @@ fn xsetid(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 .into());
         }
     }
+    let ahead = stream.groups().filter(|it| added.is_some() && it.entries_read() > added);
+    let ahead: Vec<_> = ahead.map(|it| (it.name().to_vec(), it.last_id())).collect();
     ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| {
         edit.set_last_id(last);
         if let Some(added) = added {
@@ -133,6 +136,11 @@ fn xsetid(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             edit.set_deleted_id(deleted);
         }
     })?;
+    // Older servers leave groups ahead.
+    ctx.effect(args);
+    for (group, last) in &ahead {
+        effect_of_group(ctx, (key, group), *last, added);
+    }
     ctx.changed_beside(key, "xsetid");
     ctx.out.ok();
     Ok(())

@@ -27,6 +27,32 @@ fn what_is_pending_keeps_its_time_through_a_replay() {
     }
 }
 
+/// Redis from 8.2 on refuses a file with a group that has read more; older replicas take any number.
+#[test]
+fn a_group_has_read_at_most_what_was_ever_added_on_replicas_too() {
+    let mut harness = Harness::new().notes_effects();
+    harness.all(&["XADD s 1-1 f v", "XADD s 2-1 f v"]);
+    harness.stream();
+    let shown = |read| format!("$12 entries-read :{read} ");
+    for (request, read, words) in [
+        ("XGROUP CREATE s g 1 entriesread 100", 2, "XGROUP CREATE s g 1 entriesread 2"),
+        ("XGROUP SETID s g 1-1 ENTRIESREAD 1", 1, "XGROUP SETID s g 1-1 ENTRIESREAD 1"),
+        ("XGROUP SETID s g 1-1 ENTRIESREAD 7", 2, "XGROUP SETID s g 1-1 ENTRIESREAD 2"),
+        ("XTRIM s MAXLEN 1", 2, "XTRIM s MAXLEN 1"),
+        (
+            "XSETID s 2-1 ENTRIESADDED 1",
+            1,
+            "MULTI; XSETID s 2-1 ENTRIESADDED 1; XGROUP SETID s g 1-1 ENTRIESREAD 1; EXEC",
+        ),
+    ] {
+        harness.all(&[request]);
+        let said: Vec<_> = harness.stream().iter().map(|it| it.join(&b' ')).collect();
+        assert_eq!(String::from_utf8_lossy(&said.join(&b"; "[..])), words, "{request}");
+        let groups = harness.run("XINFO GROUPS s");
+        assert!(groups.contains(&shown(read)), "{request}: {groups}");
+    }
+}
+
 /// Parks caller `w`, which waits for what nobody of the group has read.
 fn parked() -> Harness {
     let mut harness = Harness::new();
