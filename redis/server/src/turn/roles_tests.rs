@@ -438,10 +438,11 @@ fn a_group_that_lags_holds_up_requests_on_data_alone() {
 }
 
 /// A request that waits for a second, and what it is told when that is over.
-const LATE: [(&str, &str); 16] = [
+const LATE: [(&str, &str); 17] = [
     ("BLPOP none 1", "*-1\r\n"),
     ("BRPOP none other 1", "*-1\r\n"),
     ("BLMOVE none other LEFT LEFT 1", "*-1\r\n"),
+    ("BLMOVEM none other LEFT LEFT 1", "*-1\r\n"),
     ("BRPOPLPUSH none other 1", "*-1\r\n"),
     ("BLMPOP 1 1 none LEFT", "*-1\r\n"),
     ("BZPOPMIN none 1", "*-1\r\n"),
