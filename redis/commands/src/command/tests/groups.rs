@@ -27,7 +27,7 @@ fn what_is_pending_keeps_its_time_through_a_replay() {
     }
 }
 
-/// Redis from 8.2 on refuses a file with a group that has read more; older replicas take any number.
+/// Redis from 8.2 on refuses a file with a group that has read more; older replicas take any.
 #[test]
 fn a_group_has_read_at_most_what_was_ever_added_on_replicas_too() {
     let mut harness = Harness::new().notes_effects();
