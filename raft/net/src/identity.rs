@@ -369,7 +369,9 @@ pub(crate) mod tests {
         own.remember(2, shows(&own, Some(true)).expect("from now on it has"));
         assert_eq!(own.named, BTreeSet::from([2]));
         let said = text(shows(&own, Some(false)));
-        assert!(said.contains("certificate of node 2 does not name it as raft-member-2"), "{said}");
+        let node = 2;
+        let wanted = format!("certificate of node {node} does not name it as raft-member-{node}");
+        assert!(said.contains(&wanted), "{said}");
         assert_eq!(shows(&own, Some(true)).expect("as before"), Found::default());
         shows(&own, None).expect("the group does without TLS now");
     }
