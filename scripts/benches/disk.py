@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import tempfile
+import time
 
 from benches.load import fill_strings, finish_load, load, start_load
 from benches.servers import Server, in_turns, say, spread, title
@@ -42,7 +43,9 @@ def measure_one(name, shim, delay, options):
         for clients in WRITERS:
             figures[f"SETs of {clients:,}"] = of(load(server, options, *words(options, clients, "1:0")))
             check_slow(server, figures[f"SETs of {clients:,}"], clients, delay)
-        writers = start_load(server, options, *words(options, BESIDE, "1:0"))
+        # They begin before the readers and end behind them.
+        writers = start_load(server, options, *words(options, BESIDE, "1:0", more_ms=4000))
+        time.sleep(0.5)
         readers = load(server, options, *words(options, READERS, "0:1"), "--protocol-check")
         figures[f"GETs of {READERS} beside {BESIDE} writers"] = of(readers)
         figures[f"SETs of the {BESIDE}"] = of(finish_load(writers))
@@ -51,9 +54,10 @@ def measure_one(name, shim, delay, options):
         server.stop()
 
 
-def words(options, clients, ratio):
+def words(options, clients, ratio, more_ms=0):
     return ["--rate", "max", "--clients", clients, "--keys", options.keys, "--value-size",
-            options.value_size, "--ratio", ratio, "--duration", f"{options.throughput_ms}ms"]
+            options.value_size, "--ratio", ratio, "--duration",
+            f"{options.throughput_ms + more_ms}ms"]
 
 
 def of(report):
