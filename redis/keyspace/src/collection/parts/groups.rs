@@ -156,10 +156,11 @@ impl Groups {
 
     /// Lets no group have read more than so many entries.
     pub(in crate::collection) fn limit_read(&mut self, hasher: &Hasher, most: u64) {
-        let ahead = |it: &GroupFacts| it.read.is_some_and(|read| read > most);
-        let groups = Elements::from(&self.groups, 0)
-            .map(|element| (element.key.to_vec(), GroupFacts::from_value(element.value)));
-        let ahead: Vec<_> = groups.filter(|(_, facts)| ahead(facts)).collect();
+        let ahead: Vec<_> = Elements::from(&self.groups, 0)
+            .map(|element| (element.key, GroupFacts::from_value(element.value)))
+            .filter(|(_, facts)| facts.read.is_some_and(|read| read > most))
+            .map(|(name, facts)| (name.to_vec(), facts))
+            .collect();
         for (name, facts) in ahead {
             self.set_group(hasher, &name, GroupFacts { read: Some(most), ..facts });
         }
