@@ -1187,6 +1187,31 @@ static void limited_cpu(const struct test *test)
 	CHECK(!helpers(&s), "helpers on other CPUs");
 }
 
+/* A child waits for helpers that copy, not for those that have not begun: they have nothing to do. */
+static void late_helpers(const struct test *test)
+{
+	struct scene s = { .size = 16 * TABLE };
+	long before = vmstat("async_fork_helper");
+	pid_t child;
+	int dead;
+
+	if (!*debugfs)
+		return skipped("no debugging");
+	s.at = region(s.size, 0);
+	CHECK(!prctl(PR_SET_ASYNC_FORK, 3, 0, 0, 0), "prctl: %s", strerror(errno));
+	knob("hold_helpers", 1);
+	child = fork();
+	if (!child) {
+		witness(s.at, s.size, "the child");
+		_exit(0);
+	}
+	dead = ended(child);
+	CHECK(dead, "the child waits for helpers that have not begun");
+	CHECK(vmstat("async_fork_helper") == before + 2, "there were no helpers");
+	wait_for_waiting();
+	knob("hold_helpers", 0);
+}
+
 const struct test tests[] = {
 	{ "write", write_some },
 	{ "write-all", write_all },
@@ -1246,6 +1271,7 @@ const struct test tests[] = {
 	{ "out-of-memory", .whole = out_of_memory },
 	{ "cgroup", .whole = by_cgroup, .only = "async" },
 	{ "cgroup-cpu", .whole = limited_cpu, .only = "async" },
+	{ "helpers-late", .whole = late_helpers, .only = "async" },
 	{ }
 };
 
@@ -1274,6 +1300,7 @@ const struct mutant mutants_async[] = {
 	{ "the second look at pinned pages", "pinned-late", 1 << 10 },
 	{ "allocating before the lock", "victim-dies", 1 << 11 },
 	{ "the rule for limited CPUs", "cgroup-cpu", 1 << 12 },
+	{ "giving up helpers that have not begun", "helpers-late", 1 << 13 },
 	{ }
 };
 
