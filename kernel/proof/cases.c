@@ -1324,5 +1324,7 @@ const struct mutant mutants_odf[] = {
 	{ "the reaper's way past locks", "reaper-passes", 1 << 17 },
 	{ "a copy for broken memory", "memory-breaks", 1 << 18 },
 	{ "a copy that does not fail", "mlock-nomem", 1 << 19 },
+	{ "the count of shared tables", "accounts", 1 << 20 },
+	{ "the users of shared tables", "accounts", 1 << 21 },
 	{ }
 };
