@@ -881,6 +881,82 @@ static void accounts(struct scene *s)
 	      anon_kib("/proc/self/status"));
 }
 
+static void *offline_thread(void *at)
+{
+	shared->words[2] = madvise(at, PAGE, MADV_SOFT_OFFLINE) ? errno : 0;
+	return NULL;
+}
+
+static void write_beside(char *at)
+{
+	put(at + 5 * PAGE);
+	__atomic_store_n(&shared->words[1], 1, __ATOMIC_SEQ_CST);
+}
+
+static void *write_beside_thread(void *at)
+{
+	write_beside(at);
+	return NULL;
+}
+
+/*
+ * One process copies the table of a page that is being migrated since before fork(). If the copy
+ * got the entry of the migration, nobody would put the page back into it.
+ */
+static void migrate_and_copy(int by_child)
+{
+	char *at = region(4 * TABLE, 0);
+	pthread_t mover, writer;
+	pid_t child;
+
+	shared->words[1] = shared->words[2] = 0;
+	choose_fork();
+	knob("hold_migrate", 1);
+	pthread_create(&mover, NULL, offline_thread, at + 3 * PAGE);
+	while (!waiting() && !__atomic_load_n(&shared->words[2], __ATOMIC_SEQ_CST))
+		usleep(1000);
+	if (shared->words[2] == EINVAL)
+		return skipped("no memory failures");
+	knob("hold_install", 1);
+	child = fork();
+	if (!child) {
+		if (by_child)
+			write_beside(at);
+		else
+			pause();
+		*(uint64_t *)(shared->copy + 5 * PAGE) = 0xdeadbeef;
+		witness(at, 4 * TABLE, "the child");
+		_exit(0);
+	}
+	if (!by_child)
+		pthread_create(&writer, NULL, write_beside_thread, at);
+	/* A fork() that copied the table itself has left nothing to wait for. */
+	while (waiting() < 2 && !__atomic_load_n(&shared->words[1], __ATOMIC_SEQ_CST))
+		usleep(1000);
+	knob("hold_migrate", 0);
+	pthread_join(mover, NULL);
+	CHECK(!shared->words[2], "MADV_SOFT_OFFLINE: %s", strerror(shared->words[2]));
+	knob("hold_install", 0);
+	if (by_child) {
+		CHECK(!status_of(child), "the child");
+		*(uint64_t *)(shared->copy + 5 * PAGE) = *(uint64_t *)(at + 5 * PAGE);
+	} else {
+		pthread_join(writer, NULL);
+		kill(child, SIGKILL);
+		status_of(child);
+		*(uint64_t *)(shared->copy + 5 * PAGE) = 0xdeadbeef;
+	}
+	witness(at, 4 * TABLE, "the parent");
+}
+
+static void migrating(const struct test *test)
+{
+	if (!*debugfs)
+		return skipped("no debugging");
+	migrate_and_copy(0);
+	migrate_and_copy(1);
+}
+
 static sigjmp_buf broken;
 
 static void on_broken(int signal)
@@ -1266,6 +1342,7 @@ const struct test tests[] = {
 	{ "reaper-passes", .whole = reaper_passes, .only = "odf" },
 	{ "accounts", accounts, .only = "odf" },
 	{ "memory-breaks", .whole = memory_breaks },
+	{ "migrating", .whole = migrating, .only = "odf" },
 	{ "numa-hints", .whole = numa_hints, .only = "odf" },
 	{ "mlock-nomem", .whole = lock_without_memory },
 	{ "out-of-memory", .whole = out_of_memory },
@@ -1326,5 +1403,6 @@ const struct mutant mutants_odf[] = {
 	{ "a copy that does not fail", "mlock-nomem", 1 << 19 },
 	{ "the count of shared tables", "accounts", 1 << 20 },
 	{ "the users of shared tables", "accounts", 1 << 21 },
+	{ "waiting for a migration", "migrating", 1 << 22 },
 	{ }
 };

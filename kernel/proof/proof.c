@@ -62,18 +62,22 @@ long vmstat(const char *name)
 	return value;
 }
 
-void wait_for_waiting(void)
+int waiting(void)
 {
-	char path[128], digit = '0';
+	char path[128], digit;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/waiting", debugfs);
-	while (digit == '0') {
+	fd = open(path, O_RDONLY);
+	CHECK(fd >= 0 && read(fd, &digit, 1) == 1, "%s: %s", path, strerror(errno));
+	close(fd);
+	return digit - '0';
+}
+
+void wait_for_waiting(void)
+{
+	while (!waiting())
 		usleep(1000);
-		fd = open(path, O_RDONLY);
-		CHECK(fd >= 0 && read(fd, &digit, 1) == 1, "%s: %s", path, strerror(errno));
-		close(fd);
-	}
 }
 
 void skipped(const char *why)
@@ -218,6 +222,8 @@ static void release_all(void)
 	knob("hold_alloc", 0);
 	knob("hold_copy", 0);
 	knob("hold_helpers", 0);
+	knob("hold_install", 0);
+	knob("hold_migrate", 0);
 }
 
 /* Runs @body in a process of its own, which a minute must suffice for. Returns failures. */

@@ -31,6 +31,9 @@
 #ifndef MADV_HWPOISON
 #define MADV_HWPOISON		100
 #endif
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE		25
 #endif
@@ -89,7 +92,8 @@ do {						\
 
 void knob(const char *name, unsigned long value);
 long vmstat(const char *name);
-/* Until a task waits in the kernel where a knob holds it. */
+/* How many tasks wait in the kernel where a knob holds them? */
+int waiting(void);
 void wait_for_waiting(void);
 /* A case that this kernel cannot show. */
 void skipped(const char *why);
