@@ -5,7 +5,7 @@ use stillframe_peers::requests::ALL;
 use crate::journal::server;
 use crate::mixed::requests;
 use crate::support::{Client, Random, Reply, rounds, wait_until};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Commands on collections, most of them random or timed in some way; `?` stands for a number.
@@ -120,6 +120,16 @@ pub(crate) fn contents_by(
     all
 }
 
+/// Fails by the keys that differ, with what either holds.
+pub(crate) fn assert_same_contents(expected: &Contents, found: &Contents, what: &str) {
+    let keys: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+    let differ = keys.into_iter().filter(|key| expected.get(*key) != found.get(*key));
+    let lines: Vec<String> = differ
+        .map(|key| format!("{key:?}: {:?} expected, {:?} found", expected.get(key), found.get(key)))
+        .collect();
+    assert!(lines.is_empty(), "{what}:\n{}", lines.join("\n"));
+}
+
 /// A value as it is, but for the count that a HyperLogLog keeps of itself: PFCOUNT renews that in
 /// a replica, too, which tells nobody.
 fn without_cached_count(value: Reply) -> Reply {
@@ -165,12 +175,8 @@ fn whatever_clients_did_comes_back_as_it_was() {
         let mut server = server("everysec", folder.path()).start();
         let mut client = server.client();
         let after = contents(&mut client);
-        if let Some(before) = before.filter(|before| *before != after) {
-            for (key, value) in before.iter().filter(|(key, value)| after.get(*key) != Some(*value))
-            {
-                println!("{key:?}: {value}, now {:?}", after.get(key));
-            }
-            panic!("{} keys came back as {}, or others", before.len(), after.len());
+        if let Some(before) = &before {
+            assert_same_contents(before, &after, "what came back differs");
         }
         for _ in 0..400 {
             let commands = match random.below(3) {

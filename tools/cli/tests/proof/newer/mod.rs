@@ -9,7 +9,7 @@ use std::path::Path;
 use stillframe_rdb::Crc64;
 
 use crate::collections::debugged;
-use crate::replayed::{Contents, contents_by};
+use crate::replayed::{Contents, assert_same_contents, contents_by};
 use crate::replication::{
     Who, assert_same, delete_idle_consumers, fill, wait_for_all, wait_for_link,
 };
@@ -62,14 +62,25 @@ fn channel(peer: Peer) -> &'static str {
     }
 }
 
-/// Has no key expire while a test compares.
-fn keep_keys(client: &mut Client) {
+/// Has no key and no field expire while a test compares.
+fn keep_all(client: &mut Client) {
+    let is_near = |reply: &Reply| (0..3_600_000).contains(&reply.int());
     for db in 0..16 {
         client.ok(&format!("SELECT {db}"));
         let keys = client.ask("KEYS *");
         for key in keys.list().iter().filter_map(Reply::bytes) {
-            if (0..3_600_000).contains(&client.call(&[b"PTTL", key]).int()) {
+            if is_near(&client.call(&[b"PTTL", key])) {
                 client.call(&[b"PERSIST", key]);
+            }
+            if client.call(&[b"TYPE", key]).text() != "hash" {
+                continue;
+            }
+            let fields = client.call(&[b"HKEYS", key]);
+            for field in fields.list().iter().filter_map(Reply::bytes) {
+                let left = client.call(&[b"HPTTL", key, b"FIELDS", b"1", field]);
+                if left.list().first().is_some_and(is_near) {
+                    client.call(&[b"HPERSIST", key, b"FIELDS", b"1", field]);
+                }
             }
         }
     }
@@ -109,7 +120,7 @@ fn files_of_newer_servers_are_served_and_ours_by_them() {
         fill(&source, &mut random, 300);
         let mut client = source.client();
         expiring::fill(&source, &mut random, 300);
-        keep_keys(&mut client);
+        keep_all(&mut client);
         add_new_forms(&mut client);
         client.ok("SAVE");
         let expected = contents(&mut client);
@@ -121,7 +132,8 @@ fn files_of_newer_servers_are_served_and_ours_by_them() {
         fs::copy(source.dump(), data.path().join("dump.rdb")).expect("the dump was written");
         let ours = Setup::new(Kind::Ours("imprint")).folder(data.path()).start();
         let mut client = ours.client();
-        assert!(contents(&mut client) == expected, "{peer:?}: what we serve differs");
+        let served = contents(&mut client);
+        assert_same_contents(&expected, &served, &format!("{peer:?}: what we serve"));
         if peer == Peer::Valkey {
             client.ok("CONFIG SET rdb-version 80");
         }
@@ -129,7 +141,8 @@ fn files_of_newer_servers_are_served_and_ours_by_them() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::copy(ours.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
         let back = debugged(Kind::Newer(peer), Some(folder.path()), "");
-        assert!(contents(&mut back.client()) == expected, "{peer:?}: what it serves differs");
+        let served = contents(&mut back.client());
+        assert_same_contents(&expected, &served, &format!("{peer:?}: what it serves"));
     }
 }
 
@@ -243,7 +256,7 @@ fn append_only_directories_of_newer_servers_are_imported() {
             });
             fill(&source, &mut random, 200);
             expiring::fill(&source, &mut random, 200);
-            keep_keys(&mut client);
+            keep_all(&mut client);
             delete_idle_consumers(&mut client); // their log does not tell of all of them
             let expected = contents(&mut client);
             source.kill();

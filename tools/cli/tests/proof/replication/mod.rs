@@ -18,7 +18,7 @@ mod useless;
 mod writable;
 
 use crate::collections::debugged;
-use crate::replayed::{Contents, collection, contents};
+use crate::replayed::{Contents, assert_same_contents, collection, contents};
 use crate::support::{Client, Kind, Peer, Random, Reply, Server, Stop, wait_until};
 use std::time::Duration;
 use stillframe_peers::requests::{ALL, script};
@@ -186,8 +186,5 @@ pub(crate) fn assert_same(
     wait_for_all(primary, replica);
     let [theirs, ours]: [Contents; 2] =
         [primary, replica].map(|server| contents(&mut server.client()));
-    for (key, value) in theirs.iter().filter(|(key, value)| ours.get(*key) != Some(*value)) {
-        println!("{key:?}: {value}, on the replica {:?}", ours.get(key));
-    }
-    assert!(theirs == ours, "{} keys at the primary, {} at the replica", theirs.len(), ours.len());
+    assert_same_contents(&theirs, &ours, "what the replica holds");
 }
