@@ -7,9 +7,9 @@ async function main() {
   const one = make("one"), two = make("two");
   await one.set("a", { x: [1, 2] });
   await two.set("a", "of two");
-  await one.set("short", 1, 100);
+  await one.set("short", 1, 1000);
   console.log(await one.get("a"), await two.get("a"), await one.get("short"));
-  await new Promise((done) => setTimeout(done, 200));
+  await new Promise((done) => setTimeout(done, 1100));
   console.log(await one.get("short"), await one.has("a"), await one.delete("a"), await one.delete("a"));
   await one.set("b", 1);
   await one.clear();

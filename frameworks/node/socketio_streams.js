@@ -19,7 +19,9 @@ async function start() {
 }
 async function main() {
   const servers = [await start(), await start()];
-  await new Promise((done) => setTimeout(done, 500));
+  // Each waits for the stream once its adapter is ready.
+  const asks = await createClient({ url: process.env.REDIS_URL }).connect();
+  while (!(await asks.info("clients")).includes(`blocked_clients:${servers.length}`)) await new Promise((done) => setTimeout(done, 20));
   const clients = servers.map(({ port }) => io(`http://127.0.0.1:${port}`, { transports: ["websocket"] }));
   await Promise.all(clients.map((client) => new Promise((done) => client.once("connect", done))));
   const heard = clients.map((client) => new Promise((done) => client.once("said", done)));

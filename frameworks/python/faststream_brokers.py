@@ -3,6 +3,7 @@ import asyncio
 import logging
 import os
 
+import redis.asyncio as redis
 from faststream.redis import RedisBroker, StreamSub
 
 logging.disable(logging.CRITICAL)
@@ -34,7 +35,11 @@ async def on_stream(number: int):
 async def main():
     async with broker:
         await broker.start()
-        await asyncio.sleep(0.5)
+        connection = redis.from_url(os.environ["REDIS_URL"])
+        while not (dict(await connection.pubsub_numsub("channel")).get(b"channel")
+                   and await connection.exists("stream")):
+            await asyncio.sleep(0.02)
+        await connection.aclose()
         await broker.publish("hello", "channel")
         await broker.publish(21, list="list")
         await broker.publish(7, stream="stream")

@@ -23,7 +23,10 @@ print("count", int(connection.get("count")))
 lock = redis_lock.Lock(connection, "renewed", expire=2, auto_renewal=True)
 lock.acquire()
 import time
-time.sleep(2.5)
+left = connection.pttl("lock:renewed")
+while connection.pttl("lock:renewed") <= left:
+    left = connection.pttl("lock:renewed")
+    time.sleep(0.05)
 print("held", connection.exists("lock:renewed"), redis_lock.Lock(connection, "renewed").acquire(
     blocking=False))
 lock.release()

@@ -24,7 +24,8 @@ async def main():
     worker = Worker(queue, functions=[add, stubborn], concurrency=4,
                     timers={"schedule": 1, "worker_info": 10, "sweep": 60, "abort": 1})
     running = asyncio.create_task(worker.start())
-    await asyncio.sleep(0.5)
+    while not await queue.redis.exists(queue.namespace("sweep")):  # it aborts what it finds
+        await asyncio.sleep(0.02)
     print(await queue.map("add", [{"x": i, "y": i} for i in range(10)], timeout=10))
     print(await queue.apply("stubborn", retries=3))
     later = await queue.enqueue("add", x=1, y=2, scheduled=int(time.time()) + 1)

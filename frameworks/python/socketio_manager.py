@@ -2,6 +2,7 @@
 import asyncio
 import os
 
+import redis.asyncio as redis
 import socketio
 
 url = os.environ["REDIS_URL"]
@@ -17,7 +18,10 @@ async def main():
     listener = Listener(url)
     server = socketio.AsyncServer(client_manager=listener, async_mode="asgi")
     listener.initialize()
-    await asyncio.sleep(0.5)
+    connection = redis.from_url(url)
+    while not dict(await connection.pubsub_numsub("socketio")).get(b"socketio"):
+        await asyncio.sleep(0.02)
+    await connection.aclose()
     outside = socketio.RedisManager(url, write_only=True)
     outside.emit("news", {"text": "hello"}, room="all")
     print(await asyncio.wait_for(got.get(), 10))
