@@ -33,7 +33,10 @@ got="$("${store[@]}" "$folder/one" get 7)"
 # Moves money about until it is killed; each start checks that no money was lost or made.
 for _ in 1 2 3; do
     "${store[@]}" "$folder/two" transfer >"$folder/said" &
-    sleep 2
+    for _ in $(seq 1200); do # where a kill comes is chance
+        ! grep -q "^acknowledged" "$folder/said" || break
+        sleep 0.1
+    done
     kill -KILL $! || fail "transfer ended by itself"
     wait $! 2>/dev/null || true
     acknowledged="$(sed -n 's/^acknowledged //p' "$folder/said" | tail -n 1)"

@@ -75,7 +75,11 @@ expect OK CONFIG SET maxmemory 123mb
 expect OK CONFIG REWRITE
 expect OK ACL SETUSER ada on '>lovelace' '~*' +@all
 expect OK ACL SAVE
-ask BGREWRITEAOF && sleep 1
+ask BGREWRITEAOF
+for _ in $(seq 100); do
+    ask INFO persistence | grep -q "^aof_rewrite_in_progress:1" || break
+    sleep 0.1
+done
 ask SHUTDOWN && wait "$server"
 serve
 expect 128974848 CONFIG GET maxmemory

@@ -17,7 +17,10 @@ for _ in $(seq 100); do
 done
 ask EVAL 'for n = 1, 2000 do redis.call("SET", n, string.rep("x", 1000)) end' 0 >/dev/null
 ask BGSAVE >/dev/null
-sleep 1
+for _ in $(seq 100); do
+    ask INFO persistence | grep -q "^current_save_keys_processed:0" || break
+    sleep 0.1
+done
 timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$folder/browser" \
     --virtual-time-budget=3000 --dump-dom "http://127.0.0.1:$((port + 1))/" \
     >"$folder/page" 2>/dev/null
