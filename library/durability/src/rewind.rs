@@ -198,7 +198,7 @@ mod tests {
             let rewound =
                 rewind(&source, Some(Until::Sequence(last)), Accepted::default(), &target);
             let rewound = rewound.expect("everything leads there");
-            assert_eq!(rewound.checkpoints.len() as u64, last.min(30) / 10);
+            assert_eq!(rewound.checkpoints, (1..=last.min(30) / 10).collect::<Vec<_>>());
             let last = last.min(30);
             assert_eq!(rewound.log.expect("there is a log").last, last);
             assert_eq!(open(&target).read(0), last * (last + 1) / 2);
@@ -206,6 +206,9 @@ mod tests {
         let all = folder.path().join("all");
         rewind(&source, None, Accepted::default(), &all).expect("all of it");
         assert_eq!(open(&all).read(0), 465);
+        let earlier = folder.path().join("earlier");
+        rewind(&all, Some(Until::Sequence(11)), Accepted::default(), &earlier).expect("and back");
+        assert_eq!(open(&earlier).read(0), 66);
         assert!(rewind(&source, None, Accepted::default(), &all).is_err(), "it is not empty");
         assert_eq!(open(&source).read(0), 465, "the source is as it was");
     }

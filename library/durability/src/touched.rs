@@ -113,6 +113,20 @@ mod tests {
     }
 
     #[test]
+    fn both_tables_grow_with_the_state() {
+        let (mut touched, mut tables) = (Touched::new(BLOCK_WORDS), Tables::default());
+        tables.begin(&mut touched);
+        tables.conclude(true);
+        touched.grow(2 * BLOCK_WORDS);
+        for period in 0..4 {
+            touched.mark(BLOCK_WORDS);
+            tables.begin(&mut touched);
+            assert_eq!(marked(&tables), [1], "period {period}");
+            tables.conclude(true);
+        }
+    }
+
+    #[test]
     fn nobody_asks_of_an_empty_table() {
         let mut touched = Touched::default();
         touched.mark(5);

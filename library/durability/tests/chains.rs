@@ -121,6 +121,36 @@ fn imprint_holds_the_blocks_written_since_the_last_begin() {
     an_increment_of_full_images_holds_the_blocks_written_since_the_last_begin::<naive::Naive>();
 }
 
+/// Whether increments are made now or not, those of before are not passed over.
+#[test]
+fn a_broken_chain_is_refused_where_no_increments_are_made() {
+    let directory = directory();
+    chain::<naive::Naive>(directory.path(), 2);
+    let newest = file(directory.path(), 3);
+    let mut bytes = fs::read(&newest).unwrap();
+    bytes[20] ^= 1; // the header: nothing shows that it was an increment
+    fs::write(&newest, bytes).unwrap();
+    let opened = Store::<naive::Naive>::open_with(directory.path(), Options::words(WORDS));
+    let error = opened.expect_err("checkpoint 3 may have had more");
+    assert!(matches!(error, Error::BrokenChain { newest: 3, whole: 2, .. }), "{error}");
+}
+
+/// The merger takes no file for one of the chain that only has its number.
+#[test]
+fn a_file_of_another_store_is_not_merged() {
+    let (ours, theirs) = (directory(), directory());
+    chain::<naive::Naive>(theirs.path(), 1);
+    let mut store = open::<naive::Naive>(ours.path(), Increments::at_most(1));
+    touch(&mut store, 1);
+    store.checkpoint_and_wait().expect("the disk is sound");
+    fs::copy(file(theirs.path(), 1), file(ours.path(), 1)).unwrap();
+    touch(&mut store, 2);
+    store.checkpoint_and_wait().expect("it does not read the other");
+    store.wait_merged();
+    let stats = store.stats();
+    assert_eq!((stats.merges, stats.merge_failures), (0, 1), "{:?}", stats.last_error);
+}
+
 fn an_increment_of_nothing_is_empty<A: Algorithm>() {
     let directory = directory();
     chain::<A>(directory.path(), 1);

@@ -390,6 +390,16 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
+fn a_branch_never_shrinks() {
+    let data = directory();
+    let mut store: Store = Store::open(data.path(), options()).expect("a new directory");
+    let mut branch = store.branch().expect("none is kept");
+    branch.write(WORDS - 1, 7);
+    branch.grow(1).expect("it is longer");
+    assert_eq!((branch.words(), branch.read(WORDS - 1)), (WORDS, 7));
+}
+
+#[test]
 #[should_panic(expected = "word 5000 of 5000")]
 fn a_word_beyond_a_branch() {
     let data = directory();

@@ -421,3 +421,32 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stillframe::Algorithm;
+    use stillframe::algorithms::naive::Naive;
+
+    use super::*;
+    use crate::chain::Increments;
+    use crate::disk::{Location, SimulatedDisk};
+
+    #[test]
+    fn an_increment_upon_a_chain_that_was_emptied_meanwhile_leaves_it_empty() {
+        let location = Location::on("simulated", Arc::new(SimulatedDisk::default()));
+        let directory = Arc::new(Directory::existing(location).expect("it is there"));
+        let options = Options::words(1).increments(Increments::at_most(9));
+        let desk = Desk::new(directory, &options, &Naive::INFO, Vec::new()).expect("a sound disk");
+        let full = Header::new(1, 1, 0, "naive");
+        let mut increment = Header::new(1, 2, 0, "naive");
+        increment.base = Some(full.link());
+        for is_emptied in [false, true] {
+            desk.lengthen_chain(&full, 1, 100, Tables::default());
+            if is_emptied {
+                desk.lock().chain.clear(); // as when a merge finds damage
+            }
+            desk.lengthen_chain(&increment, 2, 10, Tables::default());
+            assert_eq!(desk.lock().chain.len(), if is_emptied { 0 } else { 2 });
+        }
+    }
+}

@@ -309,8 +309,9 @@ impl Write for Sequence {
 mod tests {
     use std::ops::Range;
 
-    use super::super::{Directory, Disk, Fault, Location, SimulatedDisk};
+    use super::super::{Directory, Disk, Fault, Location, SimulatedDisk, Unpublished};
     use super::*;
+    use crate::error::Error;
 
     const BYTES: usize = 6 * STAGE_BYTES + 4 * Stage::ALIGN + 17;
 
@@ -400,6 +401,23 @@ mod tests {
         let error = file.write_all(&vec![1; BYTES]).and_then(|()| file.flush());
         assert!(error.expect_err("it panicked").to_string().contains("panicked"));
         assert!(file.sync().is_err() && file.length().is_err(), "not trusted");
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_long_as_promised_gets_no_name() {
+        for promised in 2..=4 {
+            let disk = SimulatedDisk::default();
+            let location = Location::on("simulated", Arc::new(disk.clone()));
+            let directory = Directory::existing(location).expect("it is there");
+            let mut file = directory.create("t").expect("sound");
+            file.write_all(&[1; 3]).and_then(|()| file.flush()).expect("sound");
+            let (bytes, temporary, name) = (Some(promised), "t", "f");
+            let unpublished = Unpublished { file: &mut file, bytes, temporary, name };
+            let published = directory.publish(unpublished, Ok(()), || Ok::<_, Error>(()));
+            assert_eq!(published.is_ok(), promised == 3);
+            let names = disk.names().expect("a sound disk");
+            assert_eq!(names, if promised == 3 { vec!["f"] } else { vec![] });
+        }
     }
 
     #[test]

@@ -202,3 +202,50 @@ pub(crate) fn before<A: Algorithm>(
         _ => Ok((A::create(&options.memory)?, recovery(None))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Location, SimulatedDisk};
+    use crate::standalone::Log;
+    use crate::store::acts::ActStore;
+
+    /// Times do not fall, whatever the clock does: neither in the log once a checkpoint has all
+    /// that it held, nor from a record to a checkpoint that has it.
+    #[test]
+    fn records_and_checkpoints_are_not_older_than_what_was_before_them() {
+        let disk: Arc<SimulatedDisk> = Arc::default();
+        let directory = Directory::existing(Location::on("simulated", disk.clone()));
+        let header =
+            Header::new(1, 0, 7, Directory::owner(directory.as_ref().expect("it is there")));
+        let first = Report { next: 1, ..Report::default() };
+        let directory = Arc::new(directory.expect("it is there"));
+        let mut writer = Writer::resume(directory, &first, header).expect("a sound disk");
+        let later = now_ms() + 3_600_000; // the clock was wrong
+        writer.append(later, b"record").expect("it is short");
+        writer.sync().expect("a sound disk");
+        drop(writer);
+        let open = || {
+            let options = Options::words(1).disk(disk.clone());
+            ActStore::open_records("simulated", options, |act, _| {
+                act.update(0, |count| count + 1);
+                Ok(())
+            })
+        };
+        let mut store = open().expect("sound");
+        store.checkpoint_and_wait().expect("a sound disk");
+        store.close().expect("a sound disk");
+        let mut store = open().expect("sound");
+        let loaded = store.recovery().loaded.clone().expect("there is one");
+        assert_eq!((loaded.created_ms >= later, loaded.log_from), (true, 2));
+        store.log(b"more").and_then(Act::commit).expect("a sound disk");
+        store.close().expect("a sound disk");
+        let (location, mut times) = (Location::on("simulated", disk), Vec::new());
+        let read = Log::read(location, 2, false, None, &Options::words(1).application, |action| {
+            times.push(action.time_ms);
+            Ok(())
+        });
+        read.expect("sound");
+        assert!(times.len() == 1 && times[0] >= later, "{times:?} are not from {later} on");
+    }
+}

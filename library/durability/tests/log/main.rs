@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use stillframe_durability::disk::{Fault, SimulatedDisk};
+use stillframe_durability::disk::{Fault, Location, SimulatedDisk};
 use stillframe_durability::{
     Act, ActStore, Action, Application, ApplyError, Error, Log, LogDamage, LogOptions, Options,
     Policy, Store, Until,
@@ -327,4 +327,87 @@ fn an_action_that_was_logged_first_keeps_what_it_wrote_when_it_is_dropped() {
     assert_state(&store, 1);
     drop(store);
     assert_state(&open(directory.path()), 1);
+}
+
+/// A new segment makes durable what is in those before it, whatever the policy.
+#[test]
+fn the_end_of_a_segment_is_reported() {
+    let (sender, receiver) = mpsc::channel();
+    let options = LogOptions::policy(Policy::No).segment_bytes(1).on_durable(move |durable| {
+        sender.send(durable.expect("the disk is sound")).expect("the test listens");
+    });
+    let disk = Arc::new(SimulatedDisk::default());
+    let location = Location::on("simulated", disk);
+    let log = Log::create(location, 1, &Application::default(), options).unwrap();
+    log.append(b"one").unwrap();
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(1));
+}
+
+/// What holds of a log that was closed without an error holds after a loss of power.
+#[test]
+fn a_log_that_is_closed_is_on_the_disk_or_says_that_it_is_not() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+        let mut failures = 0;
+        for call in 1..12 {
+            let disk = SimulatedDisk::default();
+            let on = |disk: &SimulatedDisk| Options::words(2).disk(Arc::new(disk.clone()));
+            let options = on(&disk).log(LogOptions::policy(policy));
+            let mut store = open_with(Path::new("simulated"), options).expect("sound");
+            act(&mut store, 1);
+            disk.fail_at(disk.calls() + call, Fault::IO);
+            let closed = store.close().is_ok();
+            failures += u64::from(!closed);
+            let crashed = SimulatedDisk::holding(&disk.platter().lose_power(|_| false));
+            let found = open_with(Path::new("crashed"), on(&crashed)).expect("sound").read(0);
+            assert!(found == 1 || !closed, "{policy:?}, call {call}");
+        }
+        assert!(failures > 0, "{policy:?}");
+    }
+}
+
+/// However often an action writes a word, its record has what the word holds in the end.
+#[test]
+fn a_record_has_the_last_of_many_writes() {
+    const WORDS: usize = 100;
+    let directory = directory();
+    let open = || ActStore::open(directory.path(), Options::words(WORDS)).expect("sound");
+    let mut store = open();
+    let acted = store.act(|words| {
+        for value in [5, 7, 5] {
+            (0..WORDS).for_each(|index| words.write(index, value));
+        }
+        Ok::<_, Error>(())
+    });
+    acted.expect("sound");
+    drop(store);
+    let store = open();
+    assert_eq!((0..WORDS).find(|&index| store.read(index) != 5), None);
+}
+
+/// What an action that failed has grown is new to the log with the next one that grows it so far.
+#[test]
+fn what_a_failed_action_has_grown_is_logged_by_the_next() {
+    let directory = directory();
+    let options = || Options::memory(stillframe::Options::words(1).max_words(9));
+    let write = |act: &mut Act<'_>, _: &Action<'_>| {
+        act.write(4, 7);
+        Ok(())
+    };
+    let open = || ActStore::open_records(directory.path(), options(), write).expect("sound");
+    let mut store = open();
+    let failed = store.act(|act| {
+        act.grow(5)?;
+        Err::<(), Box<dyn std::error::Error>>("too late".into())
+    });
+    failed.expect_err("it fails");
+    let grown = store.act(|act| Ok::<_, Error>(act.grow(5)?));
+    grown.expect("it is so long already");
+    let written = store.act_as(b"x", |act| {
+        act.write(4, 7);
+        Ok::<_, Error>(())
+    });
+    written.expect("sound");
+    drop(store);
+    assert_eq!(open().read(4), 7);
 }

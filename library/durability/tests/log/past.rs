@@ -77,3 +77,27 @@ fn the_past_is_kept_as_long_as_asked() {
         assert!(kept == 8 || oldest > 1, "and what is before is not");
     }
 }
+
+/// A moment is reached with the last record of its millisecond.
+#[test]
+fn the_millisecond_of_a_record_has_that_record() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let directory = directory();
+    let path = directory.path();
+    let mut store = open(path);
+    act(&mut store, 5);
+    drop(store);
+    let (mut times, own) = (Vec::new(), Application::default());
+    let read = Log::read(path, 1, false, None, &own, |action| {
+        times.push(action.time_ms);
+        Ok(())
+    });
+    assert_eq!(read.expect("sound").records, 5);
+    for &time in &times {
+        let expected = times.iter().filter(|&&it| it <= time).count() as u64;
+        let (until, target) = (Until::TimeMs(time), tempdir().unwrap());
+        let options = Options::words(2);
+        let made = ActStore::rewind_records(path, until, target.path(), options, replay);
+        assert_eq!(made.expect("all is kept").read(0), expected);
+    }
+}
