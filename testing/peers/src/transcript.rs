@@ -12,6 +12,8 @@
 //! a! sent without waiting for a reply
 //! a: byte for byte, but for the number of the connection, which HELLO shows
 //! .  20  (waits 20 ms)           #  a remark
+//! .  until blocked_clients:1  (waits until INFO has this line)
+//! .  until no db0  (waits until no line of INFO begins so)
 //! ```
 //!
 //! A malformed transcript makes this module panic: it is a part of a test.
@@ -20,6 +22,12 @@
 pub trait Stage {
     /// Lets so many milliseconds pass.
     fn wait(&mut self, milliseconds: u64);
+
+    /// Waits until INFO has this line; `no` before it: until no line begins so. Where nothing runs
+    /// beside the requests, time is all that it takes.
+    fn wait_until(&mut self, _line: &str) {
+        self.wait(2_000);
+    }
 
     /// Sends a request over a connection, which is a new one at its first request.
     fn send(&mut self, connection: char, arguments: &[&[u8]]);
@@ -37,6 +45,7 @@ pub struct Transcript {
 
 enum Step {
     Wait(u64),
+    WaitUntil(String),
     Request { line: usize, connection: char, by: Compared, text: String, arguments: Vec<Vec<u8>> },
 }
 
@@ -62,7 +71,7 @@ impl Transcript {
         assert_eq!(replies.len(), self.recorded.len(), "not one reply for each request: record it");
         let requests = self.steps.iter().filter_map(|step| match step {
             Step::Request { line, text, .. } => Some((line, text)),
-            Step::Wait(_) => None,
+            Step::Wait(_) | Step::WaitUntil(_) => None,
         });
         let compared = replies.iter().zip(&self.recorded).zip(requests);
         let different = compared.filter(|((reply, recorded), _)| reply != recorded);
@@ -92,6 +101,7 @@ impl Transcript {
         for step in &self.steps {
             match step {
                 Step::Wait(milliseconds) => stage.wait(*milliseconds),
+                Step::WaitUntil(line) => stage.wait_until(line),
                 Step::Request { connection, by, arguments, .. } => {
                     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
                     if !arguments.is_empty() {
@@ -113,8 +123,11 @@ impl Step {
         if line.is_empty() || line.starts_with(['#', ' ']) {
             return None;
         }
-        if let Some(time) = line.strip_prefix('.') {
-            return Some(Self::Wait(time.trim().parse().expect("milliseconds to wait")));
+        if let Some(what) = line.strip_prefix('.').map(str::trim) {
+            return Some(match what.strip_prefix("until ") {
+                Some(line) => Self::WaitUntil(line.into()),
+                None => Self::Wait(what.parse().expect("milliseconds to wait")),
+            });
         }
         let (head, text) = line.split_once(' ').expect("a request after its connection");
         let mut head = head.chars();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use stillframe_peers::transcript::{Stage, Transcript};
 
-use crate::support::{Client, Kind, Server, redis_is_here};
+use crate::support::{Client, Kind, Server, redis_is_here, wait_until};
 
 /// Where crates keep transcripts that they play without a server.
 const BESIDE: [&str; 3] = [
@@ -139,6 +139,17 @@ impl Theatre {
 impl Stage for Theatre {
     fn wait(&mut self, milliseconds: u64) {
         std::thread::sleep(Duration::from_millis(milliseconds));
+    }
+
+    fn wait_until(&mut self, line: &str) {
+        let mut client = self.server.client();
+        wait_until(line, || {
+            let info = client.ask("INFO everything").text();
+            match line.strip_prefix("no ") {
+                Some(line) => !info.lines().any(|it| it.starts_with(line)),
+                None => info.lines().any(|it| it == line),
+            }
+        });
     }
 
     fn send(&mut self, connection: char, arguments: &[&[u8]]) {
