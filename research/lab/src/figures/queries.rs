@@ -287,7 +287,10 @@ mod tests {
         let counts = QueryCounts::new().expect("a page");
         thread::scope(|scope| {
             scope.spawn(|| counts.query(0, 8, 1, |index| u64::from(index == 3) * 2));
-            thread::sleep(Duration::from_millis(20));
+            let started = Instant::now();
+            while counts.queries().is_ok() && started.elapsed() < Duration::from_secs(60) {
+                thread::yield_now();
+            }
             counts.stop();
         });
         assert!(

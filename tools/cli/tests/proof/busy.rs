@@ -145,7 +145,7 @@ fn a_save_and_replicas_outlast_a_busy_script() {
         await_busy(&mut other);
         let late = Server::start(Kind::Ours("imprint"));
         late.client().ok(&format!("REPLICAOF 127.0.0.1 {}", server.port));
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        wait_until("the script has met it", || late.log().contains("the primary"));
         other.ok("SCRIPT KILL");
         assert!(matches!(first.reply(), Reply::Error(_)));
         other.wait_for_save();

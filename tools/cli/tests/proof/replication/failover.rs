@@ -160,7 +160,7 @@ fn redis_cli_fetches_an_image() {
     }
     assert!(image.trim_ascii_start().starts_with(b"$EOF:"));
     client.ok("SET more v");
-    std::thread::sleep(Duration::from_millis(20));
+    assert!(old.is_silent(Duration::from_millis(20)));
     old.send(&[b"REPLCONF", b"ACK", b"0"]);
     assert_eq!(old.reply().list()[0].text(), "SELECT");
     assert_eq!(old.reply().list()[1].text(), "more");

@@ -99,6 +99,7 @@ fn nothing_is_propagated_behind_the_last_image() {
         client.send(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"1"]);
         client.send(&[b"DEBUG", b"SLEEP", b"0.5"]);
         if by_signal {
+            // Mostly in the middle of DEBUG SLEEP; what follows holds whenever it comes.
             std::thread::sleep(Duration::from_millis(100));
             send_signal(old.pid(), Signal::TERM);
         } else {

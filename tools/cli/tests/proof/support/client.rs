@@ -1,6 +1,6 @@
 //! A client that shows replies as the raw bytes they came as, and as values.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -9,9 +9,24 @@ use std::time::Duration;
 use stillframe_peers::reply::{Reply, decode, encode};
 
 /// What a connection needs of a socket.
-trait Socket: Read + Write + Send {}
-impl Socket for TcpStream {}
-impl Socket for UnixStream {}
+trait Socket: Read + Write + Send {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Socket for TcpStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
+
+impl Socket for UnixStream {
+    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time))
+    }
+}
+
+/// Only a server that hangs takes this long.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One connection.
 pub(crate) struct Client {
@@ -24,8 +39,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn try_connect(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-        // Only a server that hangs takes this long.
-        stream.set_read_timeout(Some(Duration::from_secs(120))).ok()?;
+        stream.wait_at_most(PATIENCE).ok()?;
         stream.set_nodelay(true).ok()?;
         Some(Self { stream: Box::new(stream), received: Vec::new(), start: 0 })
     }
@@ -39,7 +53,7 @@ impl Client {
             connected.is_some()
         });
         let stream = connected.expect("it was waited for");
-        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
+        stream.wait_at_most(PATIENCE).expect("a timeout");
         Self { stream: Box::new(stream), received: Vec::new(), start: 0 }
     }
 
@@ -86,6 +100,15 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::Interrupted => Some(()),
             Err(error) => panic!("no reply: {error}"),
         }
+    }
+
+    /// Whether nothing comes in so long.
+    pub(crate) fn is_silent(&mut self, time: Duration) -> bool {
+        self.stream.wait_at_most(time).expect("a timeout");
+        let read = self.stream.read(&mut [0]);
+        self.stream.wait_at_most(PATIENCE).expect("a timeout");
+        let is_late = |kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        self.start == self.received.len() && read.is_err_and(|error| is_late(error.kind()))
     }
 
     /// Whatever bytes come next, replies or not.
