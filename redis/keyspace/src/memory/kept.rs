@@ -121,3 +121,22 @@ impl Kept {
         self.bytes += item.bytes - before.min(item.bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::packed::NEVER;
+    use crate::memory::entry::New;
+
+    #[test]
+    fn bytes_of_an_entry_count_once_however_often_they_come_back() {
+        let mut kept = Kept::default();
+        let entry = Owned::new((1, 0), b"key", New::text(&[b'x'; 500]), NEVER, 0);
+        let all = entry.entry().bytes();
+        kept.insert(7, 3, Item { entry, bytes: 10 });
+        for (bytes, counted) in [(Some(20), 30), (None, all), (Some(20), all), (None, all)] {
+            kept.count(3, bytes);
+            assert_eq!(kept.bytes(), counted + KEY_BYTES);
+        }
+    }
+}

@@ -170,3 +170,27 @@ impl Limbo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::packed::NEVER;
+    use crate::memory::entry::New;
+
+    #[test]
+    fn what_is_given_back_to_a_range_that_is_released_counts_no_more() {
+        let (mut limbo, mut reclaimer) = (Limbo::default(), Reclaimer::default());
+        limbo.begin(BUCKETS << RANGE_BITS_MIN);
+        let entry = Owned::new((1, 0), b"key", New::text(&[b'x'; 500]), NEVER, 0);
+        let bytes = entry.entry().bytes();
+        limbo.push(0, entry);
+        limbo.lend(20, Loan { holder: 0, bytes: 300 });
+        assert_eq!(limbo.bytes(), bytes - 300);
+        limbo.give_back(20, Some(100));
+        assert_eq!(limbo.bytes(), bytes - 200);
+        limbo.release(1 << RANGE_BITS_MIN, &mut reclaimer);
+        limbo.give_back(20, None);
+        assert_eq!((limbo.entries(), limbo.bytes()), (0, 0));
+        limbo.end(&mut reclaimer);
+    }
+}

@@ -253,6 +253,52 @@ mod tests {
         assert_eq!(keyspace.stats().keys, 0);
     }
 
+    /// Among others that live for ever, three keys, the one that was used last about to expire.
+    fn aged() -> Keyspace<Naive> {
+        let mut keyspace = keyspace();
+        for (clock, key) in [(0, b"a"), (1_000, b"b"), (2_000, b"c")] {
+            keyspace.set_clock(clock);
+            let expire = Expire::At(9_000 - clock as i64);
+            keyspace.set(0, key, b"v", expire).expect("room");
+        }
+        let immortal = |number: u32| number.to_string().into_bytes();
+        (0..30).for_each(|it| keyspace.set(0, &immortal(it), b"v", Expire::Never).expect("room"));
+        keyspace.set_clock(3_000);
+        keyspace
+    }
+
+    /// The next victim of those three.
+    fn victim(keyspace: &mut Keyspace<Naive>, merit: Merit) -> Vec<u8> {
+        let choice = Choice { merit, mortal_only: true, samples: 30 };
+        keyspace.evict(choice, &mut random()).expect("a mortal is left").1.into()
+    }
+
+    #[test]
+    fn a_key_that_is_used_while_it_waits_in_the_pool_is_spared() {
+        let mut keyspace = aged();
+        assert_eq!(victim(&mut keyspace, Merit::Idle), b"a");
+        assert!(keyspace.contains(0, b"b", 0));
+        assert_eq!(victim(&mut keyspace, Merit::Idle), b"c");
+    }
+
+    #[test]
+    fn keys_that_wait_are_judged_anew_by_another_merit() {
+        let mut keyspace = aged();
+        assert_eq!(victim(&mut keyspace, Merit::Idle), b"a");
+        assert_eq!(victim(&mut keyspace, Merit::NearEnd), b"c");
+    }
+
+    #[test]
+    fn a_key_in_the_slot_of_what_a_branch_had_of_a_victim_stays() {
+        let mut keyspace = aged();
+        keyspace.branch(0, 1).expect("room");
+        assert_eq!(victim(&mut keyspace, Merit::Idle), b"a");
+        assert!(keyspace.remove(1, b"a"));
+        keyspace.set(1, b"new", b"v", Expire::Never).expect("room");
+        assert_eq!(victim(&mut keyspace, Merit::Idle), b"b");
+        assert!(keyspace.contains(1, b"new", 0));
+    }
+
     #[test]
     fn what_branches_show_of_a_victim_goes_with_it() {
         for merit in [Merit::Idle, Merit::Chance] {

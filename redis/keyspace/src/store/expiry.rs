@@ -250,7 +250,7 @@ fn next_in_turn(
 #[cfg(test)]
 mod tests {
     use crate::store::tests::keyspace;
-    use crate::{Expire, Value};
+    use crate::{Expire, StreamId, Value};
 
     #[test]
     fn spared_keys_are_absent_and_stay() {
@@ -265,6 +265,46 @@ mod tests {
         keyspace.spare_expired(false);
         assert!(!keyspace.contains(0, b"a", 10) && keyspace.is_empty(0));
         assert_eq!(keyspace.take_expired().len(), 1, "reported once");
+    }
+
+    #[test]
+    fn each_call_of_the_cycle_visits_as_many_as_it_may() {
+        let mut keyspace = keyspace();
+        keyspace.set(3, b"a", b"1", Expire::At(10)).unwrap();
+        (0..5).for_each(|_| assert_eq!(keyspace.expire_cycle(9, 1), 0));
+        assert_eq!(keyspace.expire_cycle(10, 1), 1);
+    }
+
+    #[test]
+    fn messages_of_producers_are_forgotten_where_what_expires_is_spared() {
+        let mut keyspace = keyspace();
+        keyspace.spare_expired(true);
+        let id = StreamId { ms: 1, seq: 0 };
+        let added = keyspace.edit_stream(0, b"s", |stream| {
+            stream.add(id, [(&b"f"[..], &b"v"[..])].into_iter());
+            stream.note_sent((b"producer", b"message"), id);
+        });
+        added.unwrap();
+        assert_eq!(keyspace.expire_fields_cycle(i64::MAX - 1, 9), 1);
+    }
+
+    #[test]
+    fn a_hash_that_has_expired_and_was_made_anew_expires_anew() {
+        let mut keyspace = keyspace();
+        keyspace.keep_expired(true);
+        for (now, more) in [(10, false), (11, true)] {
+            let edited = keyspace.edit_hash(0, b"h", |hash| {
+                hash.set_until(b"f", b"1", Some(now));
+                if more {
+                    hash.set(b"stays", b"2");
+                }
+            });
+            edited.unwrap();
+            assert_eq!(keyspace.expire_fields(0, b"h", now), 1);
+        }
+        let expired = keyspace.take_expired();
+        let shown = expired.iter().map(|it| (it.fields.len(), it.is_gone));
+        assert!(shown.eq([(1, true), (1, false)]), "{expired:?}");
     }
 
     #[test]

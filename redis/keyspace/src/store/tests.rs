@@ -88,6 +88,37 @@ fn clearing_gives_the_slots_back() {
     assert_eq!(keyspace.stats().entry_bytes, 0);
 }
 
+#[test]
+fn a_key_has_the_uses_of_no_other_but_of_what_it_is_a_copy_of() {
+    let mut keyspace = keyspace();
+    keyspace.set_clock(1_000);
+    keyspace.set(0, b"a", b"1", Expire::Never).unwrap();
+    keyspace.branch(0, 1).unwrap();
+    keyspace.set_clock(5_000);
+    keyspace.set(0, b"a", b"2", Expire::Never).unwrap();
+    assert_eq!(keyspace.idle_ms(1, b"a"), Some(4_000), "the branch has got a copy");
+    assert!(keyspace.remove(0, b"a"));
+    keyspace.set_clock(9_000);
+    keyspace.set(0, b"b", b"3", Expire::Never).unwrap();
+    assert_eq!((keyspace.slots.used(), keyspace.idle_ms(0, b"b")), (2, Some(0)), "in its slot");
+}
+
+/// Slots are kept for what branches may need, and all others can be had.
+#[test]
+fn a_full_keyspace_has_slots_for_all_that_it_owes() {
+    let options = KeyspaceOptions { max_keys: 8, ..KeyspaceOptions::default() };
+    let mut keyspace = Keyspace::<Naive>::create(&options).unwrap();
+    let set = |it: &mut Keyspace<_>, key: &[u8]| it.set(0, key, b"long", Expire::Never).is_ok();
+    assert!((0..3).all(|key| set(&mut keyspace, &name(key))));
+    keyspace.branch(0, 1).unwrap();
+    assert!(keyspace.branch(1, 2).is_err(), "three more, and six owed");
+    assert!(set(&mut keyspace, b"x") && set(&mut keyspace, b"y"));
+    assert!(!set(&mut keyspace, b"z"), "three are owed");
+    assert!(keyspace.remove(0, b"x") && set(&mut keyspace, b"z"), "one was free again");
+    (0..3).for_each(|key| assert!(keyspace.remove(key % 2, &name(key))));
+    assert_eq!([0, 1].map(|db| keyspace.len(db)), [3, 2]);
+}
+
 /// Calls of ten keys each that a scan of a database takes, and the keys it meets.
 fn walk(keyspace: &mut Keyspace<Naive>, db: usize) -> (usize, usize) {
     let (mut cursor, mut calls, mut met) = (0, 0, 0);

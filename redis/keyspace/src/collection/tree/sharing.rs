@@ -136,6 +136,31 @@ fn a_long_element_pushed_during_an_image_copies_no_other_but_that_at_the_end() {
     assert_eq!(keyspace.get(0, b"key", 0).unwrap().value().len(), 102);
 }
 
+/// Views of a hash between two changes. What the newer one has alone is the older one's when the
+/// newer one is closed: about as much as if that had never been.
+#[test]
+fn what_a_closed_view_shared_with_an_older_one_counts_for_that() {
+    let kept = |opens_second: bool| {
+        let mut keyspace = keyspace();
+        filled(&mut keyspace, Type::Hash, sized(2_000, 150));
+        let change = |it: &mut Keyspace<Imprint>, number: usize| {
+            let member = format!("element:{number:07}").into_bytes();
+            it.edit_hash(0, b"key", |hash| hash.set(&member, b"new")).unwrap();
+        };
+        keyspace.open_view(1, 0);
+        change(&mut keyspace, 0);
+        if opens_second {
+            keyspace.open_view(2, 0);
+        }
+        (1..60).for_each(|number| change(&mut keyspace, number));
+        assert_eq!(keyspace.close_view(2), opens_second);
+        while keyspace.tend() {}
+        keyspace.stats().view_bytes
+    };
+    let (alone, beside) = (kept(false), kept(true));
+    assert!(beside * 2 > alone, "{beside} bytes, and {alone} without another view");
+}
+
 #[test]
 fn an_edit_during_an_image_copies_one_path_once() {
     let len = sized(100_000, 150);

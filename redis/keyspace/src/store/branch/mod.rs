@@ -541,3 +541,29 @@ impl<A: Algorithm> Keyspace<A> {
         Some(Item { entry, bytes })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Branch;
+    use crate::Expire;
+    use crate::store::tests::keyspace;
+
+    #[test]
+    fn keys_that_find_no_room_on_the_bench_leave_it_bare() {
+        let mut keyspace = keyspace();
+        let keys: [(usize, &[u8]); 3] = [(0, b"a"), (0, b"b"), (1, b"c")];
+        keys.iter().for_each(|(db, key)| keyspace.set(*db, key, b"v", Expire::Never).unwrap());
+        keyspace.open_view(1, 0);
+        let (view, mut bench) = (keyspace.view(1).unwrap(), keyspace.relative(2).unwrap());
+        let mut branch = Branch::default();
+        for _ in 0..2 {
+            assert!(branch.lay(&view, &mut bench, &keys, 0).is_err());
+            assert!(bench.is_bare());
+        }
+        branch.lay(&view, &mut bench, &keys[..2], 0).unwrap();
+        assert_eq!(bench.len(0), 2);
+        branch.take_back(&view, &mut bench, &keys[..2]);
+        let lens = [0, 1].map(|db| branch.len(&view, db));
+        assert_eq!(lens, [2, 1], "nothing was changed");
+    }
+}
