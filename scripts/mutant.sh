@@ -26,8 +26,8 @@ for tests in --lib --tests; do
     # That it does not build, or takes long to, is no finding of a test.
     cargo test --quiet -p "$package" "$tests" --no-run || { echo "does not build: $2"; exit 2; }
     status=0
-    STILLFRAME_QUICK=1 timeout 300 \
-        cargo test --quiet -p "$package" "$tests" -- --skip mistake --skip mutant 2>&1 |
+    STILLFRAME_QUICK=1 timeout 300 cargo test --quiet -p "$package" "$tests" -- \
+        --skip every_mutant --skip every_mistake --skip each_mistake --skip a_mistake 2>&1 |
         tee "$output" || status=$?
     # A watchdog has ended the program: on a busy machine that is no finding.
     ! grep -q "^HANGS: " "$output" || status=124
