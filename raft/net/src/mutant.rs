@@ -31,4 +31,6 @@ stillframe::mutants! { pub when test;
     KeepsSilent,
     /// Snapshots share the connection of heartbeats.
     SharesLane,
+    /// Large requests share the connection of small ones.
+    SharesBulk,
 }

@@ -41,13 +41,16 @@ const PIECE_BYTES_MAX: usize = 1 << 20;
 /// share, is hardly late.
 const PIECE_TIME: Duration = Duration::from_millis(200);
 
+/// A connection: the node, what it is for, and whether it is the one for large requests.
+type Place = (u64, Lane, bool);
+
 /// The way from this node to the others. Clones share the connections, which are made when they are
 /// needed; all end with the last clone and [`Link`].
 #[derive(Clone)]
 pub struct Network {
     settings: Arc<Settings>,
     snapshots: Arc<Outgoing>,
-    lanes: Arc<Mutex<BTreeMap<(u64, Lane), LaneHandle>>>,
+    lanes: Arc<Mutex<BTreeMap<Place, LaneHandle>>>,
 }
 
 /// The way to one node.
@@ -128,7 +131,23 @@ impl Network {
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, ForwardError> {
-        self.forward_on(Lane::Forward, node, member, request, time).await
+        self.forward_on((node, Lane::Forward, false), member, request, time).await
+    }
+
+    /// As [`forward`](Self::forward), on a connection of its own: for what is large, so that no
+    /// small request waits behind it.
+    ///
+    /// # Errors
+    /// As of [`forward`](Self::forward).
+    pub async fn forward_bulk(
+        &self,
+        node: u64,
+        member: &Member,
+        request: &[u8],
+        time: Duration,
+    ) -> Result<Vec<u8>, ForwardError> {
+        let is_bulk = !self.settings.mutation.is(Mutant::SharesBulk);
+        self.forward_on((node, Lane::Forward, is_bulk), member, request, time).await
     }
 
     /// As [`forward`](Self::forward), on the connection of votes and heartbeats: for what is small
@@ -143,19 +162,18 @@ impl Network {
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, ForwardError> {
-        self.forward_on(Lane::Control, node, member, request, time).await
+        self.forward_on((node, Lane::Control, false), member, request, time).await
     }
 
     async fn forward_on(
         &self,
-        lane: Lane,
-        node: u64,
+        place: Place,
         member: &Member,
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, ForwardError> {
         let most = self.settings.limits.frame_bytes_max;
-        let lane = self.lane(node, &member.raft, lane);
+        let lane = self.lane(place, &member.raft);
         let message = || message::plain(request, most);
         let body =
             lane.call(Kind::Forward, message, time).await.map_err(|failure| match failure {
@@ -205,10 +223,11 @@ impl Network {
     }
 
     /// The lane to a node, begun anew if the node has moved.
-    fn lane(&self, node: u64, address: &str, lane: Lane) -> LaneHandle {
+    fn lane(&self, place: Place, address: &str) -> LaneHandle {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (node, lane, _) = place;
         let start = || LaneHandle::start(Arc::clone(&self.settings), node, address, lane);
-        let handle = lanes.entry((node, lane)).or_insert_with(start);
+        let handle = lanes.entry(place).or_insert_with(start);
         if handle.state().address != address {
             *handle = start();
         }
@@ -220,7 +239,7 @@ impl<C: RaftTypeConfig<NodeId = u64, Node = Member>> RaftNetworkFactory<C> for N
     type Network = Link;
 
     async fn new_client(&mut self, target: u64, node: &Member) -> Link {
-        let lane = |lane| self.lane(target, &node.raft, lane);
+        let lane = |lane| self.lane((target, lane, false), &node.raft);
         let snapshots = match self.settings.mutation.is(Mutant::SharesLane) {
             true => Lane::Control,
             false => Lane::Snapshots,

@@ -231,8 +231,9 @@ impl Running {
         let encoded = postcard::to_allocvec(question);
         let encoded = encoded.map_err(|error| ForwardError::Refused(error.to_string()))?;
         match question {
-            // Not behind messages, which are many.
             Question::MayStand(_) => self.network.forward_first(id, member, &encoded, time).await,
+            // They may be long on their way, and no other question waits behind them.
+            Question::Deliver(_) => self.network.forward_bulk(id, member, &encoded, time).await,
             _ => self.network.forward(id, member, &encoded, time).await,
         }
     }

@@ -9,8 +9,8 @@ use super::identities::{
     groups_do_not_mix, names_stay, replaced_directories_are_refused, strangers_take_no_part,
 };
 use super::requests::{
-    appends_are_cut, damage_is_found, heartbeats_pass, replies_find_their_requests, silence_ends,
-    slow_appends_arrive,
+    appends_are_cut, damage_is_found, heartbeats_pass, questions_pass, replies_find_their_requests,
+    silence_ends, slow_appends_arrive,
 };
 use super::snapshots::voter_gets_snapshot;
 use crate::mutant::{Mutant, with_mutant};
@@ -57,6 +57,7 @@ fn is_rejected(mutant: Mutant) {
                 Mutant::HidesCut => appends_are_cut().await,
                 Mutant::KeepsSilent => silence_ends().await,
                 Mutant::SharesLane => heartbeats_pass().await,
+                Mutant::SharesBulk => questions_pass().await,
             }
         })
     });

@@ -407,6 +407,37 @@ fn heartbeats_pass_a_snapshot() {
     block_on(heartbeats_pass()).expect("they do");
 }
 
+/// While a large request takes its time, small ones pass.
+pub(super) async fn questions_pass() -> Result<(), String> {
+    let pair = Pair::start(|_| ()).await;
+    // It takes 20 minutes.
+    pair.proxy.set(Way::There, Faults { bandwidth: Some(3_000), ..Faults::default() });
+    let (network, member) = (pair.network.clone(), pair.member());
+    let large = tokio::spawn(async move {
+        let request = waiting(0, &vec![7; 4_000_000]);
+        network.forward_bulk(1, &member, &request, Duration::from_secs(2_000)).await
+    });
+    let is_under_way = |state: &crate::LaneState| state.connected;
+    until("it is under way", || pair.network.states().iter().any(is_under_way)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for _ in 0..8 {
+        let answer = pair.forward(&waiting(0, b"?"), 20_000).await;
+        answer.map_err(|error| error.to_string())?;
+    }
+    if large.is_finished() {
+        return Err("the large request was quicker than small ones".into());
+    }
+    large.abort();
+    pair.end().await;
+    Ok(())
+}
+
+#[test]
+fn small_requests_pass_a_large_one() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(questions_pass()).expect("they do");
+}
+
 /// A peer that takes bytes and says nothing is given up, and reached again when it speaks.
 pub(super) async fn silence_ends() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
