@@ -234,7 +234,8 @@ impl Running {
         }
         self.ask(id, target, &Question::Belongs).await?;
         let mut queued = self.queued.subscribe();
-        let proposed = tokio::time::timeout(CATCH_UP, queued.wait_for(|queued| *queued == 0));
+        let proposed =
+            tokio::time::timeout(CATCH_UP, queued.wait_for(|queued| queued.batches == 0));
         proposed.await.map_err(|_| ChangeError::WritesUnderWay)?.map_err(Error::raft)?;
         let has_all =
             |metrics: &Metrics| matched(metrics, id).map(|has| has.index) == metrics.last_log_index;

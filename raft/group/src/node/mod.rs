@@ -33,6 +33,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc as channel, oneshot, watch};
 
 use self::elections::Elections;
 use self::messages::Messages;
+use self::propose::Queued;
 use crate::error::Error;
 use crate::events::Events;
 use crate::identity::{self, LOG};
@@ -66,8 +67,8 @@ enum Command {
 struct Node {
     events: mpsc::Receiver<Event>,
     batches: channel::UnboundedSender<Batch>,
-    /// How many of them openraft was not given yet.
-    queued: Arc<watch::Sender<usize>>,
+    /// Those that openraft was not given yet.
+    queued: Arc<watch::Sender<Queued>>,
     commands: channel::UnboundedSender<Command>,
     confirm: watch::Sender<u64>,
     closely: watch::Sender<bool>,
@@ -139,7 +140,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let to_loop = Events::new(sender, wake);
     let machine = Machine::new(to_loop.clone(), log.clone(), files, dump, label, identity.clone())?;
     let (batches, proposed) = channel::unbounded_channel();
-    let queued = Arc::new(watch::Sender::new(0));
+    let queued = Arc::new(watch::Sender::new(Queued::default()));
     let (commands, asked) = channel::unbounded_channel();
     let (confirm, confirmed) = watch::channel(0);
     let (closely, looked) = watch::channel(false);
@@ -163,7 +164,7 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
 impl Consensus for Node {
     fn propose(&mut self, batch: Batch) {
         // Nobody there: the member has failed, which the loop hears by an event.
-        self.queued.send_modify(|queued| *queued += 1);
+        self.queued.send_modify(|queued| queued.add(&batch));
         let _ = self.batches.send(batch);
     }
 
@@ -188,7 +189,7 @@ impl Consensus for Node {
     }
 
     fn log_memory(&self) -> u64 {
-        self.log.memory_bytes()
+        self.log.memory_bytes() + self.queued.borrow().bytes as u64
     }
 
     fn change(&mut self, change: Change, answer: Reply<Result<(), String>>) {
@@ -234,7 +235,7 @@ struct Parts {
 
 /// What comes from the loop.
 struct Asked {
-    batches: (channel::UnboundedReceiver<Batch>, Arc<watch::Sender<usize>>),
+    batches: (channel::UnboundedReceiver<Batch>, Arc<watch::Sender<Queued>>),
     commands: channel::UnboundedReceiver<Command>,
     confirm: watch::Receiver<u64>,
     closely: watch::Receiver<bool>,
@@ -348,7 +349,7 @@ struct Running {
     newest: Arc<Newest>,
     elections: Elections,
     /// Batches that openraft was not given yet.
-    queued: Arc<watch::Sender<usize>>,
+    queued: Arc<watch::Sender<Queued>>,
     /// Held while the group is being changed: one change at a time.
     changes: Arc<Mutex<()>>,
     /// One permit: held while others are asked whether this member was let go.

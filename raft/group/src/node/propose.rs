@@ -19,6 +19,24 @@ const BYTES_MAX: usize = 256 << 10;
 /// A batch counts as so many at least: it costs a sync, too.
 const BATCH_BYTES_MIN: usize = 2 << 10;
 
+/// Batches of the loop that openraft was not given yet. Their bytes are at most those of one unit
+/// above those of all batches in flight, which the loop bounds.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Queued {
+    pub(super) batches: usize,
+    pub(super) bytes: usize,
+}
+
+impl Queued {
+    pub(super) fn add(&mut self, batch: &Batch) {
+        (self.batches, self.bytes) = (self.batches + 1, self.bytes + batch.units.len());
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        (self.batches, self.bytes) = (self.batches - 1, self.bytes - bytes);
+    }
+}
+
 /// The share of a batch of the bytes that are under way.
 fn share(batch: &Batch) -> u32 {
     batch.units.len().clamp(BATCH_BYTES_MIN, BYTES_MAX) as u32
@@ -43,14 +61,14 @@ impl Running {
         while let Some(batch) = batches.recv().await {
             let share = Arc::clone(&room).acquire_many_owned(share(&batch)).await;
             let Ok(share) = share else { return }; // it is never closed
-            let term = batch.reign.term;
+            let (term, bytes) = (batch.reign.term, batch.units.len());
             // Who does not lead proposes in vain, which the entries that follow show.
             match self.raft.client_write_ff(Wire::from(batch)).await {
                 // The task that hears of it lives as long as this one.
                 Ok(outcome) => drop(outcomes.send(Proposed { share, term, outcome })),
                 Err(error) => return self.events.send(Event::Failed(error.to_string())),
             }
-            self.queued.send_modify(|queued| *queued -= 1);
+            self.queued.send_modify(|queued| queued.remove(bytes));
         }
     }
 
