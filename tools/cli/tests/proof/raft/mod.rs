@@ -6,6 +6,7 @@ mod directories;
 mod forward;
 mod full;
 mod guards;
+mod kinds;
 mod large;
 mod load;
 mod membership;
@@ -14,6 +15,7 @@ mod returns;
 mod secure;
 mod slow;
 mod told;
+mod upgrade;
 mod waits;
 
 use crate::support::{Client, Kind, Reply, Server, Setup, own_port, rounds, wait_until};
@@ -23,8 +25,8 @@ pub(crate) struct Group {
     folder: tempfile::TempDir,
     /// Of each member: the port for the others, and that for clients.
     ports: Vec<[u16; 2]>,
-    /// Where the others reach each member.
-    reached: Vec<u16>,
+    /// Where the others and clients reach each member: as `ports`, or links before them.
+    reached: Vec<[u16; 2]>,
     /// The number of them that begin the group; the others join it.
     founders: usize,
     flags: Vec<String>,
@@ -39,14 +41,14 @@ impl Group {
     fn with_members(members: usize, founders: usize, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let ports: Vec<_> = (0..members).map(|_| [(); 2].map(|()| own_port())).collect();
-        let reached = ports.iter().map(|ports| ports[0]).collect();
+        let reached = ports.clone();
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         Self { folder, ports, reached, founders, flags }
     }
 
     /// The addresses of a member, as the others are told.
     fn addresses(&self, member: usize) -> String {
-        let (raft, [_, client]) = (self.reached[member], self.ports[member]);
+        let [raft, client] = self.reached[member];
         format!("127.0.0.1:{raft}/127.0.0.1:{client}")
     }
 

@@ -9,37 +9,39 @@ use tokio::runtime::Runtime;
 use super::{Group, leader, wait_until_equal};
 use crate::support::{Client, Reply, Server, rounds, wait_until};
 
-const MB: usize = 1 << 20;
+pub(super) const MB: usize = 1 << 20;
 
-/// A link in front of each member, for all that others send to it.
-struct Links {
+/// A link in front of each port of each member, for all that others send to it.
+pub(super) struct Links {
     proxies: Vec<Proxy>,
     // The last to go: the proxies live in it.
     _runtime: Runtime,
 }
 
 impl Links {
-    /// In front of the members of a group, at so many bytes a second.
-    fn start(group: &mut Group, bandwidth: usize) -> Self {
+    /// In front of the members of a group, at so many bytes a second, both ways.
+    pub(super) fn start(group: &mut Group, bandwidth: usize) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().expect("a runtime");
-        let proxy = |ports: &[u16; 2]| {
-            let target = SocketAddr::from(([127, 0, 0, 1], ports[0]));
-            let proxy = runtime.block_on(Proxy::start(target, 1)).expect("a port for a proxy");
-            let bandwidth = Some(bandwidth as u64);
-            proxy.set(Way::There, Faults { bandwidth, ..Faults::default() });
-            proxy
+        let proxy = |port: u16| {
+            let target = SocketAddr::from(([127, 0, 0, 1], port));
+            runtime.block_on(Proxy::start(target, 1)).expect("a port for a proxy")
         };
-        let proxies: Vec<Proxy> = group.ports.iter().map(proxy).collect();
-        group.reached = proxies.iter().map(|proxy| proxy.address().port()).collect();
-        Self { proxies, _runtime: runtime }
+        let ports: Vec<[u16; 2]> = group.ports.clone();
+        let proxies: Vec<[Proxy; 2]> = ports.into_iter().map(|ports| ports.map(proxy)).collect();
+        let address = |proxy: &Proxy| proxy.address().port();
+        group.reached = proxies.iter().map(|proxies| proxies.each_ref().map(address)).collect();
+        let links = Self { proxies: proxies.into_iter().flatten().collect(), _runtime: runtime };
+        links.set(bandwidth);
+        links
     }
 
     /// From now on at so many bytes a second.
-    fn set(&self, bandwidth: usize) {
-        let bandwidth = Some(bandwidth as u64);
-        let faults = Faults { bandwidth, ..Faults::default() };
-        self.proxies.iter().for_each(|proxy| proxy.set(Way::There, faults.clone()));
+    pub(super) fn set(&self, bandwidth: usize) {
+        let faults = Faults { bandwidth: Some(bandwidth as u64), ..Faults::default() };
+        for way in [Way::There, Way::Back] {
+            self.proxies.iter().for_each(|proxy| proxy.set(way, faults.clone()));
+        }
     }
 }
 
