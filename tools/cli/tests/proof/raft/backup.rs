@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use super::load::{Counter, under_load};
 use super::{Group, leader, put, wait_until_equal};
 use crate::support::{Client, Kind, Reply, Server, Setup, stillframe, wait_until};
 
@@ -245,49 +244,4 @@ fn the_data_of_a_group_goes_to_a_single_server() {
         wait_until_equal(&servers);
         assert_eq!(servers[lags].client().ask("DEBUG DIGEST"), last);
     }
-}
-
-#[test]
-fn members_are_replaced_by_another_version_one_by_one() {
-    // STILLFRAME_OLD names the binary of an earlier version; without it all are of this one.
-    let old = std::env::var("STILLFRAME_OLD").ok();
-    if old.is_none() {
-        println!("members of one version: STILLFRAME_OLD names no other");
-    }
-    let group = Group::new();
-    let start_old = |member: usize| {
-        let run = old.as_ref().map(|old| format!("exec {old} \"$@\""));
-        let setup = group.setup(member);
-        match &run {
-            Some(run) => setup.wrapper(&["sh", "-c", run]).start(),
-            None => setup.start(),
-        }
-    };
-    let mut servers: Vec<Server> = (0..3).map(start_old).collect();
-    let ports: Vec<u16> = servers.iter().map(|it| it.port).collect();
-    (0..5).for_each(|round| write_to(&servers, round));
-    let _ = servers[leader(&servers)].client().try_call(&[b"BGSAVE"]); // with or without an image
-    let mut counter = Counter::new("n");
-    under_load(std::slice::from_mut(&mut counter), &ports, || {
-        // One goes back to the old version in between, as after a change of mind.
-        for (member, is_new) in [(0, true), (1, true), (1, false), (1, true), (2, true)] {
-            if leader(&servers) == member {
-                let to = ((member + 1) % 3 + 1).to_string();
-                let request: [&[u8]; 4] = [b"STILLFRAME", b"RAFT", b"TRANSFER", to.as_bytes()];
-                let _ = servers[member].client().try_call(&request); // or it is killed as it leads
-            }
-            servers[member].kill();
-            servers[member] = if is_new { group.start(member) } else { start_old(member) };
-            wait_until("it has what the others have", || {
-                let applied = |port| Client::try_connect(port)?.try_info("raft_applied_index");
-                let applied = |port| applied(port)?.parse::<u64>().ok();
-                let most = ports.iter().filter_map(|&port| applied(port)).max();
-                applied(ports[member]).zip(most).is_some_and(|(own, most)| own + 50 > most)
-            });
-        }
-    });
-    counter.check(&mut servers[leader(&servers)].client());
-    assert!(counter.told() > 0);
-    put(&servers, "at the end");
-    wait_until_equal(&servers);
 }

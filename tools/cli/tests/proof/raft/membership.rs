@@ -21,7 +21,7 @@ pub(super) fn change<'s>(servers: impl IntoIterator<Item = &'s Server> + Clone, 
 }
 
 /// On a busy machine a leader that is well may say nothing for half a second.
-const SLOW: [&str; 2] = ["--raft-election-timeout", "2000"];
+pub(super) const SLOW: [&str; 2] = ["--raft-election-timeout", "2000"];
 
 /// Who belongs to the group, as a member knows: number and role.
 fn members(server: &Server) -> Vec<(u64, String)> {
@@ -43,7 +43,7 @@ fn voters(server: &Server) -> Vec<u64> {
 }
 
 /// Data of every kind, in several databases.
-fn fill(client: &mut Client) {
+pub(super) fn fill(client: &mut Client) {
     const LIBRARY: &[u8] = b"#!lua name=lib\nredis.register_function('twice', function(keys) \
         return redis.call('INCRBY', keys[1], 2) end)";
     client.call(&[b"FUNCTION", b"LOAD", LIBRARY]);

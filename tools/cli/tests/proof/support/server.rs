@@ -169,6 +169,13 @@ impl Setup {
 
     /// Starts the server and waits until it has loaded its data and answers.
     pub(crate) fn start(self) -> Server {
+        let kind = self.kind;
+        let started = self.try_start();
+        started.unwrap_or_else(|log| panic!("{kind:?} does not start; its log:\n{log}"))
+    }
+
+    /// As [`start`](Self::start); the log of a server that ends in place of that.
+    pub(crate) fn try_start(self) -> Result<Server, String> {
         let own = self.folder.is_none().then(|| tempfile::tempdir().expect("a folder"));
         let folder = match (&own, &self.folder) {
             (Some(own), _) => own.path().to_owned(),
@@ -190,8 +197,10 @@ impl Setup {
             });
             answers || child.try_wait().expect("a child's state").is_some()
         });
-        assert!(answers, "{:?} does not start; its log:\n{}", self.kind, read_log(&log));
-        Server { child, port, log, folder, _own: own, kind: self.kind }
+        match answers {
+            true => Ok(Server { child, port, log, folder, _own: own, kind: self.kind }),
+            false => Err(read_log(&log)),
+        }
     }
 }
 

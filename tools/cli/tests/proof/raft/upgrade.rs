@@ -1,0 +1,138 @@
+//! Members are replaced by those of another version, one after the other, while clients write.
+//!
+//! `STILLFRAME_OLD` names the binary of an earlier version; without it all are of this one. The
+//! earliest that a group comes from is of before 26 November 2026, when groups had no id.
+
+use std::path::PathBuf;
+
+use super::load::{Counter, under_load};
+use super::membership::{SLOW, fill};
+use super::{Group, leader, put, wait_until_equal};
+use crate::support::{Client, Server, wait_until};
+
+/// A group that begins with members of the earlier version.
+struct Upgrade {
+    group: Group,
+    old: Option<String>,
+    servers: Vec<Server>,
+}
+
+impl Upgrade {
+    fn begin() -> Self {
+        let old = std::env::var("STILLFRAME_OLD").ok();
+        if old.is_none() {
+            println!("members of one version: STILLFRAME_OLD names no other");
+        }
+        let group = Group::with_members(3, 3, &SLOW);
+        let mut upgrade = Self { group, old, servers: Vec::new() };
+        let start = |member| upgrade.start_old(member).expect("it is new");
+        let servers = (0..3).map(start).collect();
+        upgrade.servers = servers;
+        upgrade
+    }
+
+    /// Starts a member of the earlier version, or says why it does not start.
+    fn start_old(&self, member: usize) -> Result<Server, String> {
+        let setup = self.group.setup(member);
+        match &self.old {
+            Some(old) => setup.wrapper(&["sh", "-c", &format!("exec {old} \"$@\"")]).try_start(),
+            None => setup.try_start(),
+        }
+    }
+
+    /// Starts a member again, of this version.
+    fn replace(&mut self, member: usize) {
+        self.servers[member].kill();
+        self.servers[member] = self.group.start(member);
+        self.wait_for(member);
+    }
+
+    /// As after a change of mind: an earlier version goes on, or says what it cannot read.
+    fn go_back(&mut self, member: usize) {
+        self.servers[member].kill();
+        match self.start_old(member) {
+            Ok(server) => {
+                self.servers[member] = server;
+                self.wait_for(member);
+            }
+            Err(why) => {
+                let file = self.identity_file(member).display().to_string();
+                let why = why.lines().last().unwrap_or_default();
+                assert!(why.contains(&file) && why.contains("version 1"), "{why}");
+                println!("it cannot go back: {why}");
+            }
+        }
+    }
+
+    fn wait_for(&self, member: usize) {
+        wait_until("it has what the others have", || {
+            let applied = |server: &Server| {
+                let text = Client::try_connect(server.port)?.try_info("raft_applied_index");
+                text?.parse::<u64>().ok()
+            };
+            let most = self.servers.iter().filter_map(applied).max();
+            applied(&self.servers[member]).zip(most).is_some_and(|(own, most)| own + 50 > most)
+        });
+    }
+
+    fn hand_on(&self, member: usize) {
+        let to = ((member + 1) % 3 + 1).to_string();
+        let request: [&[u8]; 4] = [b"STILLFRAME", b"RAFT", b"TRANSFER", to.as_bytes()];
+        wait_until("another leads", || {
+            let leads = leader(&self.servers);
+            leads != member || {
+                let _ = self.servers[leads].client().try_call(&request);
+                false
+            }
+        });
+    }
+
+    fn identity_file(&self, member: usize) -> PathBuf {
+        self.group.folder.path().join((member + 1).to_string()).join("raft-member")
+    }
+
+    /// The id of the group, if the directory of a member has one.
+    fn group_id(&self, member: usize) -> Option<String> {
+        let text = std::fs::read_to_string(self.identity_file(member)).expect("it is there");
+        let id = text.lines().find_map(|line| line.strip_prefix("group-id "))?;
+        (id != "-").then(|| id.to_owned())
+    }
+}
+
+#[test]
+fn members_are_replaced_by_another_version_one_by_one() {
+    for leader_first in [false, true] {
+        let mut upgrade = Upgrade::begin();
+        let leads = put(&upgrade.servers, "before");
+        fill(&mut upgrade.servers[leads].client());
+        if leader_first {
+            let _ = upgrade.servers[leads].client().try_call(&[b"BGSAVE"]); // with an image, or not
+        }
+        let ports: Vec<u16> = upgrade.servers.iter().map(|it| it.port).collect();
+        let mut counter = Counter::new("n");
+        under_load(std::slice::from_mut(&mut counter), &ports, || {
+            let leads = leader(&upgrade.servers);
+            let [one, two] = [(leads + 1) % 3, (leads + 2) % 3];
+            let order = if leader_first { [leads, one, two] } else { [one, two, leads] };
+            for member in order {
+                if !leader_first {
+                    upgrade.hand_on(member);
+                }
+                upgrade.replace(member);
+                if member == one {
+                    upgrade.go_back(one);
+                    upgrade.replace(one);
+                }
+            }
+        });
+        counter.check(&mut upgrade.servers[leader(&upgrade.servers)].client());
+        assert!(counter.told() > 0);
+        put(&upgrade.servers, "at the end");
+        wait_until_equal(&upgrade.servers);
+        // The group has an id, whether it began with one or not, and nobody was stopped for it.
+        wait_until("all know the id of the group", || {
+            let ids = [0, 1, 2].map(|member| upgrade.group_id(member));
+            ids[0].is_some() && ids.iter().all(|id| *id == ids[0])
+        });
+    }
+}
