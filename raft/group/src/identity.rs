@@ -101,10 +101,10 @@ impl Member {
             return Err(Error::OfAnotherGroup { found: in_dump, own: group });
         }
         let starts = starts.map_or_else(Starts::new, Ok).and_then(Starts::and_one_more)?;
-        let voters = BTreeSet::new();
-        let group = group.or(in_dump);
-        let is_ready = false;
-        let standing = Standing { group, starts, met, named, is_blank, joins, is_ready, voters };
+        let (voters, removed) = Default::default();
+        let (group, is_ready) = (group.or(in_dump), false);
+        let standing =
+            Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed };
         let keep = {
             let (directory, member) = (Arc::clone(&directory), self);
             move |standing: &Standing| {
@@ -236,6 +236,7 @@ mod tests {
             joins: false,
             is_ready: true,
             voters: BTreeSet::new(),
+            removed: BTreeSet::new(),
         };
         let group = Some(Id::draw().expect("random bytes"));
         let full = standing(group, BTreeMap::from([(1, met), (7, met)]));

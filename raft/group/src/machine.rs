@@ -183,7 +183,15 @@ impl Machine {
             if let openraft::EntryPayload::Membership(next) = &entry.payload {
                 let before =
                     self.applied.label().membership.membership().nodes().map(|(id, _)| *id);
-                gone.extend(before.filter(|id| next.get_node(id).is_none()));
+                let left: BTreeSet<u64> = before.filter(|id| next.get_node(id).is_none()).collect();
+                let is_back = |id: &u64| next.get_node(id).is_some();
+                self.identity.note(|it| {
+                    // It may have called once more after it was forgotten.
+                    gone.extend(it.removed.iter().filter(|id| is_back(id)));
+                    it.removed.extend(&left);
+                    it.removed.retain(|id| !is_back(id));
+                });
+                gone.extend(left);
             }
             self.pass(entry);
         }
@@ -354,6 +362,8 @@ impl Machine {
         }
         self.agree()?;
         self.forget(|_| true); // it does not say who was removed and added again meanwhile
+        let members = self.applied.label().membership.membership();
+        self.identity.note(|it| it.removed.retain(|id| members.get_node(id).is_none()));
         self.newest.keep(&files, &self.dump, self.applied.label().clone())?;
         tracing::info!(
             "loaded the dump of another member, up to entry {}",

@@ -38,6 +38,9 @@ pub struct Standing {
     pub is_ready: bool,
     /// Those that have a vote, as it knows.
     pub voters: BTreeSet<u64>,
+    /// Those that were removed from the group: one may call until it hears of that, and may be
+    /// taken in again with another directory.
+    pub removed: BTreeSet<u64>,
 }
 
 /// Writes what changed to the directory.
@@ -198,19 +201,24 @@ impl Shared {
 struct Found {
     group: Option<Id>,
     met: Option<Met>,
-    /// Its certificate names it, for the first time.
-    is_named: bool,
+    /// Whether its certificate names it, if that is new.
+    is_named: Option<bool>,
 }
 
 impl Standing {
     fn remember(&mut self, node: u64, found: Found) {
         self.met.extend(found.met.map(|met| (node, met)));
-        self.named.extend(found.is_named.then_some(node));
+        match found.is_named {
+            Some(true) => drop(self.named.insert(node)),
+            Some(false) => drop(self.named.remove(&node)),
+            None => {}
+        }
     }
 
     fn judge(&self, peer: Peer<'_>, mutation: Mutation) -> Result<Found, Error> {
         let Peer { node, end, lane, said, is_named } = peer;
-        let was_named = self.named.contains(&node);
+        let was_removed = self.removed.contains(&node) && !mutation.is(Mutant::RemembersRemoved);
+        let was_named = self.named.contains(&node) && !was_removed;
         if was_named && is_named == Some(false) && !mutation.is(Mutant::ForgetsNames) {
             return Err(Error::NamelessCertificate { node });
         }
@@ -231,7 +239,8 @@ impl Standing {
             // Of a group that has just got an id: it learns that by the log. It is known by its
             // directory; a stranger has nothing to show.
             (Some(_), None) if lane != Lane::Forward && !theirs.is_blank => {
-                if !self.met.contains_key(&node) && !mutation.is(Mutant::BelievesStrangers) {
+                let is_known = self.met.contains_key(&node) && !was_removed;
+                if !is_known && !mutation.is(Mutant::BelievesStrangers) {
                     return Err(Error::Stranger { node });
                 }
                 self.compare(node, theirs.starts.as_ref())?;
@@ -259,10 +268,12 @@ impl Standing {
         // Nodes of a group without an id know each other before it has one.
         let has_data = !theirs.is_blank && belongs;
         if group == theirs.group && (group.is_some() || has_data) {
-            if !mutation.is(Mutant::ForgetsWhomItMet) {
-                found.met = self.compare(node, theirs.starts.as_ref())?;
-            }
-            found.is_named = is_named == Some(true) && !was_named;
+            found.met = match self.compare(node, theirs.starts.as_ref()) {
+                _ if mutation.is(Mutant::ForgetsWhomItMet) => None,
+                Err(_) if was_removed => theirs.starts.as_ref().and_then(Starts::last),
+                met => met?,
+            };
+            found.is_named = is_named.filter(|is_named| *is_named != self.named.contains(&node));
         }
         Ok(found)
     }
@@ -292,13 +303,48 @@ pub(crate) mod tests {
     fn standing(group: Option<Id>) -> Standing {
         let starts = Starts { directory: Id::from_array([9; 16]), count: 1, drawn: vec![1] };
         let (met, voters) = (BTreeMap::new(), BTreeSet::new());
-        let (is_blank, joins, is_ready, named) = (false, false, true, BTreeSet::new());
-        Standing { group, starts, met, named, is_blank, joins, is_ready, voters }
+        let (is_blank, joins, is_ready) = (false, false, true);
+        let (named, removed) = Default::default();
+        Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed }
     }
 
     fn statement(group: Option<Id>, count: u64, drawn: &[u64]) -> Statement {
         let starts = Some(Starts { directory: HOME, count, drawn: drawn.to_vec() });
         Statement { group, starts, ..Statement::default() }
+    }
+
+    /// One that was removed calls until it hears of that; it is not held against the directory with
+    /// which it comes back.
+    pub(crate) fn who_was_removed_comes_with_another_directory() -> Result<(), String> {
+        let mut own = standing(Some(GROUP));
+        let before = statement(Some(GROUP), 3, &[1, 2, 3]);
+        let now = {
+            let starts = Some(Starts { directory: OTHER, count: 1, drawn: vec![7] });
+            Statement { starts, ..before.clone() }
+        };
+        let meet = |own: &mut Standing, said: &Statement, is_named| {
+            let peer = Peer { is_named, ..peer(Lane::Control, Some(said)) };
+            let found = own.judge(peer, Mutation::current()).map_err(|why| why.to_string())?;
+            own.remember(2, found);
+            Ok::<(), String>(())
+        };
+        meet(&mut own, &before, Some(true))?;
+        meet(&mut own, &now, Some(true)).expect_err("it is a member, and has lost its votes");
+        own.removed.insert(2);
+        meet(&mut own, &before, Some(true))?;
+        meet(&mut own, &now, Some(false))?;
+        // One that shows no id of the group is nobody, though its number was met.
+        let nameless = Statement { group: None, ..now.clone() };
+        meet(&mut own, &nameless, Some(false)).expect_err("a stranger");
+        own.removed.remove(&2);
+        meet(&mut own, &now, Some(false))?;
+        meet(&mut own, &before, Some(true)).expect_err("it is a member again");
+        Ok(())
+    }
+
+    #[test]
+    fn who_was_removed_and_calls_once_more_is_taken_in_again() {
+        who_was_removed_comes_with_another_directory().expect("it is");
     }
 
     /// Node 2, which calls.

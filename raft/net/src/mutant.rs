@@ -25,6 +25,8 @@ stillframe::mutants! { pub when test;
     BelievesStrangers,
     /// A node whose certificates name it may come with one that names none.
     ForgetsNames,
+    /// A node that was removed is held to the directory with which it called last.
+    RemembersRemoved,
     /// An append that was cut is reported as whole.
     HidesCut,
     /// A connection on which nothing is heard is kept.

@@ -13,9 +13,9 @@ use crate::{Error, ForwardError, Id, Standing, Starts};
 
 /// A standing in this group and directory, which is kept in memory.
 fn standing(group: Option<Id>, starts: &Starts) -> Standing {
-    let (met, named, voters) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-    let (starts, is_blank, joins) = (starts.clone(), false, false);
-    Standing { group, starts, met, named, is_blank, joins, is_ready: true, voters }
+    let (met, named, voters, removed) = Default::default();
+    let (starts, is_blank, joins, is_ready) = (starts.clone(), false, false, true);
+    Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed }
 }
 
 fn identity(standing: Standing) -> Identity {

@@ -13,6 +13,7 @@ use super::requests::{
     silence_ends, slow_appends_arrive,
 };
 use super::snapshots::voter_gets_snapshot;
+use crate::identity::tests::who_was_removed_comes_with_another_directory;
 use crate::mutant::{Mutant, with_mutant};
 
 #[test]
@@ -54,6 +55,7 @@ fn is_rejected(mutant: Mutant) {
                     Some(files) => names_stay(&files).await,
                     None => Err("it takes openssl to find it".into()),
                 },
+                Mutant::RemembersRemoved => who_was_removed_comes_with_another_directory(),
                 Mutant::HidesCut => appends_are_cut().await,
                 Mutant::KeepsSilent => silence_ends().await,
                 Mutant::SharesLane => heartbeats_pass().await,

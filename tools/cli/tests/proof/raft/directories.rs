@@ -306,9 +306,10 @@ fn a_member_whose_log_lost_its_end_catches_up() {
 /// A member of this group that says nothing of its directory.
 fn as_of(group: Option<Id>) -> Identity {
     let starts = Starts::new().expect("random bytes");
-    let (met, named, voters) = Default::default();
+    let (met, named, voters, removed) = Default::default();
     let (is_blank, joins, is_ready) = (false, false, true);
-    let standing = Standing { group, starts, met, named, is_blank, joins, is_ready, voters };
+    let standing =
+        Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed };
     Identity::new(standing, |_| Ok(()))
 }
 
