@@ -135,6 +135,21 @@ fn a_broken_chain_is_refused_where_no_increments_are_made() {
     assert!(matches!(error, Error::BrokenChain { newest: 3, whole: 2, .. }), "{error}");
 }
 
+/// Also not in a later life.
+#[test]
+fn numbers_of_what_was_set_aside_are_not_used_again() {
+    let directory = directory();
+    let path = directory.path();
+    chain::<naive::Naive>(path, 2);
+    let mut damaged = fs::read(file(path, 3)).unwrap();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs::write(file(path, 3), damaged).unwrap();
+    let accepts = options(endless()).accept_chain_loss();
+    drop(Store::<naive::Naive>::open_with(path, accepts).expect("the loss is accepted"));
+    let mut store = open::<naive::Naive>(path, endless());
+    assert_eq!(store.checkpoint_and_wait().expect("the disk is sound"), 4);
+}
+
 /// The merger takes no file for one of the chain that only has its number.
 #[test]
 fn a_file_of_another_store_is_not_merged() {
