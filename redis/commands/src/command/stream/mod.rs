@@ -4,6 +4,7 @@
 //! XCLAIM with the time and the number of deliveries, XGROUP SETID with what was read.
 
 mod add;
+mod budget;
 mod claim;
 mod group;
 mod id;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use stillframe_keyspace::{Group, Pending, Stream, StreamEntry, StreamId, Type};
 use stillframe_resp::{Out, Protocol, parse_integer};
 
+use super::budget::{Budget, limit};
 use super::group::{
     effect_of_acknowledgement, effect_of_claim, effect_of_group, found, see_consumer,
     see_known_consumer,
@@ -26,7 +27,7 @@ pub(super) fn register<S>(table: &mut Table<S>) {
 }
 
 /// Most entries of a reply to a client that has waited and gave no count.
-const COUNT_AFTER_WAIT: &[u8] = b"1000";
+const COUNT_AFTER_WAIT: u64 = 1000;
 
 /// A request for entries.
 #[derive(Debug, Default)]
@@ -35,6 +36,9 @@ struct Query<'r, 'a> {
     group: Option<[&'a [u8]; 2]>,
     /// Most entries of each stream; `None`: all.
     count: Option<usize>,
+    /// Most entries of all streams, and the bytes of the reply after which no more follow.
+    count_max: Option<u64>,
+    bytes_max: Option<u64>,
     /// BLOCK was given, with this timeout.
     block: Option<Option<Duration>>,
     /// What is read is not pending.
@@ -46,8 +50,8 @@ struct Query<'r, 'a> {
 }
 
 impl<'r, 'a> Query<'r, 'a> {
-    /// `[GROUP group consumer] [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK]
-    /// STREAMS key... id...`
+    /// `[GROUP group consumer] [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize]
+    /// [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key... id...`
     fn parse(args: &'r [&'a [u8]], of_group: bool) -> Result<Self, Refusal> {
         let mut query = Self::default();
         let only = |option: &str| {
@@ -66,6 +70,14 @@ impl<'r, 'a> Query<'r, 'a> {
                 (b"count", [text, after @ ..]) => {
                     let count = parse_integer(text).ok_or(NOT_AN_INTEGER)?;
                     query.count = usize::try_from(count).ok().filter(|&count| count > 0);
+                    rest = after;
+                }
+                (b"maxcount", [text, after @ ..]) => {
+                    query.count_max = Some(limit("MAXCOUNT", text)?);
+                    rest = after;
+                }
+                (b"maxsize", [text, after @ ..]) => {
+                    query.bytes_max = Some(limit("MAXSIZE", text)?);
                     rest = after;
                 }
                 (b"streams", [_, ..]) => {
@@ -99,11 +111,19 @@ impl<'r, 'a> Query<'r, 'a> {
                 _ => return Err(SYNTAX),
             }
         }
+        let is_less = |most: u64| query.count.is_some_and(|count| most < count as u64);
         match query.group {
             _ if query.keys.is_empty() => Err(SYNTAX),
+            _ if query.count_max.is_some_and(is_less) => {
+                Err("ERR MAXCOUNT must be greater than or equal to COUNT".into())
+            }
             None if of_group => Err("ERR Missing GROUP option for XREADGROUP".into()),
             _ => Ok(query),
         }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget::new(self.count_max, self.bytes_max)
     }
 }
 
@@ -150,7 +170,8 @@ fn answer_streams(out: &mut Out<'_>, start: usize, streams: usize) {
     out.buffer.splice(start..start, head);
 }
 
-/// `XREAD [COUNT count] [BLOCK milliseconds] STREAMS key... id...`
+/// `XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key...
+/// id...`
 fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let query = Query::parse(args, false)?;
     let mut from = Vec::with_capacity(query.keys.len());
@@ -178,15 +199,18 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             text => id::strict(text, 0)?,
         });
     }
-    let (start, mut streams) = (ctx.out.position(), 0);
+    let (start, mut streams, mut budget) = (ctx.out.position(), 0, query.budget());
     for (key, from) in query.keys.iter().zip(&from) {
         let (out, stream) = match ctx.stream(key) {
             Err(_) if resumed => continue,
             found => found?,
         };
-        if let Some(stream) = stream.filter(|it| top_of(*it).is_some_and(|top| top > *from)) {
+        if let Some(stream) = stream.filter(|it| top_of(*it).is_some_and(|top| top > *from))
+            && !budget.is_spent()
+        {
             answer_key(out, key);
-            answer_behind(out, stream, *from, query.count);
+            answer_behind(out, stream, *from, query.count, &mut budget);
+            budget.add_key(key);
             streams += 1;
         }
     }
@@ -205,9 +229,19 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// Answers the entries behind an id.
-fn answer_behind(out: &mut Out<'_>, stream: Stream<'_>, from: StreamId, count: Option<usize>) {
+fn answer_behind(
+    out: &mut Out<'_>,
+    stream: Stream<'_>,
+    from: StreamId,
+    count: Option<usize>,
+    budget: &mut Budget,
+) {
     let first = from.next().map_or(stream.len(), |next| stream.below(next));
-    let found = (stream.len() - first).min(count.unwrap_or(usize::MAX));
+    let room = count.unwrap_or(usize::MAX);
+    let found = match budget.is_unlimited() {
+        true => (stream.len() - first).min(room),
+        false => stream.iter_from(first).take(room).take_while(|it| budget.admit(it)).count(),
+    };
     out.array(found);
     stream.iter_from(first).take(found).for_each(|entry| answer_entry(out, &entry));
 }
@@ -220,9 +254,14 @@ fn wait(ctx: &mut Context<'_>, query: &Query<'_, '_>, head: &[&[u8]], from: &[(&
     let Some(timeout) = query.block.filter(|_| ctx.may_block()) else {
         return ctx.out.null_array();
     };
-    let count = query.count.map(|count| count.to_string());
-    let count = count.as_ref().map_or(COUNT_AFTER_WAIT, |count| count.as_bytes());
-    let before = [head, &[b"COUNT", count, b"STREAMS"]].concat();
+    let count = query.count.map_or(COUNT_AFTER_WAIT, |count| count as u64);
+    let count = count.min(query.count_max.unwrap_or(u64::MAX));
+    let limits =
+        [("COUNT", Some(count)), ("MAXCOUNT", query.count_max), ("MAXSIZE", query.bytes_max)];
+    let limits = limits.into_iter().filter_map(|(name, it)| Some([name.into(), it?.to_string()]));
+    let limits: Vec<String> = limits.flatten().collect();
+    let limits: Vec<&[u8]> = limits.iter().map(|it| it.as_bytes()).collect();
+    let before = [head, &limits, &[b"STREAMS"]].concat();
     let (keys, kind, before) = (query.keys, Type::Stream, &before[..]);
     let claim_ms = query.claim_ms;
     let group = query.group.map(|[name, _]| GroupReader { name: name.into(), claim_ms });
@@ -238,8 +277,8 @@ enum From {
     Own(StreamId),
 }
 
-/// `XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [CLAIM min-idle-time] [NOACK] STREAMS
-/// key... id...`
+/// `XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK ms]
+/// [CLAIM min-idle-time] [NOACK] STREAMS key... id...`
 fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let query = Query::parse(args, true)?;
     let [group, consumer] = query.group.unwrap_or_default();
@@ -268,11 +307,15 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         });
     }
     ctx.no_effect();
-    let (start, mut streams) = (ctx.out.position(), 0);
+    let (start, mut streams, mut budget) = (ctx.out.position(), 0, query.budget());
     for (key, from) in query.keys.iter().zip(&from) {
+        if budget.is_spent() {
+            break;
+        }
+        let reader = (*key, group, consumer);
         let served = match *from {
-            From::New => read_new(ctx, &query, (key, group, consumer))?,
-            From::Own(id) => read_own(ctx, &query, (key, group, consumer), id)?,
+            From::New => read_new(ctx, &query, reader, &mut budget)?,
+            From::Own(id) => read_own(ctx, &query, reader, id, &mut budget)?,
         };
         if served {
             streams += 1;
@@ -355,15 +398,22 @@ struct Found {
 }
 
 impl Found {
-    fn from_query(query: &Query<'_, '_>, stream: Stream<'_>, group: Group<'_>, now: i64) -> Self {
+    fn from_query(
+        query: &Query<'_, '_>,
+        (stream, group): (Stream<'_>, Group<'_>),
+        now: i64,
+        budget: &mut Budget,
+    ) -> Self {
         let (mut found, mut room) = (Self::default(), query.count.unwrap_or(usize::MAX));
         if let Some(idle_ms) = query.claim_ms {
             let is_old = |it: &Pending<'_>| now.saturating_sub(it.time_ms) >= idle_ms;
             let mut old = group.pending_by_age().take_while(is_old);
             while room > 0
+                && !budget.is_spent()
                 && let Some(Pending { id, .. }) = old.next()
             {
-                if stream.get(id).is_some() {
+                if let Some(entry) = stream.get(id) {
+                    budget.admit(&entry);
                     found.claimed.push(id);
                     room -= 1;
                 } else {
@@ -372,7 +422,8 @@ impl Found {
             }
         }
         if let Some(first) = group.last_id().next().map(|next| stream.below(next)) {
-            found.new = stream.iter_from(first).take(room).map(|entry| entry.id).collect();
+            let new = stream.iter_from(first).take(room).take_while(|it| budget.admit(it));
+            found.new = new.map(|entry| entry.id).collect();
         }
         found
     }
@@ -409,12 +460,14 @@ fn read_new(
     ctx: &mut Context<'_>,
     query: &Query<'_, '_>,
     reader: Reader<'_>,
+    budget: &mut Budget,
 ) -> Result<bool, Refusal> {
     let ((key, name, consumer), now) = (reader, ctx.now);
     let Some((out, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
-    let found = Found::from_query(query, stream, group, now);
+    let found = Found::from_query(query, (stream, group), now, budget);
     if !found.is_empty() {
         answer_key(out, key);
+        budget.add_key(key);
         found.answer(out, stream, query.claim_ms.map(|_| (group, now)));
     }
     forget_gone(ctx, (key, name), &found.gone)?;
@@ -486,6 +539,7 @@ fn read_own(
     query: &Query<'_, '_>,
     reader: Reader<'_>,
     behind: StreamId,
+    budget: &mut Budget,
 ) -> Result<bool, Refusal> {
     let (key, name, consumer) = reader;
     let time_ms = ctx.now;
@@ -494,7 +548,10 @@ fn read_own(
     answer_key(out, key);
     let first = behind.next().unwrap_or(StreamId::MAX);
     let owned = group.consumer(consumer).into_iter().flat_map(|it| it.pending_from(first));
-    let ids: Vec<StreamId> = owned.take(query.count.unwrap_or(usize::MAX)).collect();
+    let owned = owned.take(query.count.unwrap_or(usize::MAX));
+    let ids: Vec<StreamId> =
+        owned.take_while(|&id| budget.admit_pending(id, stream.get(id).as_ref())).collect();
+    budget.add_key(key);
     out.array(ids.len());
     let mut again = Vec::new();
     for &id in &ids {

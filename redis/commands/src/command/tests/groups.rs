@@ -150,6 +150,24 @@ fn a_client_that_waits_for_old_entries_says_when_to_look_again() {
 }
 
 #[test]
+fn who_waits_keeps_its_limits_and_gets_at_most_a_thousand_entries_of_a_stream() {
+    for (limits, expected) in [
+        ("", "XREAD COUNT 1000 STREAMS"),
+        ("COUNT 5", "XREAD COUNT 5 STREAMS"),
+        ("MAXCOUNT 7", "XREAD COUNT 7 MAXCOUNT 7 STREAMS"),
+        ("MAXSIZE 9 COUNT 2 MAXCOUNT 3", "XREAD COUNT 2 MAXCOUNT 3 MAXSIZE 9 STREAMS"),
+    ] {
+        let mut harness = Harness::new();
+        let request = format!("XREAD BLOCK 0 {limits} STREAMS s 0").replace("  ", " ");
+        assert_eq!(harness.run_as('w', &request), "");
+        let id = harness.caller('w').id;
+        let waiter = harness.ledger.waiters.leave(id).expect("it waits");
+        let before: Vec<_> = waiter.before.iter().map(|it| String::from_utf8_lossy(it)).collect();
+        assert_eq!(before.join(" "), expected, "{limits}");
+    }
+}
+
+#[test]
 fn consumers_tell_when_they_asked_and_when_they_got_something() {
     let mut harness = Harness::new();
     harness.all(&["XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATECONSUMER s g idle"]);
