@@ -10,8 +10,9 @@
 //! - Without consumers no effects are kept, which costs a command one branch.
 
 use stillframe_keyspace::Keyspace;
-use stillframe_resp::{Out, Protocol};
 
+use crate::plain::tells_of_messages;
+use crate::request::write_request;
 use crate::unsynced::Unsynced;
 
 /// The request by which log and replicas learn of a field's time to live.
@@ -45,21 +46,20 @@ impl Audience {
 pub struct Needs {
     /// Fields of hashes that expire: Redis 7.4 and Valkey 9 know them.
     pub fields: bool,
-    /// Streams with messages of producers, or entries that are released: Redis 8.6 and 8.8 know
-    /// them.
-    pub streams: bool,
+    /// Messages of producers: Redis 8.6 knows them; others get a [plain form](crate::plain_form).
+    pub messages: bool,
+    /// Streams with released entries: Redis 8.8 knows them.
+    pub released: bool,
 }
 
 impl Needs {
     /// Notes what a request needs.
     pub fn note(&mut self, args: &[&[u8]]) {
-        let Some((name, rest)) = args.split_first() else { return };
+        let Some(name) = args.first() else { return };
         self.fields |= *name == HPEXPIREAT;
         if let [b'x' | b'X', ..] = name {
-            let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
-            let has_message = || rest.get(1).is_some_and(|it| it.starts_with(b"IDMP"));
-            self.streams |= is(b"XADD") && has_message()
-                || [&b"XNACK"[..], b"XCFGSET", b"XIDMPRECORD"].into_iter().any(is);
+            self.messages |= tells_of_messages(args);
+            self.released |= name.eq_ignore_ascii_case(b"XNACK");
         }
     }
 }
@@ -184,6 +184,11 @@ impl Effects {
     /// The last record of the log that changed a key at one of these places, as far as is known.
     pub fn last_change(&self, places: &[u16]) -> u64 {
         self.unsynced.as_ref().map_or(0, |unsynced| unsynced.last(places))
+    }
+
+    /// What the requests need since [`take_needs`](Self::take_needs).
+    pub fn needs(&self) -> Needs {
+        self.needs
     }
 
     /// What the requests since the last call need that older servers cannot run.
@@ -359,33 +364,9 @@ impl Stream {
     }
 }
 
-/// Bytes of a request with arguments of these lengths, as clients send it.
-pub fn request_bytes(lengths: impl ExactSizeIterator<Item = usize>) -> usize {
-    let line = |number: usize| 3 + number.checked_ilog10().unwrap_or(0) as usize + 1;
-    line(lengths.len()) + lengths.map(|length| line(length) + length + 2).sum::<usize>()
-}
-
-/// Writes a request as clients send it.
-pub fn write_request(bytes: &mut Vec<u8>, args: &[&[u8]]) {
-    let mut out = Out::new(bytes, Protocol::Resp2);
-    out.array(args.len());
-    for arg in args {
-        out.bulk(arg);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_bytes_of_a_request_are_known_before_it_is_written() {
-        for args in [&[&b"PING"[..]][..], &[b"SET", b"", b"0123456789"], &[&[7; 100][..]; 10]] {
-            let mut bytes = Vec::new();
-            write_request(&mut bytes, args);
-            assert_eq!(request_bytes(args.iter().map(|arg| arg.len())), bytes.len());
-        }
-    }
 
     fn words(bytes: &[u8]) -> String {
         let text = String::from_utf8_lossy(bytes).into_owned();

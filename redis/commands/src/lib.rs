@@ -25,8 +25,10 @@ mod few;
 mod harness;
 mod ledger;
 pub mod number;
+mod plain;
 mod progress;
 mod random;
+mod request;
 mod table;
 pub mod text;
 mod transaction;
@@ -42,13 +44,15 @@ pub use command::{
     register, scan_by, scan_remarks_by, transactions,
 };
 pub use context::Context;
-pub use effects::{Audience, Consumer, Effects, Needs, request_bytes, write_request};
+pub use effects::{Audience, Consumer, Effects, Needs};
 pub use errors::Refusal;
 pub use events::{Classes, Collected, Event, Events, NoSuchClass};
 pub use facts::{Facts, Keys, categories, flags};
 pub use few::Few;
 pub use ledger::{Ledger, Lookups, Settings};
+pub use plain::plain_form;
 pub use random::Random;
+pub use request::{request_bytes, write_request};
 pub use table::{Command, DataHandler, Handler, Lookup, RenameError, Table};
 pub use transaction::{Requests, Transaction};
 pub use waiters::{Acks, Found, GroupReader, LogAck, ReadFrom, Waiter, Waiters, Wanted};

@@ -1,6 +1,6 @@
 //! Requests that wait: those of a transaction for EXEC, and those that a server has postponed.
 
-use crate::effects::request_bytes;
+use crate::request::request_bytes;
 
 /// Requests that wait, in their order.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use stillframe_resp::parse_integer;
 
 use super::{Context, Table};
 use crate::connections::client::Replies;
-use crate::connections::client::{Fields, Phase, Replica};
+use crate::connections::client::{Phase, Reads, Replica};
 use crate::node::config::words::words;
 use crate::peers::replication::Failover;
 use crate::peers::replication::stream::Abilities;
@@ -315,8 +315,8 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                     replica.acked = replica.acked.max(Some(offset));
                     replica.acked_at = now;
                     replica.silent &= replica.phase != Phase::Online;
-                    if replica.fields == Fields::Sent && replica.phase == Phase::Online {
-                        replica.fields = Fields::Loaded;
+                    if let (Reads::Sent(version), Phase::Online) = (replica.reads, replica.phase) {
+                        replica.reads = Reads::Loaded(version);
                         let name = replica.name(&ctx.session.caller.peer);
                         ctx.server.replication.known.note_loaded(&name, now);
                     }
@@ -420,8 +420,8 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     replica.phase = Phase::Waiting(Instant::now());
     replica.old = args.len() == 1;
     let name = replica.name(&ctx.session.caller.peer);
-    if replication.known.reads_fields(&name) {
-        replica.fields = Fields::Loaded;
+    if let Some(version) = replication.known.loaded(&name) {
+        replica.reads = Reads::Loaded(version);
     }
     let knows = Abilities::of_replica(replica);
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));

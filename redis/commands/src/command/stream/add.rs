@@ -358,7 +358,7 @@ impl Added<'_> {
 }
 
 /// Answers a message that was sent before with the id of its entry. It counts as a change that
-/// nobody is told of, as in Redis.
+/// nobody is told of, as in Redis; log and replicas get it without an id, and add nothing.
 fn answer_again(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -368,11 +368,10 @@ fn answer_again(
 ) -> Result<(), Refusal> {
     ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| edit.note_sent_again())?;
     ctx.ledger.dirty += 1;
-    let text = id::text(id);
     let message = options.message.as_ref().map(Message::words).unwrap_or_default();
-    let words = [&[&b"XADD"[..], key], &message[..], &[text.as_ref()], fields].concat();
+    let words = [&[&b"XADD"[..], key, b"NOMKSTREAM"], &message[..], &[b"*"], fields].concat();
     ctx.effect(&words);
-    ctx.out.bulk(text);
+    ctx.out.bulk(id::text(id));
     Ok(())
 }
 

@@ -11,7 +11,7 @@ mod wire;
 
 pub(crate) use connection::{Client, Read, SHARED_BYTES, taken};
 pub(crate) use relay::Relay;
-pub(crate) use replica::{FAILED, Fields, Phase, Replica, Sent};
+pub(crate) use replica::{FAILED, Phase, Reads, Replica, Sent};
 pub(crate) use session::{Needs, Replies, Session};
 pub(crate) use subscriptions::{Kind, Listener, Name, Subscriptions};
 pub(crate) use tracking::{Tracked, TrackingMode, Who};

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use stillframe::Shared;
 use stillframe_commands::Address;
+use stillframe_rdb::Version;
 
 /// Bytes of an image sent to a replica, shared by both sides.
 pub(crate) type Sent = Shared<AtomicU64>;
@@ -29,15 +30,15 @@ pub(crate) enum Phase {
     Online,
 }
 
-/// Whether a replica knows fields of hashes that expire, though it does not announce it.
+/// What a replica reads beyond what it announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fields {
-    /// It got none.
+pub(crate) enum Reads {
+    /// It got no image that shows it.
     Unknown,
-    /// They are in its image.
-    Sent,
-    /// It has loaded such an image, now or earlier.
-    Loaded,
+    /// It gets an image in this version.
+    Sent(Version),
+    /// It has loaded an image in this version, now or earlier.
+    Loaded(Version),
 }
 
 /// A client that is a replica.
@@ -55,8 +56,8 @@ pub(crate) struct Replica {
     pub(crate) branches: bool,
     /// Whether it takes images over a connection of their own, as Redis from 8.0 on.
     pub(crate) rdb_channel: bool,
-    /// Whether it has shown that it knows fields of hashes that expire, or is asked to.
-    pub(crate) fields: Fields,
+    /// The later version of a file that it has shown to read, or is asked to.
+    pub(crate) reads: Reads,
     /// The major version of Valkey that it announces.
     pub(crate) valkey: Option<u32>,
     /// Whether it asked with SYNC: it then knows no names of streams, and never reports its offset.
@@ -91,7 +92,7 @@ impl Replica {
             psync2: false,
             branches: false,
             rdb_channel: false,
-            fields: Fields::Unknown,
+            reads: Reads::Unknown,
             valkey: None,
             old: false,
             image_only: false,
@@ -129,14 +130,24 @@ impl Replica {
         self.sent = None;
     }
 
-    /// Whether it announces a version that knows fields of hashes that expire.
-    pub(crate) fn announces_fields(&self) -> bool {
-        self.valkey.is_some_and(|major| major >= 9) || self.rdb_channel
+    /// Whether a file in a version of Redis is a trial for it: it announces less, or nothing.
+    pub(crate) fn is_tried_by(&self, version: Version) -> bool {
+        let announced = if self.rdb_channel { Version::Redis12 } else { Version::Redis10 };
+        !self.branches && self.valkey.is_none() && version.number() > announced.number()
+    }
+
+    /// Whether it has loaded, or is loading, a file in this version of Redis or a later one.
+    pub(crate) fn reads(&self, version: Version) -> bool {
+        match self.reads {
+            Reads::Unknown => false,
+            Reads::Sent(it) | Reads::Loaded(it) => it.number() >= version.number(),
+        }
     }
 
     /// Whether it knows fields of hashes that expire.
     pub(crate) fn knows_fields(&self) -> bool {
-        self.announces_fields() || self.fields == Fields::Loaded
+        let announced = self.valkey.is_some_and(|major| major >= 9) || self.rdb_channel;
+        announced || self.reads(Version::Redis12)
     }
 
     /// Its address and port, which stay when it connects again.

@@ -246,7 +246,10 @@ impl Replication {
     /// Adds the effects of a turn.
     pub(crate) fn add(&mut self, effects: &Effects) {
         if self.active && self.following.is_none() {
-            self.stream.append(effects.stream());
+            match effects.needs().messages {
+                true => self.stream.append_messages(effects.stream()),
+                false => self.stream.append(effects.stream()),
+            }
             self.db = effects.selected().unwrap_or(self.db);
         }
     }

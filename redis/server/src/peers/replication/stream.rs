@@ -4,12 +4,16 @@
 //!   kept, in blocks that all replicas share. Unsent bytes are not copied for a replica, which only
 //!   has a position.
 //! - The server keeps the configured backlog, and all that a replica still needs.
+//! - Replicas that know no messages of producers get a [plain form](plain_form) of what tells of
+//!   them, which has as many bytes.
 
 use std::collections::VecDeque;
 
-use stillframe_commands::Needs;
+use stillframe_commands::{Needs, plain_form};
+use stillframe_rdb::Version;
+use stillframe_resp::{Limits, Parser};
 
-use crate::connections::client::{Fields, Replica};
+use crate::connections::client::Replica;
 
 /// Bytes of a block: less than one is kept beyond the backlog.
 const BLOCK_BYTES: usize = 16 << 10;
@@ -21,9 +25,25 @@ pub(crate) struct Stream {
     end: u64,
     /// See [`note_branch`](Self::note_branch).
     branched: u64,
-    /// See [`note_needs`](Self::note_needs): fields of hashes, and streams.
+    /// See [`note_needs`](Self::note_needs): fields of hashes, and released entries of streams.
     timed: u64,
-    produced: u64,
+    released: u64,
+    /// What some replicas get in place of kept bytes, in order.
+    plain: VecDeque<Plain>,
+    /// Bytes of all these.
+    plain_bytes: usize,
+}
+
+/// What replicas get that know no messages of producers.
+struct Plain {
+    start: u64,
+    bytes: Box<[u8]>,
+}
+
+impl Plain {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
 }
 
 /// What a replica knows beyond Redis 7.0.
@@ -33,18 +53,23 @@ pub(crate) struct Abilities {
     pub(crate) branches: bool,
     /// Fields of hashes that expire.
     pub(crate) fields: bool,
-    /// Streams with messages of producers, and released entries.
-    pub(crate) streams: bool,
+    /// Messages of producers.
+    pub(crate) messages: bool,
+    /// Streams with released entries.
+    pub(crate) released: bool,
 }
 
 impl Abilities {
     /// Those of a replica.
     pub(crate) fn of_replica(replica: &Replica) -> Self {
-        // A server of this kind announces Valkey's version. What Redis has loaded tells of its own;
-        // Valkey knows no such streams.
-        let of_redis = replica.valkey.is_none() && replica.fields == Fields::Loaded;
-        let streams = replica.branches || of_redis;
-        Self { branches: replica.branches, fields: replica.knows_fields(), streams }
+        // What Redis has loaded tells of its version.
+        let is_redis = |version| replica.branches || replica.reads(version);
+        Self {
+            branches: replica.branches,
+            fields: replica.knows_fields(),
+            messages: is_redis(Version::Redis13),
+            released: is_redis(Version::Redis14),
+        }
     }
 }
 
@@ -66,7 +91,7 @@ impl Stream {
 
     /// Drops the kept bytes; the stream continues at `end`.
     pub(crate) fn restart(&mut self, end: u64) {
-        *self = Self { blocks: VecDeque::new(), end, branched: 0, timed: 0, produced: 0 };
+        *self = Self { end, ..Self::default() };
     }
 
     /// A database was made a branch by a request in what was added last: replicas that know no
@@ -80,8 +105,8 @@ impl Stream {
         if needs.fields {
             self.timed = self.end;
         }
-        if needs.streams {
-            self.produced = self.end;
+        if needs.released {
+            self.released = self.end;
         }
     }
 
@@ -89,7 +114,7 @@ impl Stream {
     pub(crate) fn suits(&self, offset: u64, knows: Abilities) -> bool {
         self.suits_branches(offset, knows)
             && (knows.fields || offset >= self.timed)
-            && (knows.streams || offset >= self.produced)
+            && (knows.released || offset >= self.released)
     }
 
     /// Whether no branch stands in the way.
@@ -116,6 +141,35 @@ impl Stream {
         }
     }
 
+    /// Adds whole requests, of which some tell of messages.
+    pub(crate) fn append_messages(&mut self, bytes: &[u8]) {
+        let (mut parser, mut requests) = (Parser::new(Limits::OPEN), bytes.to_vec());
+        let (mut rest, mut start) = (&mut requests[..], self.end);
+        while let Ok(Some(used)) = parser.parse(rest) {
+            let args: Vec<&[u8]> = parser.args().iter().map(|range| &rest[range.clone()]).collect();
+            if let Some(bytes) = plain_form(&args, used) {
+                self.plain_bytes += bytes.len();
+                self.plain.push_back(Plain { start, bytes: bytes.into() });
+            }
+            (rest, start) = (&mut rest[used..], start + used as u64);
+        }
+        self.append(bytes);
+    }
+
+    /// As [`from`](Self::from), for a replica by what it knows.
+    pub(crate) fn bytes_for(&self, offset: u64, knows: Abilities) -> Option<&[u8]> {
+        let bytes = self.from(offset)?;
+        if knows.messages {
+            return Some(bytes);
+        }
+        let next = self.plain.partition_point(|plain| plain.end() <= offset);
+        Some(match self.plain.get(next) {
+            Some(plain) if plain.start <= offset => &plain.bytes[(offset - plain.start) as usize..],
+            Some(plain) => &bytes[..bytes.len().min((plain.start - offset) as usize)],
+            None => bytes,
+        })
+    }
+
     /// Some of the bytes from `offset` on; none at the end. `None`: they are not kept.
     pub(crate) fn from(&self, offset: u64) -> Option<&[u8]> {
         if offset == self.end {
@@ -137,11 +191,15 @@ impl Stream {
         while self.blocks.front().is_some_and(|it| it.start + it.bytes.len() as u64 <= keep) {
             self.blocks.pop_front();
         }
+        let start = self.start();
+        while let Some(plain) = self.plain.pop_front_if(|plain| plain.end() <= start) {
+            self.plain_bytes -= plain.bytes.len();
+        }
     }
 
     /// Its memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.blocks.len() * BLOCK_BYTES
+        self.blocks.len() * BLOCK_BYTES + self.plain_bytes
     }
 }
 
@@ -165,6 +223,51 @@ mod tests {
             assert_eq!(read, bytes[from as usize - 1000..], "from {from}");
         }
         assert!(stream.from(999).is_none() && stream.from(301_001).is_none());
+    }
+
+    fn abilities(messages: bool) -> Abilities {
+        Abilities { branches: false, fields: false, messages, released: false }
+    }
+
+    fn read(stream: &Stream, mut at: u64, messages: bool) -> String {
+        let mut read = Vec::new();
+        while let Some(piece @ [_, ..]) = stream.bytes_for(at, abilities(messages)) {
+            read.extend_from_slice(piece);
+            at += piece.len() as u64;
+        }
+        String::from_utf8(read).expect("it is text")
+    }
+
+    #[test]
+    fn replicas_that_know_no_messages_get_as_many_bytes_without() {
+        let mut stream = Stream::default();
+        let request = |words: &str| {
+            let mut bytes = Vec::new();
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            stillframe_commands::write_request(&mut bytes, &words);
+            bytes
+        };
+        let value = "v".repeat(BLOCK_BYTES);
+        let [set, add] = [request("SET a 1"), request(&format!("XADD s IDMP p i 1-1 f {value}"))];
+        let again = request("XADD s NOMKSTREAM IDMP p i * f v");
+        stream.append(&set);
+        stream.append_messages(&[&add[..], &again, &set].concat());
+        stream.append(&set);
+        let all = String::from_utf8([&set[..], &add, &again, &set, &set].concat()).expect("text");
+        let plain_add = String::from_utf8(request(&format!("XADD s 1-1 f {value}"))).expect("text");
+        for at in (0..stream.end()).step_by(7).chain([stream.end()]) {
+            assert_eq!(read(&stream, at, true), all[at as usize..], "from {at}");
+            let plain = read(&stream, at, false);
+            assert_eq!(plain.len(), all.len() - at as usize, "from {at}");
+            assert!(!plain.contains("IDMP"), "from {at}");
+        }
+        let plain = read(&stream, set.len() as u64, false);
+        let (first, rest) = plain.split_at(add.len());
+        assert_eq!(first.trim_start_matches('\n'), plain_add);
+        assert!(rest[..again.len()].ends_with("\n*1\r\n$4\r\nPING\r\n"), "{rest:?}");
+        assert!(stream.memory() > stream.blocks.len() * BLOCK_BYTES + add.len());
+        stream.trim(0, u64::MAX);
+        assert_eq!((stream.memory(), stream.plain.len()), (0, 0));
     }
 
     #[test]

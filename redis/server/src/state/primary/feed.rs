@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connections::client::{Client, Fields, Phase};
+use crate::connections::client::{Client, Phase};
 use crate::peers::replication::stream::{Abilities, Stream};
 use crate::state::ServerState;
 
@@ -19,8 +19,8 @@ impl Client {
             && replica.phase == Phase::Online
             && !replica.silent
         {
-            let cursor = replica.cursor;
-            let Some(bytes) = stream.from(cursor) else { return false };
+            let (cursor, knows) = (replica.cursor, Abilities::of_replica(replica));
+            let Some(bytes) = stream.bytes_for(cursor, knows) else { return false };
             if bytes.is_empty() || left == 0 {
                 break;
             }
@@ -62,16 +62,13 @@ pub(crate) fn feed(state: &mut ServerState) {
         };
         let (before, syncing) = (replica.cursor, replica.is_syncing());
         let knows = Abilities::of_replica(replica);
-        // What Redis 7.0 does not know is in the image of a replica that gets one, as a trial.
-        let on_trial = replica.fields == Fields::Sent && stream.suits_branches(before, knows);
-        if !stream.suits(before, knows) && !on_trial && !replica.image_only {
+        if !stream.suits(before, knows) && !replica.image_only {
             let name = replica.name(&client.session.caller.peer);
             if stream.suits_branches(before, knows) {
                 tracing::warn!(
                     "dropping the replica {name}: a write needs what older servers cannot follow \
-                     (fields that expire: Redis 7.4, Valkey 9; XADD with IDMP and XCFGSET: Redis \
-                     8.6; XNACK: Redis 8.8); it gets an image if it can. Upgrade replicas before \
-                     clients use these"
+                     (fields that expire: Redis 7.4, Valkey 9; XNACK: Redis 8.8); it gets an image \
+                     if it can. Upgrade replicas before clients use these"
                 );
             } else {
                 tracing::info!(

@@ -4,8 +4,9 @@
 //!   replicas that need its length beforehand get the dump file of a save instead.
 //! - Each replica gets a version that it reads: Redis's lowest that holds the data, or that of
 //!   Valkey 9 if it announces it and fields expire. One that reads none is refused beforehand.
-//! - A replica that announces no version, and then loads no image with fields that expire, gets the
-//!   next one after a pause that grows.
+//! - A replica that announces no version, and then does not load an image in a later one, gets the
+//!   next one after a pause that grows; without messages of producers at once, if these are all
+//!   that the version is for.
 //! - There is one image for replicas at a time, beside that of a save: a replica that comes while
 //!   one is under way waits for the next.
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
@@ -23,8 +24,7 @@ use stillframe_storage::dump::{
     Counters, Purpose, RdbSink, StreamPoint, image_version, whole_micros, with_header,
 };
 
-use crate::Config;
-use crate::connections::client::{Client, FAILED, Fields, Phase, Relay, Replica, Sent};
+use crate::connections::client::{Client, FAILED, Phase, Reads, Relay, Replica, Sent};
 use crate::connections::clients::Clients;
 use crate::node::clock::unix_millis;
 use crate::peers::replication::Replication;
@@ -112,19 +112,37 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// How a replica gets its image.
+/// How a replica gets its image, and in which version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// From the snapshotter, in this version.
+    /// From the snapshotter.
     Live(Version),
     /// As the dump file of a save.
-    File,
+    File(Version),
 }
 
-/// The way to `replica`. `None`: no version that it reads holds the data.
-fn way(keyspace: &Keyspace, config: &Config, replica: &Replica) -> Option<Way> {
+impl Way {
+    fn version(self) -> Version {
+        match self {
+            Self::Live(version) | Self::File(version) => version,
+        }
+    }
+}
+
+/// The way to a replica. `None`: no version that it reads holds the data.
+fn way(keyspace: &Keyspace, state: &ServerState, replica: &Replica, name: &str) -> Option<Way> {
     let lowest = image_version(keyspace, RdbVersion::Auto).unwrap_or_default();
+    let without_messages = match keyspace.timed_hashes() {
+        0 => Version::Redis10,
+        _ => Version::Redis12,
+    };
+    // What has no name cannot be tried.
+    let refuses = || match replica.port {
+        0 => !replica.image_only,
+        _ => state.replication.known.has_refused(name, lowest),
+    };
     let version = match replica.valkey.filter(|_| !replica.branches) {
+        None if lowest == Version::Redis13 && refuses() => without_messages,
         None => lowest,
         Some(_) if lowest == Version::Redis14 => return None,
         // What is known of producers is left out.
@@ -133,44 +151,40 @@ fn way(keyspace: &Keyspace, config: &Config, replica: &Replica) -> Option<Way> {
         Some(_) => return None,
     };
     // A file whose version `rdb-version` sets may be none that the replica reads.
-    let takes_file = || {
-        !config.replication.diskless
-            && image_version(keyspace, config.rdb_version).is_ok_and(|it| it == version)
-    };
-    let is_file = !replica.eof || takes_file();
-    Some(if is_file { Way::File } else { Way::Live(version) })
+    let of_file = image_version(keyspace, state.config.rdb_version).unwrap_or_default();
+    let takes_file = !state.config.replication.diskless && of_file == version;
+    let is_file = !replica.eof || takes_file;
+    Some(if is_file { Way::File(of_file) } else { Way::Live(version) })
 }
 
-/// Whether a replica may get an image now: see the head of `known`.
-fn is_due(keyspace: &Keyspace, state: &ServerState, client: &Client, replica: &Replica) -> bool {
-    !needs_trial(keyspace) || replica.knows_fields() || {
-        let name = replica.name(&client.session.caller.peer);
-        state.replication.known.is_due(&name, state.clock.turn())
+/// Whether a replica may get an image in a version now: see the head of `known`.
+fn is_due(state: &ServerState, replica: &Replica, name: &str, version: Version) -> bool {
+    !replica.is_tried_by(version) || replica.reads(version) || {
+        state.replication.known.is_due(name, version, state.clock.turn())
     }
 }
 
-/// Whether an image has what Redis 7.0 does not know.
-fn needs_trial(keyspace: &Keyspace) -> bool {
-    image_version(keyspace, RdbVersion::Auto).is_ok_and(|version| version != Version::Redis10)
-}
-
-/// Notes that replicas get an image, with fields that expire or the like if there are any.
-fn note_fields_sent(keyspace: &Keyspace, state: &mut ServerState, places: &[usize]) {
+/// Notes that replicas get an image, which shows what they read if it is in a later version.
+fn note_sent(keyspace: &Keyspace, state: &mut ServerState, places: &[usize], version: Version) {
     let now = state.clock.turn();
-    if !needs_trial(keyspace) {
-        return state.replication.known.forget_failures();
+    if image_version(keyspace, RdbVersion::Auto).is_ok_and(|it| it == Version::Redis10) {
+        state.replication.known.forget_failures();
     }
     for &place in places {
         let Some(client) = state.clients.get_mut(place) else { continue };
         let peer = client.session.caller.peer.clone();
-        let Some(replica) = client.replica_mut().filter(|it| !it.announces_fields()) else {
+        let Some(replica) = client.replica_mut().filter(|it| it.is_tried_by(version)) else {
             continue;
         };
-        replica.fields = Fields::Sent;
+        let known = match replica.reads {
+            Reads::Loaded(known) if known.number() > version.number() => known,
+            _ => version,
+        };
+        replica.reads = Reads::Sent(known);
         // One that wants a file alone never says whether it has read it, and one without a port
         // has no name.
         if !replica.image_only && replica.port > 0 {
-            state.replication.known.note_sent(&replica.name(&peer), now);
+            state.replication.known.note_sent(&replica.name(&peer), version, now);
         }
     }
 }
@@ -188,10 +202,14 @@ fn waiting(keyspace: &Keyspace, state: &ServerState) -> Vec<Waiting> {
     let mut all: Vec<Waiting> = Vec::new();
     for (client, replica) in state.replication.replicas(&state.clients) {
         let Phase::Waiting(since) = replica.phase else { continue };
-        if client.dead || replica.no_data || !is_due(keyspace, state, client, replica) {
+        if client.dead || replica.no_data {
             continue;
         }
-        let (way, place) = (way(keyspace, &state.config, replica), client.session.caller.place);
+        let name = replica.name(&client.session.caller.peer);
+        let (way, place) = (way(keyspace, state, replica, &name), client.session.caller.place);
+        if way.is_some_and(|way| !is_due(state, replica, &name, way.version())) {
+            continue;
+        }
         match all.iter_mut().find(|waiting| waiting.way == way) {
             None => all.push(Waiting { way, places: vec![place], since }),
             Some(waiting) => {
@@ -227,20 +245,23 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
         if let Some(Way::Live(version)) = *way
             && (since.elapsed() >= delay || most > 0 && places.len() >= most)
         {
-            note_fields_sent(keyspace, state, places);
+            note_sent(keyspace, state, places, version);
             return begin_live(keyspace, state, places, version);
         }
     }
     // These get a file, which begins when the save under way is over.
-    let for_file = waiting.iter().find(|it| it.way == Some(Way::File));
-    if let Some(Waiting { places, .. }) = for_file
+    let for_file = waiting.iter().find_map(|it| match it.way {
+        Some(Way::File(version)) => Some((&it.places, version)),
+        _ => None,
+    });
+    if let Some((places, version)) = for_file
         && state.storage.saves.running().is_none()
     {
         if persistence::begin(keyspace, state, Purpose::Dump).is_err() {
             return places.iter().for_each(|&place| state.clients.close_later(place));
         }
         state.replication.transfers.saving = true;
-        note_fields_sent(keyspace, state, places);
+        note_sent(keyspace, state, places, version);
         announce(state, places, Phase::Saving);
     }
 }

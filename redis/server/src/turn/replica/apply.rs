@@ -73,7 +73,10 @@ pub(super) fn apply(
             applied = link.parsed;
         }
     };
-    state.replication.stream.append(&input[..applied]);
+    match needs.messages {
+        true => state.replication.stream.append_messages(&input[..applied]),
+        false => state.replication.stream.append(&input[..applied]),
+    }
     state.replication.stream.note_needs(needs); // replicas of this one get the same bytes
     state.replication.db = session.caller.db;
     state.meter.applied(applied);

@@ -2,6 +2,7 @@
 //! back.
 
 mod expiring;
+mod messages;
 
 use std::fs;
 use std::path::Path;
