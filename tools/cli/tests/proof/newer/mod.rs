@@ -6,6 +6,7 @@ mod messages;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use stillframe_rdb::Crc64;
 
@@ -206,6 +207,63 @@ fn newer_servers_follow_us_under_load_and_end_equal() {
             wait_for_all(&replica, &primary);
             replica.client().ok("SET written-there 1");
             assert_equal(&replica, &primary);
+        }
+    }
+}
+
+/// Valkey from 8 on, and Redis where it frees in the background, say UNLINK for keys that end by
+/// themselves, where this server says DEL.
+#[test]
+fn keys_that_end_by_themselves_end_at_replicas_both_ways() {
+    let test = "keys_that_end_by_themselves_end_at_replicas_both_ways";
+    let lazily = ["expire", "eviction", "server-del", "user-del"]
+        .map(|what| format!("--lazyfree-lazy-{what} yes"))
+        .join(" ");
+    for peer in peers(test) {
+        for [leader, follower] in [[Who::Newer(peer), Who::Ours], [Who::Ours, Who::Newer(peer)]] {
+            let [primary, replica] = [leader, follower].map(|who| who.start(&lazily));
+            replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+            wait_for_link(&replica);
+            let mut client = primary.client();
+            for line in [
+                "MSET text 1 looked 1 past 1 ended 1 renamed 1 target 1",
+                "RPUSH list a b c",
+                "SADD set a b c",
+                "HSET hash f v",
+                "ZADD sorted 1 a",
+                "XADD stream 1-1 f v",
+                "PEXPIRE looked 1",
+                "PEXPIRE list 1",
+                "PEXPIRE stream 1",
+                "PEXPIREAT past 1",
+                "GETEX ended PXAT 1",
+                "RENAME renamed target",
+                "SINTERSTORE set none other",
+                "SPOP set 9",
+                "ZREMRANGEBYRANK sorted 0 -1",
+                "SET text 1 PXAT 1",
+                "UNLINK hash none",
+                "DEL target",
+            ] {
+                client.ask(line);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            client.ask("GET looked");
+            wait_until("all have ended", || client.ask("DBSIZE").int() == 0);
+            assert_equal(&primary, &replica);
+            // What must go for want of memory.
+            (0..50).for_each(|n| client.ok(&format!("SET {n} {n}")));
+            client.ok("CONFIG SET maxmemory-policy allkeys-random");
+            client.ok("CONFIG SET maxmemory 1");
+            client.ask("SET more 1");
+            client.ok("CONFIG SET maxmemory 0");
+            assert!(client.ask("DBSIZE").int() < 50, "some were evicted");
+            assert_equal(&primary, &replica);
+            let said = primary.client().ask("INFO commandstats").text();
+            let got = replica.client().ask("INFO commandstats").text();
+            let unlinks = leader != Who::Ours;
+            assert!(said.contains("cmdstat_unlink:calls=1,") && got.contains("cmdstat_unlink"));
+            assert_eq!(got.contains("cmdstat_unlink:calls=1,"), !unlinks, "{peer:?}: {got}");
         }
     }
 }
