@@ -27,7 +27,7 @@ use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -127,7 +127,21 @@ struct Shared {
     over: AtomicBool,
     failure: Mutex<Option<String>>,
     moved: Mutex<Option<Instant>>,
+    trouble: Mutex<Option<Trouble>>,
     numbers: AtomicU64,
+}
+
+/// The target has said that it cannot go on.
+struct Trouble {
+    why: String,
+    since: Instant,
+    /// It asked for all data because of that, and may be well by now.
+    is_lasting: bool,
+}
+
+/// The value behind a lock, whatever became of its last owner.
+fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -147,6 +161,7 @@ impl Shared {
             over: AtomicBool::new(false),
             failure: Mutex::default(),
             moved: Mutex::default(),
+            trouble: Mutex::default(),
             numbers: AtomicU64::new(0),
         }
     }
@@ -181,33 +196,32 @@ impl Shared {
 
     /// Ends all threads for a reason. The first reason counts.
     fn fail(&self, why: String) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        locked(&self.failure).get_or_insert(why);
         self.end();
     }
 
     fn failure(&self) -> Option<String> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.failure).clone()
     }
 
     /// Notes that slots are being moved: until a while later the target may not be able to apply
     /// what it gets.
     fn note_move(&self) {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *locked(&self.moved) = Some(Instant::now());
     }
 
     /// Whether slots were moved a short time ago.
     fn has_moved(&self) -> bool {
-        let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        moved.is_some_and(|moved| moved.elapsed() < MOVE_TIME)
+        locked(&self.moved).is_some_and(|moved| moved.elapsed() < MOVE_TIME)
     }
 
-    /// As [`has_moved`](Self::has_moved), once the cluster had the time to tell.
-    fn moves(&self) -> bool {
+    /// Waits until it is clear whether a target that cannot go on is given up: data that it gets
+    /// anew must not hide why.
+    fn await_judgement(&self) {
         let begun = Instant::now();
-        while !self.has_moved() && !self.is_over() && begun.elapsed() < NEWS_TIME {
+        while self.trouble().is_some() && !self.is_over() && begun.elapsed() < 2 * NEWS_TIME {
             std::thread::sleep(NEWS_TIME / 100);
         }
-        self.has_moved()
     }
 
     /// A number that no other call gets.
@@ -215,16 +229,36 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Fails if the target says that it cannot apply what it got, and that not because of slots
-    /// that were moving.
-    fn note_problem(&self) {
-        let problem = Connection::open(&self.to, &self.login)
-            .and_then(|mut target| target::problem(&mut target, self.port));
-        if let Ok(Some(why)) = problem
-            && !self.moves()
-        {
-            self.fail(format!("the target {} cannot go on: {why}", self.to));
+    /// Asks the target whether it can go on, for [`judge`](Self::judge).
+    fn note_state(&self, target: &mut Connection, asks_for_all: bool) -> Result<(), String> {
+        let problem = target::problem(target, self.port)?;
+        let mut trouble = locked(&self.trouble);
+        match problem {
+            Some(why) => {
+                let new = Trouble { why, since: Instant::now(), is_lasting: false };
+                trouble.get_or_insert(new).is_lasting |= asks_for_all;
+            }
+            None => drop(trouble.take_if(|it| !it.is_lasting)),
         }
+        Ok(())
+    }
+
+    /// Why the target cannot go on, if it has said so.
+    fn trouble(&self) -> Option<String> {
+        let trouble = locked(&self.trouble);
+        trouble.as_ref().map(|it| format!("the target {} cannot go on: {}", self.to, it.why))
+    }
+
+    /// Whether the migration goes on: a target that cannot is given up, unless slots were moving.
+    fn judge(&self) -> Result<(), String> {
+        let Some(why) = self.trouble() else { return Ok(()) };
+        let mut trouble = locked(&self.trouble);
+        if self.has_moved() {
+            tracing::info!("slots have moved, so that the target begins again: {why}");
+            *trouble = None;
+        }
+        let is_over = trouble.as_ref().is_some_and(|it| it.since.elapsed() > NEWS_TIME);
+        if is_over { Err(why) } else { Ok(()) }
     }
 }
 

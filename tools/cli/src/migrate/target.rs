@@ -127,7 +127,9 @@ fn cursor(args: &[&[u8]], shared: &Shared) -> Option<Cursor> {
         None => {
             if shared.feed.round() > 0 {
                 tracing::warn!("the target asks for all data again: every primary starts anew");
-                shared.note_problem();
+                let target = Connection::open(&shared.to, &shared.login);
+                let _ = target.and_then(|mut target| shared.note_state(&mut target, true));
+                shared.await_judgement();
             }
             Cursor { offset: shared.feed.begin_round(), resumes: false }
         }

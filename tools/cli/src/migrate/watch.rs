@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Connection, Login};
 use super::link::{Follower, Link, Phase};
-use super::target;
 use super::topology::{Address, Primary, Topology};
-use super::{Moved, NEWS_TIME, Shared};
+use super::{Moved, Shared};
 
 /// From one look at the cluster to the next.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -34,8 +33,6 @@ pub(super) struct Watch<'s, 'e> {
     target: Connection,
     /// The target does not answer.
     is_lost: bool,
-    /// Since when it says that it cannot go on.
-    troubled: Option<Instant>,
     /// Slots have moved, and links have not begun anew since.
     has_moved: bool,
     /// Whether all nodes agree on who has which slots.
@@ -96,7 +93,6 @@ impl<'s, 'e> Watch<'s, 'e> {
             known: topology.nodes,
             target,
             is_lost: false,
-            troubled: None,
             has_moved: false,
             is_settled: true,
             begun: now,
@@ -160,16 +156,8 @@ impl<'s, 'e> Watch<'s, 'e> {
             self.pinged = Instant::now();
             self.shared.feed.push_own(&[b"PING"]);
         }
-        match target::problem(&mut self.target, self.shared.port) {
-            Ok(None) => (self.is_lost, self.troubled) = (false, None),
-            Ok(Some(why)) if self.shared.has_moved() => {
-                tracing::info!("slots have moved, so that the target begins again: {why}");
-            }
-            Ok(Some(why)) => {
-                if self.troubled.get_or_insert_with(Instant::now).elapsed() > NEWS_TIME {
-                    return Err(format!("the target {to} cannot go on: {why}"));
-                }
-            }
+        match self.shared.note_state(&mut self.target, false) {
+            Ok(()) => self.is_lost = false,
             Err(why) => {
                 if !std::mem::replace(&mut self.is_lost, true) {
                     tracing::warn!("{why}");
@@ -180,7 +168,7 @@ impl<'s, 'e> Watch<'s, 'e> {
             }
         }
         self.look_at_cluster();
-        Ok(())
+        self.shared.judge()
     }
 
     /// The connection to a node, if it can be reached.
@@ -264,7 +252,8 @@ impl<'s, 'e> Watch<'s, 'e> {
     /// Whether the target has applied all that the primaries had written when this was called.
     fn catch_up(&mut self) -> Result<bool, String> {
         let is_stale = self.shared.feed.is_stale();
-        if is_stale || !self.is_settled || self.has_moved || !self.follows_all() {
+        let is_moving = !self.is_settled || self.has_moved;
+        if is_stale || is_moving || self.shared.trouble().is_some() || !self.follows_all() {
             return Ok(false);
         }
         let round = self.shared.feed.round();
@@ -319,8 +308,9 @@ impl<'s, 'e> Watch<'s, 'e> {
             let why = self.shared.failure();
             return Err(why.unwrap_or_else(|| format!("the target {to} has gone at the end")));
         }
-        if let Some(why) = target::problem(&mut self.target, self.shared.port)? {
-            return Err(format!("the target {to} cannot go on: {why}"));
+        self.shared.note_state(&mut self.target, false)?;
+        if let Some(why) = self.shared.trouble() {
+            return Err(why);
         }
         self.target.ask_line("REPLICAOF NO ONE")?;
         Ok(Moved { primaries, keys: self.target.info("keyspace")?.keys() })
