@@ -8,7 +8,7 @@ use std::{fs, io};
 use stillframe_peers::list::{Entry, parse};
 
 const LIST: &str = "redis/commands/src/facts/commands.txt";
-/// The commands of later servers, a name a line.
+/// The commands of later servers, a name a line; with the version of what only they have.
 const SERVERS: [&str; 2] =
     ["redis/commands/src/facts/redis_8.txt", "redis/commands/src/facts/valkey_9.txt"];
 const SAMPLE: &str = "stillframe.conf";
@@ -38,8 +38,8 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// A command that only others have.
-    fn elsewhere(name: &'a str) -> Self {
-        let entry = Entry { name, group: "", since: "", summary: "", lines: Vec::new() };
+    fn elsewhere(name: &'a str, since: &'a str) -> Self {
+        let entry = Entry { name, group: "", since, summary: "", lines: Vec::new() };
         Self { entry, subcommands: Vec::new() }
     }
 
@@ -60,9 +60,10 @@ fn table(list: &str, servers: [&str; 2]) -> String {
             _ => rows.push(Row { entry, subcommands: Vec::new() }),
         }
     }
-    for name in servers.iter().flat_map(|text| text.lines()).filter(|it| !it.starts_with('#')) {
+    for line in servers.iter().flat_map(|text| text.lines()).filter(|it| !it.starts_with('#')) {
+        let (name, since) = line.split_once(' ').unwrap_or((line, ""));
         if rows.iter().all(|row| !row.entry.name.eq_ignore_ascii_case(name)) {
-            rows.push(Row::elsewhere(name));
+            rows.push(Row::elsewhere(name, since));
         }
     }
     rows.sort_by_key(|row| row.entry.name.to_ascii_lowercase());
@@ -80,7 +81,7 @@ fn table(list: &str, servers: [&str; 2]) -> String {
         // Writing to a string cannot fail.
         let _ = write!(table, "| {name} | {} | {here}", row.entry.since);
         for server in servers {
-            let has = server.lines().any(|it| it == row.entry.name);
+            let has = server.lines().any(|it| it.split(' ').next() == Some(row.entry.name));
             let _ = write!(table, " | {}", if has { "yes" } else { "no" });
         }
         let _ = write!(table, " | {}", row.entry.summary);
@@ -127,10 +128,10 @@ mod tests {
         let rows = [
             "| ASKING2 |  | no | no | yes |  |",
             "| GET | 1.0.0 | yes | yes | yes | Read. |",
-            "| OTHER |  | no | no | yes |  |",
+            "| OTHER | 9.1.0 | no | no | yes |  |",
             "| STILLFRAME | 7.0.0 | only | no | no | Own. HELP. See [x](x.md). |",
         ];
-        let servers = ["# Head.\nget\n", "asking2\nget\nOTHER\n"];
+        let servers = ["# Head.\nget\n", "asking2\nget\nOTHER 9.1.0\n"];
         assert_eq!(table(list, servers).lines().skip(2).collect::<Vec<_>>(), rows);
     }
 

@@ -1,6 +1,7 @@
 //! Commands that redis-server 7.0 does not have, beside the servers that have them; and what a
 //! replica that does not know them makes of their effects.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,19 +49,46 @@ fn transcripts_of_valkey_are_those_of_valkey() {
     }
 }
 
-/// The table of commands says what these servers have.
+/// Since when a server has each of its commands, as COMMAND DOCS says it.
+fn since(client: &mut Client) -> BTreeMap<String, String> {
+    let documents = client.ask("COMMAND DOCS");
+    let documents = documents.list().chunks(2);
+    let since = |document: &Reply| {
+        let fields = document.list().chunks(2);
+        fields.filter(|it| it[0].text() == "since").map(|it| it[1].text()).next()
+    };
+    documents.filter_map(|it| Some((it[0].text(), since(&it[1])?))).collect()
+}
+
+fn number(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().expect("a number")).collect()
+}
+
+/// The table of commands says what these servers have, and since when; COMMAND DOCS here says the
+/// same. Versions are those of Redis; Valkey may have a command later than that.
 #[test]
 fn lists_of_commands_are_those_of_the_servers() {
     let facts = "../../redis/commands/src/facts";
+    let ours = since(&mut Setup::new(Kind::subject("imprint")).start().client());
     for (peer, name) in [(Peer::Redis8, "redis_8.txt"), (Peer::Valkey, "valkey_9.txt")] {
         if are_here("a list of commands", &[peer]) {
             let text = fs::read_to_string(file(facts, name)).expect("a list");
             let listed = text.lines().filter(|line| !line.starts_with('#'));
-            let reply = Setup::new(Kind::Newer(peer)).start().client().ask("COMMAND LIST");
+            let listed = listed.map(|line| line.split_once(' ').unwrap_or((line, "")));
+            let server = Setup::new(Kind::Newer(peer)).start();
+            let reply = server.client().ask("COMMAND LIST");
             let mut names: Vec<String> = reply.list().iter().map(Reply::text).collect();
             names.retain(|name| !name.contains('|'));
             names.sort();
-            assert_eq!(listed.collect::<Vec<_>>(), names, "{name}");
+            assert_eq!(listed.clone().map(|(name, _)| name).collect::<Vec<_>>(), names, "{name}");
+            let theirs = since(&mut server.client());
+            for (command, own) in listed {
+                let shown = ours.get(command).map_or(own, String::as_str);
+                let told = theirs.get(command).filter(|_| !shown.is_empty());
+                let Some(told) = told else { continue };
+                let is_later = peer == Peer::Valkey && number(told) > number(shown);
+                assert!(shown == told || own.is_empty() && is_later, "{command}: {shown}, {told}");
+            }
         }
     }
 }
