@@ -29,7 +29,7 @@ def install(cache):
         cache.mkdir(parents=True, exist_ok=True)
         run_tool([sys.executable, "-m", "venv", "venv"], cache)
         packages = [f"redis=={VERSION}", "pytest", "pytest-asyncio", "pytest-timeout", "mock",
-                    "numpy"]
+                    "numpy", "xxhash"]
         run_tool(["venv/bin/pip", "install", "--quiet", *packages], cache)
         run_tool(["venv/bin/pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
                   f"redis=={VERSION}"], cache)

@@ -11,6 +11,9 @@ Packages have their pinned versions in requirements.txt, package.json, go.mod an
 PHP, Ruby and Perl come with Debian. They are installed into a cache folder (--cache), never into
 the tree. A language whose tools are missing is left out, loudly. The result is a table in Markdown.
 
+With --tls programs reach both servers over TLS, if they connect by REDIS_URL alone and their
+language takes an authority from the environment.
+
 known.txt names the programs that Stillframe does not run, with the reason. A program beyond that
 list fails the run, and so does one on the list that works.
 """
@@ -41,6 +44,8 @@ PROGRAM_SECONDS = 120
 INSTALL_SECONDS = 1800
 
 Language = collections.namedtuple("Language", "name suffix tool pins install command versions")
+#: Where clients of these languages find the certificate of an authority.
+TRUST = {"python": "SSL_CERT_FILE", "node": "NODE_EXTRA_CA_CERTS", "go": "SSL_CERT_FILE"}
 Program = collections.namedtuple("Program", "name language path package what")
 Result = collections.namedtuple("Result", "status output errors")
 
@@ -195,11 +200,19 @@ def install(language, folder):
 class Server:
     """A server on a free port, with a folder of its own."""
 
-    def __init__(self, name, command, scratch):
+    def __init__(self, name, command, scratch, certificate=None):
         self.name = name
         self.folder = scratch / name
         self.folder.mkdir()
         self.port = own_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.certificate = certificate
+        if certificate:
+            tls_port = own_port()
+            self.url = f"rediss://127.0.0.1:{tls_port}/0"
+            command = [*command, "--tls-port", str(tls_port), "--tls-auth-clients", "no",
+                       "--tls-cert-file", certificate, "--tls-ca-cert-file", certificate,
+                       "--tls-key-file", certificate.with_name("key.pem")]
         log = open(self.folder / "log", "w")
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder),
@@ -232,16 +245,34 @@ class Server:
                 self.process.wait()
 
 
+def make_certificate(folder):
+    """A certificate for this machine that is its own authority, with its key in key.pem."""
+    run_tool(["openssl", "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
+              "ec_paramgen_curve:prime256v1", "-keyout", "key.pem", "-out", "certificate.pem",
+              "-days", "2", "-subj", "/CN=localhost",
+              "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"], folder)
+    return folder / "certificate.pem"
+
+
+def takes_tls(program):
+    """Celery wants a parameter in the URL that others refuse; Bull takes none over TLS."""
+    by_url = program.package not in ("celery", "bull")
+    by_url = by_url and "REDIS_PORT" not in program.path.read_text()
+    return by_url and program.language.name in TRUST
+
+
 def run_program(program, server, folder, scratch):
     """One run on an empty server, within its time; what it started ends with it."""
     for request in ("FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"):
         server.ask(request, b"+OK")
     cache = folder / program.language.name
     environment = {
-        **os.environ, "REDIS_URL": f"redis://127.0.0.1:{server.port}/0",
-        "REDIS_PORT": str(server.port), "NODE_PATH": str(cache / "node_modules"),
+        **os.environ, "REDIS_URL": server.url, "REDIS_PORT": str(server.port),
+        "NODE_PATH": str(cache / "node_modules"),
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore",
     }
+    if server.certificate:
+        environment[TRUST[program.language.name]] = str(server.certificate)
     place = tempfile.mkdtemp(dir=scratch)
     child = subprocess.Popen(
         [str(word) for word in program.language.command(cache, program.path)], cwd=place,
@@ -291,9 +322,12 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, default=CACHE / "frameworks")
     parser.add_argument("--no-install", action="store_true",
                         help="use what the cache folder has; end with 3 if a package is missing")
+    parser.add_argument("--tls", action="store_true", help="over TLS; needs openssl")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     wanted = programs(arguments.names)
+    if arguments.tls:
+        wanted = [program for program in wanted if takes_tls(program)]
     absent = {}
     for language in {program.language.name: program.language for program in wanted}.values():
         usable = installed(language, arguments.cache) and shutil.which(language.tool)
@@ -323,9 +357,10 @@ def compare(wanted, arguments, scratch):
     bad = []
     known = known_failures()
     try:
-        servers.append(Server("redis", [arguments.redis_server], scratch))
+        certificate = make_certificate(scratch) if arguments.tls else None
         binary = str(pathlib.Path(arguments.server).resolve())
-        servers.append(Server("stillframe", [binary, "serve"], scratch))
+        for name, line in [("redis", [arguments.redis_server]), ("stillframe", [binary, "serve"])]:
+            servers.append(Server(name, line, scratch, certificate))
         print("| program | version | language | what it does | outcome |\n|---|---|---|---|---|")
         with concurrent.futures.ThreadPoolExecutor(len(servers)) as pool:
             for program in wanted:
