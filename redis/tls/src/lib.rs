@@ -127,4 +127,16 @@ mod tests {
         other.truncate(100);
         assert!(!is_version_one(&other.into()), "it is cut");
     }
+
+    #[test]
+    fn a_file_with_a_certificate_of_version_one_is_refused_by_name() {
+        let name = format!("stillframe-version-one-{}.crt", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, ONE).expect("a file");
+        let refused = read_chain(&Named::by_setting("tls-cert-file", &path));
+        std::fs::remove_file(&path).expect("it was there");
+        let said = refused.expect_err("no peer takes it").to_string();
+        let start = format!("tls-cert-file {} holds", path.display());
+        assert!(said.starts_with(&start) && said.contains("version 1"), "{said}");
+    }
 }
