@@ -71,6 +71,24 @@ pub struct Status {
     pub last_error: String,
 }
 
+/// What the log is to say of how late an archive is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lateness {
+    Nothing,
+    IsToBeTold,
+    Over,
+}
+
+/// `told`: how long ago the log said that the archive is late, if it is known to be.
+fn lateness(behind: Duration, interval: Duration, told: Option<Duration>) -> Lateness {
+    let [late, again] = LATE;
+    match behind <= late.max(4 * interval) {
+        true if told.is_some() => Lateness::Over,
+        false if told.is_none_or(|ago| ago >= again) => Lateness::IsToBeTold,
+        _ => Lateness::Nothing,
+    }
+}
+
 /// What the threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -194,17 +212,19 @@ impl Shared {
     /// Warns of an archive that is late, also while its own thread waits for the store. `told`:
     /// when that was done last.
     fn warn_if_late(&self, told: &mut Option<Instant>) {
-        let [late, again] = LATE;
         let (behind, is_refused) = (self.behind(), lock(&self.status).state == State::Refused);
-        if behind <= late.max(4 * self.settings().interval) {
-            if told.take().is_some() {
+        match lateness(behind, self.settings().interval, told.map(|at| at.elapsed())) {
+            Lateness::Over => {
+                *told = None;
                 tracing::info!("the archive has caught up");
             }
-        } else if !is_refused && told.is_none_or(|at| at.elapsed() >= again) {
-            *told = Some(Instant::now());
-            let why = lock(&self.status).last_error.clone();
-            let why = if why.is_empty() { "the store is slow, or says nothing" } else { &why };
-            tracing::warn!("the archive lacks the last {} s: {why}", behind.as_secs());
+            Lateness::IsToBeTold if !is_refused => {
+                *told = Some(Instant::now());
+                let why = lock(&self.status).last_error.clone();
+                let why = if why.is_empty() { "the store is slow, or says nothing" } else { &why };
+                tracing::warn!("the archive lacks the last {} s: {why}", behind.as_secs());
+            }
+            Lateness::IsToBeTold | Lateness::Nothing => {}
         }
     }
 
@@ -226,6 +246,29 @@ impl Shared {
                 }
             }
             std::thread::park_timeout(LOOK_PERIOD);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_that_is_late_is_told_again_until_it_has_caught_up() {
+        let seconds = Duration::from_secs;
+        for (behind, interval, told, expected) in [
+            (60, 10, None, Lateness::Nothing),
+            (61, 10, None, Lateness::IsToBeTold),
+            (361, 10, Some(299), Lateness::Nothing),
+            (361, 10, Some(300), Lateness::IsToBeTold),
+            (5, 10, Some(20), Lateness::Over),
+            // Files that come every minute are no sign of a store that hangs.
+            (200, 60, None, Lateness::Nothing),
+            (241, 60, None, Lateness::IsToBeTold),
+        ] {
+            let found = lateness(seconds(behind), seconds(interval), told.map(seconds));
+            assert_eq!(found, expected, "{behind} {interval} {told:?}");
         }
     }
 }
