@@ -36,14 +36,13 @@ impl<T, E: Display> OrFail<T> for Result<T, E> {
     }
 }
 
-/// A flag that the first Ctrl-C or SIGTERM raises; the second one ends the process.
+/// A flag that Ctrl-C or SIGTERM raises; a Ctrl-C after it ends the process.
 pub(crate) fn watch_signals(status: i32) -> Result<Arc<AtomicBool>, ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Order matters: the first signal finds the flag still down.
-        flag::register_conditional_shutdown(signal, status, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| fail(1, &format_args!("cannot watch for Ctrl-C: {error}")))?;
-    }
+    // Order matters: the first signal finds the flag still down.
+    flag::register_conditional_shutdown(SIGINT, status, Arc::clone(&stop))
+        .and_then(|_| flag::register(SIGINT, Arc::clone(&stop)))
+        .and_then(|_| flag::register(SIGTERM, Arc::clone(&stop)))
+        .map_err(|error| fail(1, &format_args!("cannot watch for Ctrl-C: {error}")))?;
     Ok(stop)
 }

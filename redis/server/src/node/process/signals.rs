@@ -1,4 +1,5 @@
-//! SIGTERM and SIGINT: the first asks the server to save and stop, the second stops it at once.
+//! SIGTERM and SIGINT: the first asks the server to save and stop. A SIGINT after it stops the server
+//! at once, a SIGTERM does not: `timeout` sends two, to the server and to its process group.
 //! SIGXFSZ: a write beyond `ulimit -f` fails with an error, as on a full disk, and ends nothing.
 //!
 //! The flags are plain memory of this process: a forked child has its own and disturbs nobody.
@@ -16,7 +17,7 @@ use signal_hook::flag;
 pub(crate) struct Signals {
     /// The number of the signal that asks for shutdown, or 0.
     asked: Arc<AtomicUsize>,
-    /// The next signal ends the process.
+    /// The next SIGINT ends the process.
     urgent: Arc<AtomicBool>,
     /// Hears that the server does not shut down.
     on_refusal: Option<Sender<()>>,
@@ -38,9 +39,9 @@ impl Signals {
         let signals = Self::default();
         // Any handler lets the write return its error; nobody asks for the flag.
         flag::register(SIGXFSZ, Arc::default())?;
+        // Order matters: the first signal finds `urgent` still down.
+        flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&signals.urgent))?;
         for signal in [SIGINT, SIGTERM] {
-            // Order matters: the first signal finds `urgent` still down.
-            flag::register_conditional_shutdown(signal, 1, Arc::clone(&signals.urgent))?;
             flag::register(signal, Arc::clone(&signals.urgent))?;
             flag::register_usize(signal, Arc::clone(&signals.asked), signal as usize)?;
         }

@@ -108,6 +108,31 @@ fn a_signal_asks_for_what_the_settings_say() {
     });
 }
 
+/// `timeout` and supervisors of process groups send SIGTERM twice.
+#[test]
+fn a_second_signal_ends_at_once_if_it_is_an_interrupt() {
+    on_both("a_second_signal_ends_at_once_if_it_is_an_interrupt", |kind| {
+        let (mut primary, replica, mut client) = with_a_replica_behind(kind);
+        client.call(&[b"CONFIG", b"SET", b"save", b"3600 1"]);
+        let is_awaited = |client: &mut Client| {
+            client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
+        };
+        for _ in 0..2 {
+            send_signal(primary.pid(), Signal::TERM);
+            wait_until("the end is awaited", || is_awaited(&mut client));
+        }
+        send_signal(replica.pid(), Signal::CONT);
+        assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
+        assert!(primary.dump().exists(), "{kind:?}: it was saved");
+
+        let (mut primary, _replica, mut client) = with_a_replica_behind(kind);
+        send_signal(primary.pid(), Signal::TERM);
+        wait_until("the end is awaited", || is_awaited(&mut client));
+        send_signal(primary.pid(), Signal::INT);
+        assert_eq!(primary.wait().code(), Some(1), "{kind:?}");
+    });
+}
+
 #[test]
 fn a_signal_that_is_not_attended_to_yet_is_called_off() {
     on_both("a_signal_that_is_not_attended_to_yet_is_called_off", |kind| {
