@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT: the first asks the server to save and stop. A SIGINT after it stops the server
-//! at once, a SIGTERM does not: `timeout` sends two, to the server and to its process group.
+//! SIGTERM and SIGINT: the first asks the server to save and stop. A SIGINT after it stops the
+//! server at once, a SIGTERM does not: `timeout` sends two, to the server and to its process group.
 //! SIGXFSZ: a write beyond `ulimit -f` fails with an error, as on a full disk, and ends nothing.
 //!
 //! The flags are plain memory of this process: a forked child has its own and disturbs nobody.
