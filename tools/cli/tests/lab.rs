@@ -192,9 +192,20 @@ fn advice_names_an_algorithm_its_figures_and_what_they_do_not_cover() {
     assert_eq!(none.status.code(), Some(1), "{}", stderr(&none));
     let wrong = advise(&["--report", "nowhere"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
-    let measured = lab(directory.path(), &tiny(&["--algorithms", "imprint", "--repeat", "1"]));
-    assert!(measured.status.success(), "{}", stderr(&measured));
-    let own = advise(&["--size", "300k", "--report", "stillframe-lab"]);
+    // A busy machine may do no tick while an image is captured, and then has nothing to compare.
+    let measured = || {
+        let measured = lab(directory.path(), &tiny(&["--algorithms", "imprint", "--repeat", "1"]));
+        assert!(measured.status.success(), "{}", stderr(&measured));
+        advise(&["--size", "300k", "--report", "stillframe-lab"])
+    };
+    let mut own = measured();
+    for _ in 0..20 {
+        if own.status.success() {
+            break;
+        }
+        assert!(stderr(&own).contains("no records that can be compared"), "{}", stderr(&own));
+        own = measured();
+    }
     assert!(text(&own).starts_with("Use imprint."), "{}{}", text(&own), stderr(&own));
 }
 

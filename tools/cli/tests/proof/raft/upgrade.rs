@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::load::{Counter, under_load};
 use super::membership::{SLOW, fill};
 use super::{Group, leader, put, wait_until_equal};
-use crate::support::{Client, Server, wait_until};
+use crate::support::{Client, Reply, Server, wait_until};
 
 /// A group that begins with members of the earlier version.
 struct Upgrade {
@@ -75,6 +75,21 @@ impl Upgrade {
         });
     }
 
+    /// Waits until clients have counted on, whichever versions the members are of now.
+    fn wait_for_counts(&self) {
+        let count = || {
+            let leads = &self.servers[leader(&self.servers)];
+            let reply = Client::try_connect(leads.port)?.try_call(&[b"GET", b"n"])?;
+            matches!(reply, Reply::Text(_)).then(|| reply.text().parse::<i64>().expect("a count"))
+        };
+        let mut before = None;
+        wait_until("clients have counted on", || {
+            let now = count();
+            before = before.or(now);
+            now > before
+        });
+    }
+
     fn hand_on(&self, member: usize) {
         let to = ((member + 1) % 3 + 1).to_string();
         let request: [&[u8]; 4] = [b"STILLFRAME", b"RAFT", b"TRANSFER", to.as_bytes()];
@@ -123,6 +138,7 @@ fn members_are_replaced_by_another_version_one_by_one() {
                     upgrade.go_back(one);
                     upgrade.replace(one);
                 }
+                upgrade.wait_for_counts();
             }
         });
         counter.check(&mut upgrade.servers[leader(&upgrade.servers)].client());
