@@ -246,10 +246,7 @@ impl Replication {
     /// Adds the effects of a turn.
     pub(crate) fn add(&mut self, effects: &Effects) {
         if self.active && self.following.is_none() {
-            match effects.needs().messages {
-                true => self.stream.append_messages(effects.stream()),
-                false => self.stream.append(effects.stream()),
-            }
+            self.stream.append_requests(effects.stream(), effects.needs());
             self.db = effects.selected().unwrap_or(self.db);
         }
     }

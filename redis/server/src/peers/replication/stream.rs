@@ -141,8 +141,16 @@ impl Stream {
         }
     }
 
-    /// Adds whole requests, of which some tell of messages.
-    pub(crate) fn append_messages(&mut self, bytes: &[u8]) {
+    /// Adds whole requests, which need this.
+    pub(crate) fn append_requests(&mut self, bytes: &[u8], needs: Needs) {
+        if needs.messages {
+            self.add_plain_forms(bytes);
+        }
+        self.append(bytes);
+    }
+
+    /// Notes what some replicas get in place of requests that are added next.
+    fn add_plain_forms(&mut self, bytes: &[u8]) {
         let (mut parser, mut requests) = (Parser::new(Limits::OPEN), bytes.to_vec());
         let (mut rest, mut start) = (&mut requests[..], self.end);
         while let Ok(Some(used)) = parser.parse(rest) {
@@ -153,7 +161,6 @@ impl Stream {
             }
             (rest, start) = (&mut rest[used..], start + used as u64);
         }
-        self.append(bytes);
     }
 
     /// As [`from`](Self::from), for a replica by what it knows.
@@ -251,7 +258,8 @@ mod tests {
         let [set, add] = [request("SET a 1"), request(&format!("XADD s IDMP p i 1-1 f {value}"))];
         let again = request("XADD s NOMKSTREAM IDMP p i * f v");
         stream.append(&set);
-        stream.append_messages(&[&add[..], &again, &set].concat());
+        let needs = Needs { messages: true, ..Needs::default() };
+        stream.append_requests(&[&add[..], &again, &set].concat(), needs);
         stream.append(&set);
         let all = String::from_utf8([&set[..], &add, &again, &set, &set].concat()).expect("text");
         let plain_add = String::from_utf8(request(&format!("XADD s 1-1 f {value}"))).expect("text");

@@ -73,10 +73,7 @@ pub(super) fn apply(
             applied = link.parsed;
         }
     };
-    match needs.messages {
-        true => state.replication.stream.append_messages(&input[..applied]),
-        false => state.replication.stream.append(&input[..applied]),
-    }
+    state.replication.stream.append_requests(&input[..applied], needs);
     state.replication.stream.note_needs(needs); // replicas of this one get the same bytes
     state.replication.db = session.caller.db;
     state.meter.applied(applied);
