@@ -27,13 +27,18 @@ fn with_a_replica_behind(kind: Kind) -> (Server, Server, Client) {
     (primary, replica, client)
 }
 
+/// Waits until the server waits for its replicas before it ends.
+fn await_end(client: &mut Client) {
+    wait_until("the end is awaited", || {
+        client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
+    });
+}
+
 /// SHUTDOWN on a connection of its own, which waits.
 fn shutdown(primary: &Server, client: &mut Client) -> Client {
     let mut asking = primary.client();
     asking.send(&[b"SHUTDOWN", b"NOSAVE"]);
-    wait_until("the end is awaited", || {
-        client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
-    });
+    await_end(client);
     asking
 }
 
@@ -69,9 +74,7 @@ fn a_signal_waits_for_replicas_and_the_time_is_bounded() {
     on_both("a_signal_waits_for_replicas_and_the_time_is_bounded", |kind| {
         let (mut primary, _replica, mut client) = with_a_replica_behind(kind);
         send_signal(primary.pid(), Signal::TERM);
-        wait_until("the end is awaited", || {
-            client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
-        });
+        await_end(&mut client);
         assert_eq!(client.ask("SHUTDOWN ABORT").text(), "OK");
         client.ok("CONFIG SET shutdown-timeout 1");
         send_signal(primary.pid(), Signal::TERM);
@@ -114,12 +117,9 @@ fn a_second_signal_ends_at_once_if_it_is_an_interrupt() {
     on_both("a_second_signal_ends_at_once_if_it_is_an_interrupt", |kind| {
         let (mut primary, replica, mut client) = with_a_replica_behind(kind);
         client.call(&[b"CONFIG", b"SET", b"save", b"3600 1"]);
-        let is_awaited = |client: &mut Client| {
-            client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
-        };
         for _ in 0..2 {
             send_signal(primary.pid(), Signal::TERM);
-            wait_until("the end is awaited", || is_awaited(&mut client));
+            await_end(&mut client);
         }
         send_signal(replica.pid(), Signal::CONT);
         assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
@@ -127,7 +127,7 @@ fn a_second_signal_ends_at_once_if_it_is_an_interrupt() {
 
         let (mut primary, _replica, mut client) = with_a_replica_behind(kind);
         send_signal(primary.pid(), Signal::TERM);
-        wait_until("the end is awaited", || is_awaited(&mut client));
+        await_end(&mut client);
         send_signal(primary.pid(), Signal::INT);
         assert_eq!(primary.wait().code(), Some(1), "{kind:?}");
     });
