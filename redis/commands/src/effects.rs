@@ -62,6 +62,14 @@ impl Needs {
             self.released |= name.eq_ignore_ascii_case(b"XNACK");
         }
     }
+
+    /// Adds what other requests need.
+    pub fn add(&mut self, other: Self) {
+        let Self { fields, messages, released } = other;
+        self.fields |= fields;
+        self.messages |= messages;
+        self.released |= released;
+    }
 }
 
 /// The effects since they were last taken, at the end of each turn.

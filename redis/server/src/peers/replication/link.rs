@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use stillframe_commands::Needs;
 use stillframe_resp::{Limits, Parser};
 
 use super::reception::Reception;
@@ -23,6 +24,8 @@ pub(crate) struct Link {
     pub(crate) parser: Parser,
     /// Bytes of `input` whose requests have run, or wait for their EXEC.
     pub(crate) parsed: usize,
+    /// What the requests of `input` that wait for their EXEC need.
+    pub(crate) needs: Needs,
     /// Nothing of the stream has come yet behind an image.
     pub(crate) awaits_stream: bool,
     /// Whether a pause holds requests in `input`.
@@ -104,6 +107,7 @@ impl Link {
             output: Vec::new(),
             parser: Parser::new(limits),
             parsed: 0,
+            needs: Needs::default(),
             postponed: false,
             readable: false,
             writable: false,

@@ -54,8 +54,8 @@ pub(super) fn apply(
             ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
         let mut alone = Alone { keyspace, state, table };
         let run = run(&mut alone, &mut session, &mut replies, &args);
-        needs.fields |= args.first().is_some_and(|name| is_of_fields(name));
-        needs.note(&args);
+        link.needs.fields |= args.first().is_some_and(|name| is_of_fields(name));
+        link.needs.note(&args);
         match run {
             Ok(asks) => asked |= asks,
             Err(why) if passes_over_errors(&state.config.replication) => {
@@ -71,6 +71,7 @@ pub(super) fn apply(
         link.parsed += used;
         if session.caller.transaction.is_none() {
             applied = link.parsed;
+            needs.add(std::mem::take(&mut link.needs));
         }
     };
     state.replication.stream.append_requests(&input[..applied], needs);

@@ -4,6 +4,7 @@
 
 use super::Contents;
 use super::fleet::Fleet;
+use crate::peers::replication::stream::{Abilities, Stream};
 
 /// Requests whose stream selects databases, inside and outside of transactions and scripts. The
 /// last one leaves another database selected than a connection begins with.
@@ -163,4 +164,54 @@ fn what_an_old_primary_has_not_said_yet_costs_no_image() {
         assert_eq!(fleet.disagreement(), None);
     }
     assert_eq!(fleet.images(), images);
+}
+
+/// What a server knows that is older than Redis 7.4.
+const OLD: Abilities =
+    Abilities { branches: true, fields: false, messages: false, released: false };
+
+/// The stream from an offset, as a server gets it that knows no messages of producers.
+fn plain_from(stream: &Stream, mut offset: u64) -> String {
+    let mut bytes = Vec::new();
+    while let Some(piece @ [_, ..]) = stream.bytes_for(offset, OLD) {
+        bytes.extend_from_slice(piece);
+        offset += piece.len() as u64;
+    }
+    String::from_utf8(bytes).expect("it is text")
+}
+
+/// A transaction that comes to a replica in two parts needs of that one's replicas what it needs
+/// in one.
+#[test]
+fn what_a_transaction_needs_is_known_wherever_it_was_cut() {
+    let mut fleet = Fleet::start(2, 7, false);
+    ask(&mut fleet, "XGROUP CREATE s g 0 MKSTREAM");
+    fleet.converge();
+    for number in 1.. {
+        ask(&mut fleet, &format!("XADD s {number}-1 f v"));
+        ask(&mut fleet, "XREADGROUP GROUP g c STREAMS s >");
+        fleet.converge();
+        let mut ends = Vec::new();
+        for line in [
+            format!("XADD t IDMP p {number} * f v"),
+            format!("HSETEX h PX {number}000 FIELDS 1 f v"),
+            format!("XNACK s g FAIL IDS 1 {number}-1"),
+        ] {
+            let offset = fleet.nodes[1].offset();
+            ["MULTI", &line, "INCR a", "EXEC"].into_iter().for_each(|it| ask(&mut fleet, it));
+            ends.push(fleet.pass(1, number) == number);
+            fleet.nodes[1].turn();
+            fleet.converge();
+            let streams = [0, 1].map(|who| &fleet.nodes[who].server.state.replication.stream);
+            let [said, passed_on] = streams.map(|it| plain_from(it, offset));
+            assert_eq!(passed_on, said, "{line} after {number} bytes");
+            assert!(!said.contains("IDMP"), "{said}");
+            let [said, passed_on] = streams.map(|it| it.suits(offset, OLD));
+            assert_eq!((passed_on, said), (line.contains("IDMP"), passed_on), "{line}");
+        }
+        if !ends.contains(&true) {
+            assert!(number > 100, "a transaction of {number} bytes");
+            return;
+        }
+    }
 }
