@@ -22,7 +22,7 @@ fn mistakes_are_rejected() {
     let rest = Mutex::new(Mutant::ALL.iter());
     // Most of them wait for silence to be noticed, and they share nothing.
     thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..6 {
             scope.spawn(|| {
                 while let Some(&mutant) = { rest.lock().expect("no panic").next() } {
                     is_rejected(mutant);

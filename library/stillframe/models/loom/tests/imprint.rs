@@ -68,13 +68,26 @@ const BATCHES: [&[Op]; 4] = [
     &[B, P(3, 0), B, W(0)],
 ];
 
+fn batches(budget: (usize, OnFull)) {
+    for ops in BATCHES {
+        explore(2, program(ops, budget)(Faults::default()));
+    }
+}
+
+// By budget: one test of all would run alone at the end.
 #[test]
 fn imprint_batches() {
-    for ops in BATCHES {
-        explore(2, program(ops, ENOUGH)(Faults::default()));
-        explore(2, program(ops, (SCARCE, OnFull::Cancel))(Faults::default()));
-        explore(2, program(ops, (SCARCE, OnFull::Slow))(Faults::default()));
-    }
+    batches(ENOUGH);
+}
+
+#[test]
+fn imprint_batches_over_budget() {
+    batches((SCARCE, OnFull::Cancel));
+}
+
+#[test]
+fn imprint_batches_slow_the_writer() {
+    batches((SCARCE, OnFull::Slow));
 }
 
 #[test]
