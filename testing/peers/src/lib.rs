@@ -33,8 +33,12 @@ pub enum Peer {
     RedisServer,
     /// Redis 7.4, whose files have version 12.
     Redis74,
-    /// Redis 8.
+    /// Redis 8.0.
     Redis8,
+    /// Redis 8.6, which knows messages of producers.
+    Redis86,
+    /// Redis 8.10, whose streams have entries that are pending for nobody.
+    Redis810,
     /// Valkey 9, whose files begin with another word.
     Valkey,
     /// `redis-cli`.
@@ -66,6 +70,8 @@ impl Peer {
             Self::RedisServer => "redis-server",
             Self::Redis74 => "redis-7.4-server",
             Self::Redis8 => "redis-8-server",
+            Self::Redis86 => "redis-8.6-server",
+            Self::Redis810 => "redis-8.10-server",
             Self::Valkey => "valkey-server",
             Self::RedisCli => "redis-cli",
             Self::RedisBenchmark => "redis-benchmark",
@@ -90,7 +96,7 @@ impl Peer {
             Self::RedisPy => succeeds(&python(), &["-c", "import redis"]) == Some(true),
             Self::RedisConf => std::fs::File::open(conf()).is_ok(),
             Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
-            Self::Redis74 | Self::Redis8 | Self::Valkey => {
+            Self::Redis74 | Self::Redis8 | Self::Redis86 | Self::Redis810 | Self::Valkey => {
                 succeeds(&self.program(), &["--version"]) == Some(true)
             }
             Self::Versitygw => succeeds(&versitygw(), &["--version"]) == Some(true),
