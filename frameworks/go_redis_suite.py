@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs go-redis's own tests of commands against Redis 8, and against Stillframe: see own_tests.py.
+"""Runs go-redis's own tests of commands against Redis 8 or Valkey, and Stillframe: see own_tests.py.
 
     frameworks/go_redis_suite.py --server target/release/stillframe [GINKGO-FLAG...]
 

@@ -1,16 +1,16 @@
-"""What redis_py_suite.py and go_redis_suite.py share: a client's own tests run on Redis 8, and on
-Stillframe that says it is that version.
+"""What redis_py_suite.py and go_redis_suite.py share: a client's own tests run on Redis 8 or Valkey,
+and on Stillframe that says it is that version.
 
-Each test that passes on Redis passes here, or stands in the list of known failures with the reason;
+Each test that passes there passes here, or stands in the list of known failures with the reason;
 one on that list that passes fails the run, too. Under --claim, where no such Redis is at hand, each
 test passes or stands in the list for that version. What passes on a second run passes: many tests
-compare times that are left. Redis 8 is what scripts/install-peers.sh --build puts into the cache.
+compare times that are left. The servers are what scripts/install-peers.sh puts into the cache, for
+Redis 8 with --build.
 """
 import argparse
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -19,6 +19,8 @@ sys.path.append(str(HERE))
 from run import CACHE, Server  # noqa: E402
 
 SUITE_SECONDS = 1800
+#: The programs of judges in the cache.
+JUDGES = {"redis": "redis-8-server", "redis-8.10": "redis-8.10-server", "valkey": "valkey-server"}
 
 
 def known_failures(path):
@@ -37,41 +39,46 @@ def main(client, tool, install, outcomes, description):
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--server", required=True, type=pathlib.Path)
-    parser.add_argument("--claim", metavar="VERSION", help="Stillframe alone, which says it is that "
+    judges = parser.add_mutually_exclusive_group()
+    judges.add_argument("--judge", choices=JUDGES, default="redis")
+    judges.add_argument("--claim", metavar="VERSION", help="Stillframe alone, which says it is that "
                         "version:\nthe tests of what Redis 8.0 lacks judge by their assertions")
     parser.add_argument("--cache", type=pathlib.Path, default=CACHE / f"{client}-suite")
     options, words = parser.parse_known_args()
-    redis = CACHE / "redis-8-server"
-    if not redis.exists() or not shutil.which(tool):
+    judge = CACHE / JUDGES[options.judge]
+    if not judge.exists() or not shutil.which(tool):
         print(f"!!! SKIPPED: {client}'s own tests need {tool} and scripts/install-peers.sh --build")
         return
     tests = install(options.cache)
-    said = subprocess.run([redis, "--version"], capture_output=True, text=True, check=True).stdout
-    version = f"{options.claim}.0" if options.claim else re.search(r"v=(\S+)", said)[1]
 
-    def run_on(line):
+    def run_on(line, version=None):
+        """The version that the server says, as clients read it, and the outcomes."""
+        if version:
+            line = [*line, "--redis-version", version]
         with tempfile.TemporaryDirectory() as scratch:
             line = [*line, "--enable-debug-command", "yes"]
             server = Server("tested", line, pathlib.Path(scratch))
             try:
-                return outcomes(tests, server, version, words)
+                version = re.search(rb"redis_version:(\S+)", server.ask("INFO server", b"$"))[1]
+                return version.decode(), outcomes(tests, server, version.decode(), words)
             finally:
                 server.stop()
 
-    line = [options.server.resolve(), "serve", "--redis-version", version]
-    theirs = {} if options.claim else run_on([redis])
-    ours = run_on(line)
-    of_claim = f"_{options.claim}" if options.claim else ""
-    known_file = HERE / f"{client.replace('-', '_')}_known{of_claim}.txt"
+    line = [options.server.resolve(), "serve"]
+    version, theirs = (f"{options.claim}.0", {}) if options.claim else run_on([judge])
+    _, ours = run_on(line, version)
+    of = options.claim or options.judge.removeprefix("redis").strip("-")
+    suffix = f"_{of}" if of else ""
+    known_file = HERE / f"{client.replace('-', '_')}_known{suffix}.txt"
     known = known_failures(known_file)
     passed = set(ours) if options.claim else {name for name in theirs if not theirs[name]}
     fails = sorted(name for name in passed if ours.get(name, "never came"))
-    title = f"claiming {version}" if options.claim else f"Redis {version}"
+    title = f"claiming {version}" if options.claim else f"{judge.name}, which says {version}"
     print(f"{title}: {len(passed)} pass; of these {len(passed) - len(fails)} pass here, "
           f"{len(fails)} fail")
     new = [name for name in fails if not any(is_of(name, each) for each in known)]
     if new:
-        again = run_on(line)
+        _, again = run_on(line, version)
         new = [name for name in new if again.get(name, "never came")]
     of_known = {each: [ours[name] for name in ours if is_of(name, each)] for each in known}
     works = sorted(each for each, results in of_known.items() if results and not any(results))

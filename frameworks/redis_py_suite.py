@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs redis-py's own tests against Redis 8, and against Stillframe: see own_tests.py.
+"""Runs redis-py's own tests against Redis 8 or Valkey, and Stillframe: see own_tests.py.
 
     frameworks/redis_py_suite.py --server target/release/stillframe [PYTEST-ARGUMENT...]
 

@@ -231,9 +231,10 @@ class Server:
     def ask(self, request, reply):
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
             connection.sendall(request.encode() + b"\r\n")
-            got = connection.recv(100)
+            got = connection.recv(1000)
             if not got.startswith(reply):
                 raise OSError(f"{self.name} answers {got!r} to {request}")
+            return got
 
     def stop(self):
         if self.process.poll() is None:
