@@ -76,6 +76,7 @@ mod stats;
 mod store;
 mod told;
 mod touched;
+mod until;
 
 pub use application::Application;
 pub use chain::Increments;
@@ -97,6 +98,6 @@ pub use store::action::{Action, ApplyError};
 pub use store::acts::ActStore;
 pub use store::dynamic::DynamicStore;
 pub use store::reader::Reader;
-pub use store::replay::Until;
 pub use store::view::{Branch, View, ViewLost, ViewSink};
 pub use store::{NotClosed, Store};
+pub use until::{NoPoint, Until};

@@ -27,7 +27,8 @@ use crate::log::{self, Header};
 use crate::names;
 use crate::options::Options;
 use crate::recovery::Replayed;
-use crate::store::replay::{Until, before, replay};
+use crate::store::replay::{before, replay};
+use crate::until::Until;
 
 /// Bytes handed to the disk in one call, about.
 const WRITE_BYTES: usize = 1 << 20;

@@ -23,7 +23,8 @@ use crate::recovery::Replayed;
 use crate::retention;
 use crate::stats::LogStats;
 use crate::store::action::{Action, ApplyError};
-use crate::store::replay::{Until, replay};
+use crate::store::replay::replay;
+use crate::until::Until;
 
 /// A log in a directory of its own, written by a thread of its own. When dropped, it first writes
 /// and syncs what it has.

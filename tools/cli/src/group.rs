@@ -12,8 +12,8 @@ use stillframe_server::consensus::Peer;
 use stillframe_server::{Config, LogLevel};
 
 use crate::archive::{self, Scratch};
+use crate::logs;
 use crate::outcome::{OrFail, print};
-use crate::{logs, rewind};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ struct Init {
     #[arg(long, value_name = "FILE|DIR|URL")]
     from: PathBuf,
     /// Last record of the log to take, or last time: 2026-11-22T03:04:05Z, or @ and unix seconds
-    #[arg(long, value_name = "SEQ|TIME", value_parser = rewind::until)]
+    #[arg(long, value_name = "SEQ|TIME")]
     until: Option<Until>,
     /// Number of the member
     #[arg(long, value_name = "ID")]

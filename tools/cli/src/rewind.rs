@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     archive: Option<String>,
     /// Last record to keep, or last time: 2026-11-22T03:04:05Z, or @ and unix seconds
     /// [default: the end of the log]
-    #[arg(long, value_name = "SEQ|TIME", value_parser = until)]
+    #[arg(long, value_name = "SEQ|TIME")]
     until: Option<Until>,
     /// Directory for the result, created if missing; it must hold no state yet
     #[arg(long, value_name = "DIR2", required_unless_present = "archive")]
@@ -228,86 +228,5 @@ impl Report {
             text += &format!("  notice: {notice}\n");
         }
         text
-    }
-}
-
-/// A record's number, or a time.
-pub(crate) fn until(text: &str) -> Result<Until, String> {
-    let wrong = || {
-        "give a record's number, a time as 2026-11-22T03:04:05Z, or @ and unix seconds".to_owned()
-    };
-    if let Some(seconds) = text.strip_prefix('@') {
-        let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-        let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
-        let ms = millis(fraction).ok_or_else(wrong)?;
-        return Ok(Until::TimeMs(seconds.saturating_mul(1000).saturating_add(ms)));
-    }
-    if let Ok(sequence) = text.parse() {
-        return Ok(Until::Sequence(sequence));
-    }
-    utc(text).map(Until::TimeMs).ok_or_else(wrong)
-}
-
-/// Milliseconds of the digits after a point; missing digits count as the latest.
-fn millis(fraction: &str) -> Option<u64> {
-    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let digits: String = fraction.chars().chain("999".chars()).take(3).collect();
-    digits.parse().ok()
-}
-
-/// `YYYY-MM-DDTHH:MM:SS[.fff]Z` in milliseconds since 1970.
-fn utc(text: &str) -> Option<u64> {
-    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
-    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
-    let numbers = |text: &str, mark| -> Option<Vec<i64>> {
-        text.split(mark).map(|part| part.parse().ok()).collect()
-    };
-    let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
-    let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return None };
-    let fits = (1970..=9999).contains(year)
-        && (1..=12).contains(month)
-        && (1..=31).contains(day)
-        && (0..24).contains(hour)
-        && (0..60).contains(minute)
-        && (0..60).contains(second);
-    if !fits {
-        return None;
-    }
-    // Years that begin in March put the leap day last: days before month m are (153 m + 2) / 5.
-    let (year, month) = if *month > 2 { (*year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    let seconds = (days - 719_468) * 86_400 + hour * 3600 + minute * 60 + second;
-    Some(u64::try_from(seconds).ok()? * 1000 + millis(fraction)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn points_in_the_past_are_records_or_times() {
-        assert_eq!(until("17"), Ok(Until::Sequence(17)));
-        assert_eq!(until("@17"), Ok(Until::TimeMs(17_999)));
-        assert_eq!(until("@17.25"), Ok(Until::TimeMs(17_259)));
-        assert_eq!(until("1970-01-01T00:00:00.000Z"), Ok(Until::TimeMs(0)));
-        assert_eq!(until("2000-02-29T12:30:15.5Z"), Ok(Until::TimeMs(951_827_415_599)));
-        assert_eq!(until("2026-11-22T03:04:05.000Z"), Ok(Until::TimeMs(1_795_316_645_000)));
-        for wrong in [
-            "",
-            "x",
-            "-1",
-            "@",
-            "@x",
-            "@1.x",
-            "2026-11-22",
-            "2026-13-01T00:00:00Z",
-            "2026-11-22T03:04Z",
-            "2026-11-22T24:00:00Z",
-            "2026-11-22T03:04:05",
-        ] {
-            assert!(until(wrong).is_err(), "{wrong}");
-        }
     }
 }

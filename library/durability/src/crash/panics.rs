@@ -23,7 +23,7 @@ use crate::store::Store;
 use crate::store::act::Act;
 use crate::store::action::Action;
 use crate::store::acts::ActStore;
-use crate::store::replay::Until;
+use crate::until::Until;
 
 const WORDS: usize = 1100;
 const ROUNDS: u64 = 5;

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::store::acts::ActStore;
-use crate::store::replay::Until;
+use crate::until::Until;
 
 const PATH: &str = "simulated";
 

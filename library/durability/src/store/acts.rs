@@ -10,10 +10,10 @@ use super::Store;
 use super::act::{Act, NotWords};
 use super::action::{Action, ApplyError};
 use super::close::NotClosed;
-use super::replay::Until;
 use super::view::{Branch, View};
 use crate::error::Error;
 use crate::options::Options;
+use crate::until::Until;
 
 /// A [`Store`] with a log: what succeeded survives a crash.
 ///

@@ -10,10 +10,10 @@ use super::Store;
 use super::act::Act;
 use super::acts::ActStore;
 use super::close::NotClosed;
-use super::replay::Until;
 use super::view::{Branch, View};
 use crate::error::Error;
 use crate::options::Options;
+use crate::until::Until;
 
 /// A store with a log or without, whose actions begin and end by calls of their own.
 ///

@@ -29,15 +29,7 @@ use crate::recovery::{
     Found, Loaded, LostRecords, Recovered, Recovery, Replayed, TornTail, find, new_directory,
     recover,
 };
-
-/// A point in the past.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// After the action of this number.
-    Sequence(u64),
-    /// After the last action that was logged no later than this many milliseconds since 1970.
-    TimeMs(u64),
-}
+use crate::until::Until;
 
 impl<A: Algorithm> Store<A> {
     /// A store with a log: `apply` does again what the application's records say.
