@@ -1,0 +1,24 @@
+//! SQL over the data of one instant: of a dump file, a data directory, an archive, or a running
+//! server.
+//!
+//! - Data flows one way: `image` (or `server`) gives a checked file, `rows` reads it into a `sheet`
+//!   of columns as a `table` or a `declared` one says, `provider` is what DataFusion scans,
+//!   `session` answers, `output` writes.
+//! - Parsing, planning, execution and formats are those of DataFusion, Arrow and Parquet.
+
+pub mod declared;
+pub mod error;
+pub mod image;
+pub mod output;
+pub mod provider;
+mod rows;
+mod server;
+pub mod session;
+mod sheet;
+pub mod table;
+
+pub use error::QueryError;
+pub use image::{Image, Opening};
+pub use output::Format;
+pub use server::Login;
+pub use session::{Bounds, QuerySession};

@@ -1,0 +1,228 @@
+//! SQL on one image: the tables it has, those that statements declare, and bounds of memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use futures::StreamExt;
+
+use crate::declared::Declaration;
+use crate::error::QueryError;
+use crate::image::Image;
+use crate::output::{Format, Output};
+use crate::provider::{Definition, Findings, ImageTable};
+use crate::table::Table;
+
+/// What a session may take.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// Bytes of memory for sorting, grouping and joining; beyond, it writes to temporary files.
+    pub memory_bytes: usize,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Temporary files go there.
+    pub temporary: PathBuf,
+}
+
+/// SQL on one image.
+pub struct QuerySession {
+    context: SessionContext,
+    image: Arc<Image>,
+    binary: bool,
+    findings: Arc<Findings>,
+    declared: Vec<Arc<Declaration>>,
+}
+
+impl QuerySession {
+    /// With the tables that every image has. `binary`: texts are `Binary`, else `Utf8`.
+    ///
+    /// # Errors
+    /// The bounds cannot be met.
+    pub fn new(image: Image, binary: bool, bounds: &Bounds) -> Result<Self, QueryError> {
+        let spill = DiskManagerMode::Directories(vec![bounds.temporary.clone()]);
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(bounds.memory_bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spill))
+            .build_arc()?;
+        let config = SessionConfig::new()
+            .with_target_partitions(bounds.threads.max(1))
+            .with_information_schema(true);
+        let context = SessionContext::new_with_config_rt(config, runtime);
+        let (image, findings) = (Arc::new(image), Arc::new(Findings::default()));
+        let session = Self { context, image, binary, findings, declared: Vec::new() };
+        for table in Table::ALL {
+            session.register(table.name(), Definition::Given(table))?;
+        }
+        Ok(session)
+    }
+
+    fn register(&self, name: &str, definition: Definition) -> Result<(), QueryError> {
+        let (image, findings) = (Arc::clone(&self.image), Arc::clone(&self.findings));
+        let table = ImageTable::new(image, definition, self.binary, findings);
+        self.context
+            .register_table(datafusion::common::TableReference::bare(name), Arc::new(table))?;
+        Ok(())
+    }
+
+    /// The image.
+    #[must_use]
+    pub fn image(&self) -> &Arc<Image> {
+        &self.image
+    }
+
+    /// What the answers do not show as it is, a sentence each.
+    #[must_use]
+    pub fn findings(&self) -> Vec<String> {
+        self.findings.sentences()
+    }
+
+    /// The names of all tables of the image, declared ones last.
+    #[must_use]
+    pub fn tables(&self) -> Vec<String> {
+        let given = Table::ALL.iter().map(|table| table.name().to_owned());
+        given.chain(self.declared.iter().map(|it| it.name.clone())).collect()
+    }
+
+    /// Runs statements, and writes each answer.
+    ///
+    /// # Errors
+    /// [`QueryError`]: the statement that fails ends them.
+    pub async fn run(
+        &mut self,
+        sql: &str,
+        format: Format,
+        out: Option<&std::path::Path>,
+    ) -> Result<(), QueryError> {
+        for statement in statements(sql)? {
+            if let Some(declaration) = Declaration::parse(&statement)? {
+                self.declare(declaration)?;
+                continue;
+            }
+            let text: String = statement.iter().map(ToString::to_string).collect();
+            let frame = self.context.sql(&text).await?;
+            answer(frame, format, out, &self.findings).await?;
+        }
+        Ok(())
+    }
+
+    fn declare(&mut self, declaration: Declaration) -> Result<(), QueryError> {
+        if self.tables().contains(&declaration.name) {
+            let text = format!("there is a table {} already", declaration.name);
+            return Err(QueryError::Declaration(text));
+        }
+        let declaration = Arc::new(declaration);
+        self.register(&declaration.name, Definition::Declared(Arc::clone(&declaration)))?;
+        self.declared.push(declaration);
+        Ok(())
+    }
+
+    /// Writes a whole table into a file.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub async fn export(
+        &self,
+        table: &str,
+        format: Format,
+        file: &std::path::Path,
+    ) -> Result<u64, QueryError> {
+        let table = datafusion::common::TableReference::bare(table);
+        let frame = self.context.table(table).await?;
+        answer(frame, format, Some(file), &self.findings).await
+    }
+}
+
+/// Writes the rows of an answer; returns how many. Statements without an answer write nothing.
+async fn answer(
+    frame: DataFrame,
+    format: Format,
+    out: Option<&std::path::Path>,
+    findings: &Findings,
+) -> Result<u64, QueryError> {
+    let schema = Arc::new(frame.schema().as_arrow().clone());
+    let mut batches = frame.execute_stream().await?;
+    let mut output = match schema.fields().is_empty() {
+        true => None,
+        false => Some(Output::new(format, out, &schema)?),
+    };
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        rows += batch.num_rows() as u64;
+        if format == Format::Json {
+            findings.note_infinite(&batch);
+        }
+        if let Some(output) = &mut output {
+            output.write(&batch)?;
+        }
+    }
+    output.map_or(Ok(()), Output::finish)?;
+    Ok(rows)
+}
+
+/// The statements of a text, each as its tokens.
+fn statements(sql: &str) -> Result<Vec<Vec<Token>>, QueryError> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+    let tokens = tokens.map_err(|error| QueryError::Sql(error.to_string()))?;
+    let statements = tokens.split(|token| *token == Token::SemiColon);
+    let is_something = |it: &&[Token]| it.iter().any(|it| !matches!(it, Token::Whitespace(_)));
+    Ok(statements.filter(is_something).map(<[Token]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declared::{Declared, From};
+    use crate::table::{Content, Kind};
+    use stillframe_rdb::Collection;
+
+    fn parse(sql: &str) -> Result<Option<Declaration>, String> {
+        let all = statements(sql).map_err(|error| error.to_string())?;
+        Declaration::parse(&all[0]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn tables_are_declared_over_patterns() {
+        let sql = "create table Orders as hash 'order:*' (id bigint from key, \"Price\" double, \
+                   s text from field 'State of it');";
+        let column = |name: &str, content, from| Declared { name: name.to_owned(), content, from };
+        let declared = Declaration {
+            name: "orders".to_owned(),
+            kind: Kind::Of(Collection::Hash),
+            pattern: "order:*".to_owned(),
+            columns: vec![
+                column("id", Content::Int, From::Key),
+                column("Price", Content::Double, From::Field("Price".to_owned())),
+                column("s", Content::Text, From::Field("State of it".to_owned())),
+            ],
+        };
+        assert_eq!(parse(sql), Ok(Some(declared)));
+        for sql in
+            ["select 1", "create table a as select 1", "create table a (b int)", "create view a"]
+        {
+            assert_eq!(parse(sql), Ok(None), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_declaration_that_cannot_be_read_says_what_is_expected() {
+        for (sql, part) in [
+            ("create table a as heap 'x' (b int)", "one of string, list"),
+            ("create table a as hash (b int)", "the pattern of its keys"),
+            ("create table a as hash 'x*'", "( expected, the end found"),
+            ("create table a as hash 'x*' (b money)", "not 'money'"),
+            ("create table a as hash 'x*' (b int, b int)", "two columns b"),
+            ("create table a as set 'x*' (b int)", "say where it comes from"),
+            ("create table a as set 'x*' (b int from score)", "a set has no score"),
+            ("create table a as hash 'x*' (b int) c", "the end expected, 'c' found"),
+        ] {
+            let error = parse(sql).expect_err(sql);
+            assert!(error.contains(part), "{sql}: {error}");
+        }
+    }
+}
