@@ -23,6 +23,7 @@ mod logs;
 mod migrate;
 mod moment;
 mod outcome;
+mod query;
 mod rewind;
 mod serve;
 #[cfg(feature = "measure")]
@@ -71,6 +72,12 @@ enum Command {
     #[cfg(feature = "measure")]
     #[command(after_help = hunt::EXAMPLES)]
     Hunt(hunt::Arguments),
+    /// Answer SQL over a dump, a directory, an archive, or a running server.
+    #[command(disable_help_flag = true)]
+    Query(query::Arguments),
+    /// Write all data as tables: Parquet, Arrow, CSV or JSON files.
+    #[command(disable_help_flag = true)]
+    Export(query::Arguments),
     /// Rewind to a point in the past: write the state as it was then into a directory of its own.
     #[command(after_help = rewind::EXAMPLES, alias = "recover")]
     Rewind(rewind::Arguments),
@@ -105,6 +112,8 @@ pub fn main() -> ExitCode {
         Command::Load(arguments) => load::run(&arguments),
         #[cfg(feature = "measure")]
         Command::Hunt(arguments) => hunt::run(&arguments),
+        Command::Query(arguments) => query::run("query", &arguments),
+        Command::Export(arguments) => query::run("export", &arguments),
         Command::Rewind(arguments) => rewind::run(&arguments),
         #[cfg(feature = "measure")]
         Command::Lab(arguments) => lab::run(arguments),
