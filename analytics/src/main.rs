@@ -13,7 +13,7 @@ use stillframe_tls::{Identity, Material, Named, TLS12, TLS13};
 
 /// SQL over the data of one instant: of a dump file, a data directory, an archive, or a server.
 #[derive(Parser)]
-#[command(name = "stillframe", version, max_term_width = 100)]
+#[command(name = "stillframe", bin_name = "stillframe", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

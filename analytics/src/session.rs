@@ -98,6 +98,7 @@ impl QuerySession {
         format: Format,
         out: Option<&std::path::Path>,
     ) -> Result<(), QueryError> {
+        let mut file = out;
         for statement in statements(sql)? {
             if let Some(declaration) = Declaration::parse(&statement)? {
                 self.declare(declaration)?;
@@ -105,7 +106,11 @@ impl QuerySession {
             }
             let text: String = statement.iter().map(ToString::to_string).collect();
             let frame = self.context.sql(&text).await?;
-            answer(frame, format, out, &self.findings).await?;
+            if out.is_some() && file.is_none() && !frame.schema().fields().is_empty() {
+                return Err(QueryError::output("a second answer", &"the file has one already"));
+            }
+            let target = if frame.schema().fields().is_empty() { None } else { file.take() };
+            answer(frame, format, target, &self.findings).await?;
         }
         Ok(())
     }

@@ -196,6 +196,19 @@ fn binary_texts_are_shown_and_counted() {
     assert_eq!(rows.len(), 1);
 }
 
+#[test]
+fn a_file_takes_one_answer() {
+    let server = orders();
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = folder.path().join("a.csv");
+    let mut session = session(&server.socket(), false);
+    let sql = "create view few as select key from keys limit 2; select * from few; select 1";
+    let outcome = run(&mut session, sql, Format::Csv, Some(&file));
+    assert_eq!(outcome, Err("cannot write a second answer: the file has one already".to_owned()));
+    let text = std::fs::read_to_string(&file).expect("the first answer");
+    assert_eq!((text.lines().next(), text.lines().count()), (Some("key"), 3));
+}
+
 /// JSON has no infinity, and null would be a lie.
 #[test]
 fn what_json_cannot_hold_is_told() {
