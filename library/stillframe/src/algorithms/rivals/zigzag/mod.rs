@@ -23,7 +23,7 @@
 //! Deviations. (a) Flags start as 0 and 0, not `MR` 0 and `MW` 1: until the first begin no image
 //! needs the other home, and memory from the system need not be touched. (b) The unit rule: a part
 //! of a unit is written as the whole unit, copied from its latest home first; the papers write
-//! whole units only, the published code writes parts (docs/research/errata.md).
+//! whole units only, the published code writes parts (docs/research/errata-code.md).
 
 mod layouts;
 
