@@ -293,6 +293,34 @@ mod tests {
     }
 
     /// If the page loses rows, or changes its columns, the program would advise from less.
+    /// The page's advice quotes its own table, each figure from a row that the advice names.
+    #[test]
+    fn figures_of_the_advice_are_those_of_the_table() {
+        let section = |heading: &str| {
+            let after = PAGE.split_once(heading).expect("a heading").1;
+            after.split("\n## ").next().unwrap_or_default()
+        };
+        let rows: Vec<(&str, &str)> = section(HEADING)
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
+            .collect();
+        let mut quoted = 0;
+        for advice in section("## Which one").split("\n- ").skip(1) {
+            let named = |name: &&str| advice.contains(&format!("`{name}`"));
+            let is_ratio = |word: &&str| {
+                word.strip_suffix('x').is_some_and(|number| number.parse::<f64>().is_ok())
+            };
+            let words = advice.split([' ', '\n', ',', ';', ':', '(', ')']);
+            for ratio in words.map(|word| word.trim_end_matches('.')).filter(is_ratio) {
+                let rows = rows.iter().filter(|(name, _)| named(name));
+                let cell = format!(" {ratio} |");
+                assert!(rows.into_iter().any(|(_, row)| row.contains(&cell)), "{ratio}: {advice}");
+                quoted += 1;
+            }
+        }
+        assert!(quoted > 0);
+    }
+
     #[test]
     fn the_shipped_table_is_read_and_what_it_lacks_is_named() {
         let shipped = Figures::shipped();
