@@ -6,10 +6,10 @@ use stillframe::Unit;
 use stillframe_measure::scale::number;
 
 use super::data::{Data, View};
-use super::judge::{self, Ruling};
+use super::judge::Ruling;
 use super::metric::Metric;
 use super::plan::{Facet, Plot, Size, command};
-use super::{Figure, causes, served};
+use super::{Figure, causes, deciding, served};
 use crate::case::Case;
 use crate::case::record::Record;
 use crate::report::{
@@ -35,7 +35,7 @@ pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
         title: figure.title.to_owned(),
         source: figure.source.to_owned(),
         workload: figure.workload.to_owned(),
-        verdicts: verdicts(figure, data),
+        verdicts: verdicts(figure, data, size),
         panels,
         tables,
         parameters: parameters(data),
@@ -55,6 +55,8 @@ pub fn failed(figure: &Figure, why: String) -> FigureReport {
         outcome: Outcome::Untestable(why.clone()),
         measured: String::new(),
         tally: Tally::default(),
+        size: String::new(),
+        deciding: String::new(),
     };
     FigureReport {
         name: figure.name.to_owned(),
@@ -68,22 +70,27 @@ pub fn failed(figure: &Figure, why: String) -> FigureReport {
 }
 
 /// Every claim, judged; none is judged by wrong images.
-fn verdicts(figure: &Figure, data: &Data<'_>) -> Vec<Verdict> {
+fn verdicts(figure: &Figure, data: &Data<'_>, size: Size) -> Vec<Verdict> {
     let wrong = images(data).mismatched;
     let verdict = |claim: &super::Claim| {
-        let Ruling { judgement, tally, .. } = judge::rule(data, claim.judge);
+        let deciding::Verdict { ruling, size, deciding } =
+            deciding::verdict(figure, claim, data, size);
+        let Ruling { judgement, tally, .. } = ruling;
         let outcome = match wrong {
             0 => judgement.outcome,
             _ => Outcome::Untestable("images were wrong".to_owned()),
         };
+        let has_cause = |it: &&Outcome| matches!(it, Outcome::NotHeld | Outcome::Untestable(_));
         let examined = |_: &Outcome| causes::cause_of(figure, claim);
         Verdict {
             claim: claim.text.to_owned(),
             whose: figure.whose(claim),
-            cause: Some(&outcome).filter(|it| **it == Outcome::NotHeld).and_then(examined),
+            cause: Some(&outcome).filter(has_cause).and_then(examined),
             outcome,
             measured: judgement.measured,
             tally,
+            size,
+            deciding,
         }
     };
     figure.claims.iter().map(verdict).collect()

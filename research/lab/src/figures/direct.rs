@@ -194,21 +194,45 @@ impl Sink for Paced {
     }
 }
 
-/// What reading memory reaches, by number of threads.
+/// Titles of the panels of [`bandwidth`].
+pub(super) const READING: &str = "memory bandwidth, reading";
+pub(super) const MEMCPY: &str = "copied by memcpy";
+
+/// What reading memory reaches, and how much memcpy copies, by number of threads.
 pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>> {
     let bytes =
         size.pick(512 << 20, 2048 << 20, 2048 << 20) / usize::try_from(size.shrink).unwrap_or(1);
     let memory: Vec<u64> = vec![1; bytes / 8];
     let cores = allowed_cores().len().max(1);
     let counts = [1, 2, 4, 8, 16].into_iter().filter(|&threads| threads <= cores);
-    let series = counts.enumerate().map(|(index, threads)| {
-        let rates: Vec<f64> = (0..3).map(|_| read_gb_per_s(&memory, threads)).collect();
-        let name = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
-        let points = Point::from_values(threads as f64, &rates).into_iter().collect();
-        Series::numbered(index, &name, points)
+    let counts: Vec<usize> = counts.collect();
+    let panel = |title: &str, rate: &mut dyn FnMut(usize) -> f64| {
+        let series = counts.iter().enumerate().map(|(index, &threads)| {
+            let rates: Vec<f64> = (0..3).map(|_| rate(threads)).collect();
+            let name =
+                if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+            let points = Point::from_values(threads as f64, &rates).into_iter().collect();
+            Series::numbered(index, &name, points)
+        });
+        Panel::new(title, Kind::Rows, "", &format!("{title} [GB/s]"), series.collect())
+    };
+    let mut copy: Vec<u64> = vec![2; bytes / 8];
+    Ok(vec![
+        panel(READING, &mut |threads| read_gb_per_s(&memory, threads)),
+        panel(MEMCPY, &mut |threads| copied_gb_per_s(&memory, &mut copy, threads)),
+    ])
+}
+
+/// By the C library's memcpy, which a copy of plain slices is.
+fn copied_gb_per_s(from: &[u64], to: &mut [u64], threads: usize) -> f64 {
+    let part = from.len().div_ceil(threads).max(1);
+    let started = Instant::now();
+    thread::scope(|scope| {
+        for (from, to) in from.chunks(part).zip(to.chunks_mut(part)) {
+            scope.spawn(move || black_box(to).copy_from_slice(black_box(from)));
+        }
     });
-    let title = "memory bandwidth, reading";
-    Ok(vec![Panel::new(title, Kind::Rows, "", "bandwidth [GB/s]", series.collect())])
+    size_of_val(from) as f64 / 1e9 / started.elapsed().as_secs_f64()
 }
 
 fn read_gb_per_s(memory: &[u64], threads: usize) -> f64 {
@@ -257,8 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read() {
+    fn memory_is_read_and_copied() {
         let panels = bandwidth(TINY).expect("it cannot fail");
-        assert!(panels[0].series[0].points[0].y > 0.0);
+        assert_eq!(panels.iter().map(|panel| &*panel.title).collect::<Vec<_>>(), [READING, MEMCPY]);
+        assert!(panels.iter().all(|panel| panel.series[0].points[0].y > 0.0));
+        let (from, mut to) = ([1; 9], [0; 9]);
+        assert!(copied_gb_per_s(&from, &mut to, 2) > 0.0);
+        assert_eq!(to, from);
     }
 }

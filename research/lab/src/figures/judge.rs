@@ -4,6 +4,7 @@
 
 use super::data::{Asked, Data, View};
 use super::metric::Metric;
+use crate::case::FLOOR;
 use crate::report::{Outcome, Point, Tally};
 use stillframe_measure::scale::number;
 
@@ -14,6 +15,8 @@ pub struct Judgement {
     pub outcome: Outcome,
     /// The ratio that decided.
     pub measured: String,
+    /// The run that decided, if it was another one than that of the rounds.
+    pub recorded: Option<String>,
 }
 
 /// At which swept values a rule must hold.
@@ -32,12 +35,17 @@ impl Judgement {
     #[must_use]
     pub fn new(is_held: bool, measured: String) -> Self {
         let outcome = if is_held { Outcome::Held } else { Outcome::NotHeld };
-        Self { outcome, measured }
+        Self { outcome, measured, recorded: None }
     }
     /// Nothing to judge by.
     #[must_use]
     pub fn untested(why: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Untestable(why.into()), measured: String::new() }
+        Self { outcome: Outcome::Untestable(why.into()), ..Self::new(false, String::new()) }
+    }
+    /// What would decide was not run.
+    #[must_use]
+    pub fn not_run(what: impl Into<String>) -> Self {
+        Self { outcome: Outcome::NotRun(what.into()), ..Self::new(false, String::new()) }
     }
     /// Whether a ratio holds, with where it was found; `None` if nothing was measured.
     pub(super) fn from_ratio(worst: Option<(f64, String)>, holds: impl Fn(f64) -> bool) -> Self {
@@ -51,7 +59,7 @@ impl Judgement {
     pub fn and(self, other: Self) -> Self {
         let rank = |outcome: &Outcome| match outcome {
             Outcome::NotHeld => 0,
-            Outcome::Untestable(_) => 1,
+            Outcome::Untestable(_) | Outcome::TooSmall(_) | Outcome::NotRun(_) => 1,
             Outcome::Undecided => 2,
             Outcome::Held => 3,
         };
@@ -59,7 +67,8 @@ impl Judgement {
         let parts: Vec<&str> = parts.into_iter().map(|s| &**s).filter(|s| !s.is_empty()).collect();
         let measured = parts.join("; ");
         let first_decides = rank(&self.outcome) <= rank(&other.outcome);
-        Self { outcome: if first_decides { self.outcome } else { other.outcome }, measured }
+        let outcome = if first_decides { self.outcome } else { other.outcome };
+        Self { outcome, measured, recorded: self.recorded.or(other.recorded) }
     }
     /// The same with a name before the number that decided.
     #[must_use]
@@ -99,21 +108,24 @@ pub fn rule(data: &Data<'_>, rule: impl Fn(&Data<'_>) -> Judgement) -> Ruling {
         match rule(&data.of_round(round)).outcome {
             Outcome::Held => tally.held += 1,
             Outcome::NotHeld => tally.fell += 1,
-            Outcome::Undecided | Outcome::Untestable(_) => {}
+            _ => {}
         }
     }
+    if together.recorded.is_some() {
+        return Ruling { judgement: together, tally, asked };
+    }
     let outcome = match together.outcome {
-        Outcome::Untestable(why) => Outcome::Untestable(why),
+        it @ (Outcome::Untestable(_) | Outcome::TooSmall(_) | Outcome::NotRun(_)) => it,
         _ if tally == Tally::default() => {
             Outcome::Untestable("no round measured all that the claim needs".to_owned())
         }
         _ => tally.outcome(),
     };
     let mut measured = together.measured;
-    if let Some(rounds) = tally.text().filter(|_| !matches!(outcome, Outcome::Untestable(_))) {
+    if let Some(rounds) = tally.text().filter(|_| outcome.is_measured()) {
         measured = format!("{measured}; {rounds}");
     }
-    Ruling { judgement: Judgement { outcome, measured }, tally, asked }
+    Ruling { judgement: Judgement { outcome, measured, recorded: None }, tally, asked }
 }
 
 /// A rule on one metric in the facet of that number.
@@ -163,6 +175,21 @@ impl View<'_> {
         match worst {
             Some((ratio, text)) => Judgement::new(ratio >= factor, text).without(&missing),
             None => self.nothing(&[high, low].concat()),
+        }
+    }
+
+    /// As [`Self::above`], unless plain memory has more than the bound leaves: then no algorithm
+    /// could be below it, and the bound judges the machine.
+    #[must_use]
+    pub fn above_floor(&self, high: &[&str], low: &[&str], factor: f64) -> Judgement {
+        let spot = self.facet.spots.len().saturating_sub(1);
+        let least = high.iter().filter_map(|name| self.value(name, spot)).min_by(f64::total_cmp);
+        match (self.value(FLOOR, spot), least) {
+            (Some(floor), Some(least)) if floor * factor > least => Judgement {
+                measured: format!("{} of {}", number(floor), number(least)),
+                ..Judgement::untested("plain memory alone has more than the bound leaves")
+            },
+            _ => self.above(high, low, factor, At::Last),
         }
     }
 
@@ -329,6 +356,19 @@ mod tests {
         assert_eq!((each.outcome, &*each.measured), (Outcome::NotHeld, "fork / imprint = 2x at 1"));
         let but_last = judged(MEANS, |it| it.above(&["imprint"], &["naive"], 1.2, At::ButLast));
         assert_eq!(but_last.outcome, Outcome::NotHeld);
+    }
+
+    #[test]
+    fn a_bound_that_plain_memory_misses_judges_no_algorithm() {
+        let with = |floor: f64| {
+            let means = [("none", [floor; 3]), ("naive", [20.0; 3]), ("imprint", [1.8; 3])];
+            judged(&means, |it| it.above_floor(&["naive"], &["imprint"], 10.0))
+        };
+        assert_eq!(with(1.5).outcome, Outcome::Held);
+        assert!(matches!(with(2.1).outcome, Outcome::Untestable(_)), "a tenth of naive is 2");
+        let means = [("none", [1.0; 3]), ("naive", [20.0; 3]), ("imprint", [3.0; 3])];
+        let fell = judged(&means, |it| it.above_floor(&["naive"], &["imprint"], 10.0));
+        assert_eq!(fell.outcome, Outcome::NotHeld);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //!
 //! Their workload: 4-byte items, pages drawn by Zipf with exponent 2, 16k to 256k updates in a tick
 //! of 100 ms, an image every 10 s or as soon as the one before is on disk. Scaled, sizes are a
-//! tenth to a twentieth, the disk twice as fast and the tick a fifth as long: what is cut is idle
-//! time. Every image is of all the state, increments are merged into the image before.
+//! tenth to a twentieth, the disk twice as fast and the tick a fifth as long. What is cut is idle
+//! time; where the state is a twentieth, so are the updates of a tick, or they would hide the
+//! pauses that a twentieth of the state makes. Every image is of all the state, increments are
+//! merged into the image before.
 //!
 //! Pages are drawn by Zipf; the paper does not say which words of a page, so the hot set has 2.9 MB
 //! (any word) or 45 KB (one line). A claim is judged on both readings, and held if both agree.
@@ -24,6 +26,7 @@ use super::metric::{BEGIN, IMAGE, MEAN, MEMORY, Metric, SPIKE, THROUGHPUT, WORST
 use super::plan::{Facet, Plot, Scale, Size, shrunk};
 use super::{Claim, Figure};
 use crate::case::{Case, Distribution, FLOOR};
+use crate::report::Outcome;
 
 /// NS, COU, Fork, ZZ, PP (both layouts), HG, PB; ours; the floor.
 pub(super) const ALGORITHMS: &[&str] = &[
@@ -85,10 +88,13 @@ fn with_skews(size: Size, facet: impl Fn(Distribution) -> Facet) -> Vec<Facet> {
     size.cut(&all[..3], &all[..]).iter().map(|&of| facet(of)).collect()
 }
 
-/// Behind them the paper's distribution with its unit, a page of 4 KiB, for all that can have it.
-/// No rule looks at that, and a quick set has no time for it.
+/// What has no flags has no unit of a page, and stands among those that have.
+const NO_FLAGS: &[(&str, Unit)] = &[("naive", Unit::Word)];
+
+/// Behind them the paper's distribution with its unit, a page of 4 KiB, for all that can have it. A
+/// quick set has no time for it.
 fn with_pages(size: Size, facet: impl Fn(Distribution) -> Facet) -> Vec<Facet> {
-    let pages = facet(PAPER).with_unit(Unit::Page);
+    let pages = facet(PAPER).with_unit(Unit::Page).with_own(NO_FLAGS);
     let pages = Facet { title: format!("{}, unit of a page", pages.title), ..pages };
     let pages = (size.scale != Scale::Quick).then_some(pages);
     with_skews(size, facet).into_iter().chain(pages).collect()
@@ -97,9 +103,19 @@ fn with_pages(size: Size, facet: impl Fn(Distribution) -> Facet) -> Vec<Facet> {
 /// The number of the facet with uniform updates among those of [`with_skews`].
 const UNIFORM_FACET: usize = 2;
 
+/// The workload with as small a part of the paper's updates in a tick as of its state.
+fn in_proportion(size: Size, mb: u64, updates: u64, of: Distribution) -> Case {
+    let cut = 1000 / base_mb(size).min(1000);
+    let case = case(size, mb, updates, of);
+    Case { updates_per_tick: (case.updates_per_tick / cut).max(8), ..case }
+}
+
 fn by_frequency(size: Size, of: Distribution, plots: &[Plot]) -> Facet {
     let all: &[u64] = &[16_000, 32_000, 64_000, 128_000, 256_000];
-    let spot = |&rate: &u64| (rate as f64, case(size, base_mb(size), rate, of));
+    let spot = |&rate: &u64| {
+        let case = in_proportion(size, base_mb(size), rate, of);
+        (case.updates_per_tick as f64, case)
+    };
     let spots = size.cut(&[16_000, 256_000][..], all).iter().map(spot).collect();
     Facet::new(title(of), ALGORITHMS, spots, plots)
 }
@@ -108,7 +124,7 @@ fn sizes(size: Size) -> &'static [u64] {
     size.pick(&[12, 25, 50], &[250, 500, 1000], &[1000, 2000, 4000, 8000])
 }
 
-/// The sweep of size at 256k updates a tick.
+/// The sweep of size at the paper's most updates a tick.
 pub(super) fn by_size(
     size: Size,
     of: Distribution,
@@ -120,7 +136,7 @@ pub(super) fn by_size(
     } else {
         size.pick(&[12, 50][..], &[250, 1000][..], sizes(size))
     };
-    let spot = |&mb: &u64| (mb as f64, case(size, mb, 256_000, of));
+    let spot = |&mb: &u64| (mb as f64, in_proportion(size, mb, 256_000, of));
     Facet::new(title(of), algorithms, few.iter().map(spot).collect(), plots)
 }
 
@@ -148,9 +164,10 @@ pub(super) fn title(of: Distribution) -> String {
 
 const RATE: &str = "updates per tick";
 const SIZE: &str = "state [MB]";
-const TRAVERSE: &str = "4-byte items, ticks with idle time, images read as fast as they can be, \
-                        increments merged. No disk takes part: what one adds is the same for \
-                        all.";
+const TRAVERSE: &str = "As li-14, through a disk of limited rate, as the paper's images are: \
+                        increments merged. The last facet has images read as fast as they can \
+                        be, with no disk: what an algorithm's own reading takes. No rule looks at \
+                        that.";
 
 const BASE: Figure = Figure {
     workload: "4-byte items, ticks with idle time, one image after the other into a sink of \
@@ -179,7 +196,9 @@ pub(super) const FIGURES: &[Figure] = &[
                 text: "COU and Ping-Pong are clearly above NS, Fork, Hourglass and Piggyback",
                 judge: |data| {
                     let low = ["naive", "fork", "hourglass", "piggyback"];
-                    on(data, &MEAN, |it| it.above(&["bacou", "npp-merge"], &low, 1.1, At::Last))
+                    on_pages(data, &MEAN, |it| {
+                        it.above(&["bacou", "npp-merge"], &low, 1.1, At::Last)
+                    })
                 },
             },
             Claim {
@@ -187,9 +206,10 @@ pub(super) const FIGURES: &[Figure] = &[
                 text: "Zigzag is low, slightly above Hourglass and Piggyback",
                 judge: |data| {
                     let low = ["hourglass", "piggyback"];
-                    let above = on(data, &MEAN, |it| it.above(&["bazz"], &low, 1.0, At::Last));
-                    let near = on(data, &MEAN, |it| it.above(&low, &["bazz"], 0.6, At::Last));
-                    above.and(near)
+                    on_pages(data, &MEAN, |it| {
+                        let above = it.above(&["bazz"], &low, 1.0, At::Last);
+                        above.and(it.above(&low, &["bazz"], 0.6, At::Last))
+                    })
                 },
             },
             Claim {
@@ -358,8 +378,8 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: SIZE,
         workload: TRAVERSE,
         facets: |size| {
-            let facet = |of| unpaced(size, by_size(size, of, ALGORITHMS, &[Plot::Lines(&IMAGE)]));
-            distributions(size).iter().map(|&of| facet(of)).collect()
+            let facet = |of| by_size(size, of, ALGORITHMS, &[Plot::Lines(&IMAGE)]);
+            [facet(PAPER), facet(LINES), unpaced(size, facet(PAPER))].into()
         },
         claims: &[
             Claim {
@@ -380,9 +400,8 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Li et al. 2018, figure 18",
         title: "time of an image against update frequency",
         facets: |size| {
-            let image = [Plot::Lines(&IMAGE)];
-            let facet = |&of: &_| unpaced(size, by_frequency(size, of, &image));
-            distributions(size).iter().map(facet).collect()
+            let facet = |of| by_frequency(size, of, &[Plot::Lines(&IMAGE)]);
+            [facet(PAPER), facet(LINES), unpaced(size, facet(PAPER))].into()
         },
         workload: TRAVERSE,
         claims: &[Claim {
@@ -425,9 +444,15 @@ fn on(data: &Data<'_>, metric: &Metric, rule: impl Fn(View<'_>) -> Judgement) ->
     words.named("any word").and(lines.named("one line"))
 }
 
-/// The distributions of the figures on the time of an image; no rule reads uniform updates there.
-fn distributions(size: Size) -> &'static [Distribution] {
-    size.cut(&[PAPER, LINES][..], &[PAPER, LINES, UNIFORM])
+/// A rule on flags of pages, as the paper's are: what a flag costs rests on its unit.
+fn on_pages(data: &Data<'_>, metric: &Metric, rule: impl Fn(View<'_>) -> Judgement) -> Judgement {
+    match data.facets.iter().position(|facet| facet.unit == Some(Unit::Page)) {
+        Some(place) => within(data, place, metric, rule).named("pages"),
+        None => Judgement {
+            outcome: Outcome::TooSmall("no unit is a page in runs of this size".to_owned()),
+            ..Judgement::untested("")
+        },
+    }
 }
 
 /// The same facet as fast as images can be read: no rate of a disk decides how long they take.
@@ -438,6 +463,7 @@ fn unpaced(size: Size, facet: Facet) -> Facet {
         (x, shrunk(case, size))
     };
     Facet {
+        title: format!("{}, without a disk", facet.title),
         algorithms: ALGORITHMS[1..].to_vec(),
         spots: facet.spots.into_iter().map(spot).collect(),
         ..facet
@@ -445,7 +471,8 @@ fn unpaced(size: Size, facet: Facet) -> Facet {
 }
 
 fn trace(size: Size, of: Distribution, algorithms: &[&'static str]) -> Facet {
-    let spot = (256_000.0, case(size, base_mb(size), 256_000, of));
+    let case = in_proportion(size, base_mb(size), 256_000, of);
+    let spot = (case.updates_per_tick as f64, case);
     Facet::new(title(of), algorithms, vec![spot], &[Plot::Strips])
 }
 
@@ -530,6 +557,56 @@ fn facets_of_table_2(size: Size) -> Vec<Facet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::data::{Cache, Direct};
+
+    /// What hides pauses is cut as the state is, that makes them.
+    #[test]
+    fn updates_of_a_tick_are_cut_as_the_state_is() {
+        for name in ["li-12", "li-13", "li-14", "li-15"] {
+            let figure = FIGURES.iter().find(|figure| figure.name == name).expect("a figure");
+            for (size, mb, most) in [(Size::QUICK, 50, 12_800), (Size::FULL, 1000, 256_000)] {
+                let facets = (figure.facets)(size);
+                let cases = facets.iter().flat_map(Facet::cases);
+                let full = cases.filter(|case| case.size_bytes == mb * 1_000_000);
+                assert_eq!(full.map(|case| case.updates_per_tick).max(), Some(most), "{name}");
+            }
+        }
+    }
+
+    /// Words judge nothing that rests on flags of pages.
+    #[test]
+    fn what_flags_cost_is_judged_with_pages_alone() {
+        let (cache, direct) = (Cache::default(), Direct::new());
+        let figure = FIGURES.iter().find(|figure| figure.name == "li-10").expect("a figure");
+        for id in ["cou-pp-high", "zigzag-low"] {
+            let claim = figure.claims.iter().find(|claim| claim.id == id).expect("a claim");
+            let quick = (figure.facets)(Size::QUICK);
+            let judged = (claim.judge)(&Data::new(&quick, &cache, &direct));
+            assert!(matches!(judged.outcome, Outcome::TooSmall(_)), "{id}: {judged:?}");
+            let large = (figure.facets)(Size { scale: Scale::Large, shrink: 1 });
+            let data = Data::new(&large, &cache, &direct);
+            let _ = (claim.judge)(&data);
+            let asked = data.asked().cases;
+            assert!(!asked.is_empty());
+            let is_page = |key: &String| {
+                ["\"page\"", "\"naive\"", "\"none\""].iter().any(|it| key.contains(it))
+            };
+            assert!(asked.iter().all(is_page), "{asked:?}");
+        }
+        let large = (figure.facets)(Size { scale: Scale::Large, shrink: 1 });
+        assert!(large.last().is_some_and(|pages| pages.case("naive", 0).is_ok()));
+    }
+
+    /// The time of an image is that with a disk, as in the paper.
+    #[test]
+    fn rules_on_the_time_of_an_image_look_at_facets_with_a_disk() {
+        for name in ["li-17", "li-18"] {
+            let figure = FIGURES.iter().find(|figure| figure.name == name).expect("a figure");
+            let facets = (figure.facets)(Size::QUICK);
+            let paced = |facet: &Facet| facet.cases().all(|case| case.disk_rate.is_some());
+            assert!(facets[..2].iter().all(paced) && !paced(&facets[2]), "{name}");
+        }
+    }
 
     /// The paper's unit stands beside ours, behind the facets that rules read.
     #[test]

@@ -119,13 +119,12 @@ impl Facet {
         let info = check::algorithm(algorithm).map_err(|_| anyhow!("not in this build"))?;
         let units = info.map_or(Unit::ALL, |info| info.units);
         let (_, case) = self.spots.get(spot).context("was not planned")?;
-        let unit = match self.unit {
-            Some(unit) if units.contains(&unit) => unit,
-            Some(unit) => bail!("has no unit of a {}", unit.name()),
-            None => match self.own.iter().find(|(name, _)| *name == algorithm) {
-                Some((_, unit)) => *unit,
-                None => info.map_or(Unit::Word, |info| published(info.units, case.item_bytes)),
-            },
+        let own = self.own.iter().find(|(name, _)| *name == algorithm).map(|(_, unit)| *unit);
+        let unit = match (self.unit, own) {
+            (Some(unit), _) if units.contains(&unit) => unit,
+            (_, Some(own)) => own,
+            (Some(unit), None) => bail!("has no unit of a {}", unit.name()),
+            (None, None) => info.map_or(Unit::Word, |it| published(it.units, case.item_bytes)),
         };
         // The floor has no units: one run is the floor of all.
         let unit = if info.is_none() { Unit::Word } else { unit };

@@ -20,6 +20,7 @@ use stillframe_durability::{Act, ActStore, Error, LogOptions, Options, Policy, S
 use super::cao::game_case;
 use super::child;
 use super::data::Data;
+use super::deciding::Extent;
 use super::judge::Judgement;
 use super::plan::Size;
 use super::{Claim, Direct, Figure, without_unit};
@@ -51,6 +52,7 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
                disk. Each state that came back was the one that was left, or the figure failed.",
     direct: Some(Direct {
         seconds: |size| (1.0 + state_mb(size) / 25.0) * ALL.len() as f64,
+        extent: |size| Extent { amount: state_mb(size), unit: "MB" },
         measure: |size| measure(size, |game| child::measure(PART, game)),
     }),
     claims: &[

@@ -10,9 +10,9 @@ use anyhow::{Result, bail};
 use serde_json::json;
 
 use super::data::{Asked, Cache, Data, Direct};
-use super::judge;
+use super::judge::Judgement;
 use super::plan::{self, Facet, Size};
-use super::{Figure, build};
+use super::{Figure, build, deciding};
 use crate::case::Case;
 use crate::case::check;
 use crate::case::record::Record;
@@ -275,8 +275,10 @@ impl Plan {
         for (number, (figure, facets)) in self.figures.iter().enumerate() {
             let data = Data::new(facets, &measured.cache, &measured.direct[number]);
             for claim in figure.claims {
-                let Ok(ruling) = guarded(|| Ok(judge::rule(&data, claim.judge))) else { continue };
-                let is_open = ruling.judgement.outcome == Outcome::Undecided;
+                let judged = guarded(|| Ok(deciding::verdict(figure, claim, &data, self.size)));
+                let Ok(deciding::Verdict { ruling, .. }) = judged else { continue };
+                let Judgement { outcome, recorded, .. } = &ruling.judgement;
+                let is_open = *outcome == Outcome::Undecided && recorded.is_none();
                 if is_open && ruling.tally.can_be_decided(self.most) {
                     open.push(self.part(&ruling.asked, number));
                 }
@@ -399,11 +401,11 @@ impl Part {
 
 /// A verdict as a line of the results.
 fn line(figure: &FigureReport, verdict: &Verdict) -> serde_json::Value {
-    let why = if let Outcome::Untestable(why) = &verdict.outcome { Some(why) } else { None };
     json!({
         "figure": figure.name, "claim": verdict.claim, "whose": verdict.whose,
-        "verdict": verdict.outcome.word(), "why": why, "measured": verdict.measured,
-        "rounds": verdict.tally, "cause": verdict.cause,
+        "verdict": verdict.outcome.word(), "why": verdict.outcome.why(), "kind": verdict.kind(),
+        "measured": verdict.measured, "rounds": verdict.tally, "size": verdict.size,
+        "cause": verdict.cause, "deciding": verdict.deciding,
     })
 }
 
@@ -472,7 +474,11 @@ mod tests {
         name: "broken",
         source: "none",
         title: "a figure that fails",
-        direct: Some(figures::Direct { seconds: |_| 0.1, measure: |_| panic!("no such clock") }),
+        direct: Some(figures::Direct {
+            seconds: |_| 0.1,
+            extent: |_| figures::deciding::Extent { amount: 1.0, unit: "clock" },
+            measure: |_| panic!("no such clock"),
+        }),
         claims: &[figures::Claim {
             id: "works",
             text: "it works",

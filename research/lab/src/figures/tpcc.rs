@@ -21,6 +21,7 @@ use stillframe_measure::draw::Rng;
 
 use super::child;
 use super::data::Data;
+use super::deciding::Extent;
 use super::judge::Judgement;
 use super::plan::{self, Size};
 use super::{Claim, Direct, Figure, without_unit};
@@ -73,6 +74,7 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "warehouses",
         direct: Some(Direct {
             seconds: |size| warehouses(size).into_iter().map(|it| estimate_s(size, it)).sum(),
+            extent: |size| shops(warehouses(size).into_iter().max().unwrap_or_default()),
             measure: |size| by_warehouses(size, |shop| child::measure(PART, shop)),
         }),
         claims: &[
@@ -103,6 +105,7 @@ pub(super) const FIGURES: &[Figure] = &[
         swept: "time [s]",
         direct: Some(Direct {
             seconds: |size| estimate_s(size, most_for_all(size)),
+            extent: |size| shops(most_for_all(size)),
             measure: |size| over_time(size, |shop| child::measure(PART, shop)),
         }),
         claims: &[
@@ -174,7 +177,13 @@ fn estimate_s(size: Size, warehouses: usize) -> f64 {
     NAMES.len() as f64 * (run_s * 1.5 + 2.0 * warehouses as f64 + 1.0)
 }
 
-/// Whether at each spot the values of some are at least that of another one.
+/// The extent of a run with that number of warehouses.
+fn shops(warehouses: usize) -> Extent {
+    Extent { amount: warehouses as f64, unit: "warehouses" }
+}
+
+/// Whether the values of some are at least that of another one, at the most warehouses that all of
+/// them ran with: fewer are a state of another order than the paper's.
 fn above(data: &Data<'_>, metric: &str, names: &[&str], to: &str) -> Judgement {
     let panels = data.direct();
     let Some(panel) = panels.iter().find(|panel| panel.y == metric) else {
@@ -184,10 +193,13 @@ fn above(data: &Data<'_>, metric: &str, names: &[&str], to: &str) -> Judgement {
         let series = panel.series.iter().find(|series| series.name == name);
         series.map(|series| series.points.as_slice()).unwrap_or_default()
     };
-    let ratios = names.iter().flat_map(|name| {
-        points(name).iter().filter_map(move |point| {
-            let other = points(to).iter().find(|other| other.x == point.x)?;
-            Some((point.y / other.y, format!("{name} / {to} at {}", point.x)))
+    let at = |name: &str, x: f64| points(name).iter().find(|point| point.x == x);
+    let common = points(to).iter().map(|point| point.x);
+    let common = common.filter(|&x| names.iter().all(|name| at(name, x).is_some()));
+    let last = common.max_by(f64::total_cmp);
+    let ratios = last.into_iter().flat_map(|x| {
+        names.iter().filter_map(move |name| {
+            Some((at(name, x)?.y / at(to, x)?.y, format!("{name} / {to} at {x}")))
         })
     });
     Judgement::from_ratio(ratios.min_by(|a, b| a.0.total_cmp(&b.0)), |ratio| ratio >= 1.0)

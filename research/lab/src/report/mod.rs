@@ -82,7 +82,7 @@ impl Images {
     pub fn sentence(self) -> String {
         let Self { taken, verified, mismatched } = self;
         match (taken, verified) {
-            (0, 0) => "Measured apart from cases; the panels say what.".to_owned(),
+            (0, 0) => "Measured apart from cases; panels and tables say what.".to_owned(),
             _ => format!(
                 "{taken} images taken while timed; {verified} compared with the oracle, \
                  {mismatched} words differed."
@@ -176,12 +176,15 @@ pub fn picture(figure: &FigureReport) -> String {
 #[must_use]
 pub fn text(figure: &FigureReport) -> String {
     let mut text = format!("{}: {} ({})\n", figure.name, figure.title, figure.source);
-    for Verdict { claim, outcome, measured, cause, .. } in &figure.verdicts {
-        let why = if let Outcome::Untestable(why) = outcome { why } else { measured };
-        let _ = writeln!(text, "  {} {}: {claim} [{why}]", outcome.sign(), outcome.word());
+    for verdict in &figure.verdicts {
+        let Verdict { claim, outcome, cause, size, deciding, .. } = verdict;
+        let why = verdict.reason();
+        let at = if size.is_empty() { String::new() } else { format!(" at {size}") };
+        let _ = writeln!(text, "  {} {}{at}: {claim} [{why}]", outcome.sign(), outcome.word());
         if let Some(cause) = cause {
             let _ = writeln!(text, "      {}", cause.text());
         }
+        let _ = writeln!(text, "      deciding run: {deciding}");
     }
     for table in &figure.tables {
         text.push_str(&table.text());

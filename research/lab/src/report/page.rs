@@ -6,7 +6,7 @@ use stillframe_measure::document::{self, list};
 use stillframe_measure::plot;
 use stillframe_measure::svg::Escaped;
 
-use super::verdict::{Outcome, Verdict, Whose};
+use super::verdict::{Verdict, Whose};
 use super::{FigureReport, Report, description};
 
 /// The page as HTML.
@@ -47,8 +47,8 @@ fn overview(html: &mut String, report: &Report) {
     );
     html.push_str(
         "<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th scope=\"col\">figure</th>\
-         <th scope=\"col\">claim</th><th scope=\"col\">whose</th><th scope=\"col\">here</th><th scope=\"col\">measured</th>\
-         </tr></thead><tbody>",
+         <th scope=\"col\">claim</th><th scope=\"col\">whose</th><th scope=\"col\">here</th>\
+         <th scope=\"col\">size</th><th scope=\"col\">measured</th></tr></thead><tbody>",
     );
     for figure in &report.figures {
         for verdict in &figure.verdicts {
@@ -66,7 +66,7 @@ fn overview(html: &mut String, report: &Report) {
     html.push_str("</tbody></table></div></section>\n");
 }
 
-/// Two cells: the outcome of the claim, and the number that decided.
+/// Three cells: the outcome of the claim, the size of the run, and the number that decided.
 fn outcome(html: &mut String, verdict: &Verdict) {
     let outcome = &verdict.outcome;
     let _ = write!(
@@ -76,13 +76,12 @@ fn outcome(html: &mut String, verdict: &Verdict) {
         outcome.sign(),
         outcome.word()
     );
-    let why = if let Outcome::Untestable(why) = outcome { Some(why.as_str()) } else { None };
-    let measured = Some(verdict.measured.as_str()).filter(|text| !text.is_empty());
-    let text: Vec<&str> = why.into_iter().chain(measured).collect();
-    let _ = write!(html, "<td>{}", Escaped(&text.join("; ")));
+    let (size, reason) = (Escaped(&verdict.size), verdict.reason());
+    let _ = write!(html, "<td>{size}</td><td>{}", Escaped(&reason));
     if let Some(cause) = &verdict.cause {
         let _ = write!(html, "<br><small>{}</small>", Escaped(&cause.text()));
     }
+    let _ = write!(html, "<br><small>Deciding run: {}</small>", Escaped(&verdict.deciding));
     html.push_str("</td>");
 }
 
@@ -149,7 +148,7 @@ pub(super) mod tests {
     use stillframe_measure::svg;
 
     use super::*;
-    use crate::report::{Cause, Images, Kind, Origin, Panel, Point, Table, Tally, series};
+    use crate::report::{Cause, Images, Kind, Origin, Outcome, Panel, Point, Table, Tally, series};
 
     pub(in crate::report) fn report() -> Report {
         let text = str::to_owned;
@@ -161,6 +160,8 @@ pub(super) mod tests {
             outcome,
             measured: text("1 & 2"),
             tally: Tally { held: 1, fell: 1 },
+            size: text("50 <MB>"),
+            deciding: text("not yet found"),
         };
         let series = vec![series("naive", vec![Point::single(1.0, 2.0)])];
         let panel = Panel::new("uniform", Kind::Lines, "size [MB]", "mean [ms]", series);
@@ -172,6 +173,8 @@ pub(super) mod tests {
                 verdict(Outcome::NotHeld),
                 verdict(Outcome::Undecided),
                 verdict(Outcome::Untestable(text("no <machine>"))),
+                verdict(Outcome::TooSmall(text("it shows from 1 GB on"))),
+                verdict(Outcome::NotRun(text("no <guest>"))),
             ],
             panels: vec![panel.clone(), panel],
             tables: vec![Table { title: text("t"), ..Table::default() }],
@@ -195,13 +198,14 @@ pub(super) mod tests {
         assert!(!page.contains("<script") && !page.contains("url(") && !page.contains("@import"));
         let outside = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!outside.contains("http"), "nothing is fetched");
-        assert!(
-            page.contains("Of 4 claims of the papers, 1 held here, 1 did not, 1 are undecided")
-        );
+        assert!(page.contains(
+            "Of 6 claims of the papers, 1 held, 1 did not (the kernel 1), 1 are undecided"
+        ));
+        assert!(page.contains("<td>50 &lt;MB&gt;</td>") && page.contains("Deciding run: not yet"));
         assert!(page.contains("the kernel: &lt;k&gt;. Decided by: lab figure x."));
         assert!(page.contains("Wrong images"));
         // Every claim is a row, with its cause where it was not held.
-        assert_eq!(page.matches("<td>a &lt; b</td>").count(), 4, "{page}");
+        assert_eq!(page.matches("<td>a &lt; b</td>").count(), 6, "{page}");
         assert!(page.contains("not held") && page.contains("li-10.svg"), "{page}");
     }
 

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::verdict::{Outcome, Whose};
+use super::verdict::{Origin, Outcome, Whose};
 use super::{FigureReport, Images, Report};
 
 /// What the signs of a table mean, and what lies beside the page.
-const LEGEND: &str = "`index.html`, which the command leaves beside this page, has all plots, \
-     numbers and causes, without network or scripts; `results.jsonl` has every round and verdict. \
-     In the tables a sign stands for a claim: ✓ held, ✗ not held, ? undecided, – cannot be tested \
-     here. A claim is judged in each round by itself: two rounds at least, and four of five, must \
-     agree. A cause is where the reason lies that a claim was not held.\n";
+const LEGEND: &str = "`index.html` beside this page has plots, numbers, causes and deciding runs, without \
+     network or scripts; `results.jsonl` has every round and verdict. A sign stands for a \
+     claim: ✓ held, ✗ not held, ? undecided, ▽ cannot be tested at this size, – cannot be \
+     tested here, ○ not run yet. Two rounds at least, and four of five, must agree. A cause \
+     is where the reason lies that a claim was not held or cannot be tested here; the size is \
+     that of the run, or of a guest.\n";
 
 /// One page: machine, command, counts, a row of signs for each figure, and what cannot be tested.
 #[must_use]
@@ -26,11 +27,14 @@ pub fn markdown(report: &Report) -> String {
     text.push_str(LEGEND);
     for figures in report.figures.chunk_by(|one, next| paper(one) == paper(next)) {
         let title = if paper(&figures[0]) == "ours" { "Ours" } else { paper(&figures[0]) };
-        let _ = writeln!(text, "\n## {title}\n\n| figure | shows | the paper's | ours | cause |");
-        text.push_str("|---|---|---|---|---|\n");
+        let _ = writeln!(
+            text,
+            "\n## {title}\n\n| figure | shows | the paper's | ours | size | cause |"
+        );
+        text.push_str("|---|---|---|---|---|---|\n");
         figures.iter().for_each(|figure| row(&mut text, figure));
     }
-    untestable(&mut text, report);
+    untested(&mut text, report);
     let mut images = Images::default();
     for figure in &report.figures {
         images.taken += figure.images.taken;
@@ -51,23 +55,32 @@ fn row(text: &mut String, figure: &FigureReport) {
         let all = figure.verdicts.iter().filter(|verdict| verdict.whose == whose);
         all.map(|verdict| verdict.outcome.sign()).collect()
     };
-    let mut causes: Vec<&str> = Vec::new();
-    for cause in figure.verdicts.iter().filter_map(|verdict| verdict.cause.as_ref()) {
-        if !causes.contains(&cause.origin.word()) {
-            causes.push(cause.origin.word());
-        }
-    }
-    let (name, title, causes) = (&figure.name, cell(&figure.title), causes.join(", "));
+    let (name, title) = (&figure.name, cell(&figure.title));
     let [theirs, ours] = [Whose::Papers, Whose::Ours].map(signs);
-    let _ = writeln!(text, "| {name} | {title} | {theirs} | {ours} | {causes} |");
+    let sizes = cell(&each_once(figure.verdicts.iter().map(|verdict| &*verdict.size)));
+    let causes = figure.verdicts.iter().filter_map(|verdict| verdict.kind());
+    let causes = each_once(causes.filter(|kind| *kind != Origin::Size).map(Origin::word));
+    let _ = writeln!(text, "| {name} | {title} | {theirs} | {ours} | {sizes} | {causes} |");
 }
 
-/// Each reason why a claim cannot be tested here, with its figures.
-fn untestable(text: &mut String, report: &Report) {
+fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut seen: Vec<&str> = Vec::new();
+    for text in texts.filter(|text| !text.is_empty()) {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    seen.join(", ")
+}
+
+/// Each reason why a claim cannot be tested here or was not run, with its figures.
+fn untested(text: &mut String, report: &Report) {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for figure in &report.figures {
         for verdict in &figure.verdicts {
-            let Outcome::Untestable(why) = &verdict.outcome else { continue };
+            let (Outcome::Untestable(why) | Outcome::NotRun(why)) = &verdict.outcome else {
+                continue;
+            };
             match reasons.iter_mut().find(|(known, _)| known == why) {
                 Some((_, names)) if names.contains(&&*figure.name) => {}
                 Some((_, names)) => names.push(&figure.name),
@@ -76,7 +89,7 @@ fn untestable(text: &mut String, report: &Report) {
         }
     }
     if !reasons.is_empty() {
-        text.push_str("\n## What cannot be tested here\n\n");
+        text.push_str("\n## What cannot be tested here or is not run yet\n\n");
     }
     for (why, names) in reasons {
         let _ = writeln!(text, "- {}: {}.", names.join(", "), cell(why));
@@ -104,9 +117,10 @@ mod tests {
     #[test]
     fn every_claim_is_a_sign_and_every_figure_a_row_with_its_causes() {
         let text = markdown(&page::tests::report());
-        let row = "| li-10 | \"mean\" \\<latency\\> | ✓✗?– |  | the kernel |";
+        let row = "| li-10 | \"mean\" \\<latency\\> | ✓✗?–▽○ |  | 50 \\<MB\\> | the kernel |";
         assert!(text.lines().any(|line| line == row), "{text}");
         assert!(text.contains("- li-10: no \\<machine\\>."), "{text}");
+        assert!(text.contains("- li-10: no \\<guest\\>."), "{text}");
         assert!(text.contains("debug & busy") && text.contains("1 images taken"), "{text}");
     }
 }

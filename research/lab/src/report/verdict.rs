@@ -15,8 +15,31 @@ pub struct Verdict {
     pub measured: String,
     /// What each round said.
     pub tally: Tally,
-    /// Why the claim did not hold here, as far as it was examined.
+    /// Why the claim did not hold or cannot be tested here, as far as it was examined.
     pub cause: Option<Cause>,
+    /// How much was run; empty if nothing was.
+    pub size: String,
+    /// The run that decides the claim.
+    pub deciding: String,
+}
+
+impl Verdict {
+    /// Why the claim was not judged, and the number that decided or would have.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let measured = Some(&*self.measured).filter(|text| !text.is_empty());
+        let parts: Vec<&str> = self.outcome.why().into_iter().chain(measured).collect();
+        parts.join("; ")
+    }
+    /// Where the reason lies that a claim did not hold or was not tested.
+    #[must_use]
+    pub fn kind(&self) -> Option<Origin> {
+        match self.outcome {
+            Outcome::TooSmall(_) => Some(Origin::Size),
+            Outcome::NotHeld | Outcome::Untestable(_) => self.cause.map(|cause| cause.origin),
+            Outcome::Held | Outcome::Undecided | Outcome::NotRun(_) => None,
+        }
+    }
 }
 
 /// Who claims something.
@@ -40,6 +63,10 @@ pub enum Outcome {
     Undecided,
     /// Nothing to judge by, and why.
     Untestable(String),
+    /// What was run is too small to show the effect, and what would show it.
+    TooSmall(String),
+    /// What would decide was not run, and what that is.
+    NotRun(String),
 }
 
 impl Outcome {
@@ -51,6 +78,21 @@ impl Outcome {
             Self::NotHeld => "not held",
             Self::Undecided => "undecided",
             Self::Untestable(_) => "cannot be tested here",
+            Self::TooSmall(_) => "cannot be tested at this size",
+            Self::NotRun(_) => "not run yet",
+        }
+    }
+    /// Whether measurements judged the claim.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        matches!(self, Self::Held | Self::NotHeld | Self::Undecided)
+    }
+    /// Why it was not judged.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Held | Self::NotHeld | Self::Undecided => None,
+            Self::Untestable(why) | Self::TooSmall(why) | Self::NotRun(why) => Some(why),
         }
     }
     /// A sign that does not need colour.
@@ -61,6 +103,8 @@ impl Outcome {
             Self::NotHeld => "✗",
             Self::Undecided => "?",
             Self::Untestable(_) => "–",
+            Self::TooSmall(_) => "▽",
+            Self::NotRun(_) => "○",
         }
     }
     /// Class in the style sheet.
@@ -69,7 +113,7 @@ impl Outcome {
         match self {
             Self::Held => "held",
             Self::NotHeld => "fell",
-            Self::Undecided | Self::Untestable(_) => "open",
+            _ => "open",
         }
     }
 }
@@ -117,7 +161,7 @@ impl Tally {
     }
 }
 
-/// Where the reason lies why a claim did not hold here.
+/// Where the reason lies why a claim did not hold or was not tested here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -127,6 +171,8 @@ pub enum Origin {
     Substitution,
     /// This machine.
     Machine,
+    /// What was run is too small.
+    Size,
     /// This kernel.
     Kernel,
     /// Our own algorithm or our own bound.
@@ -134,7 +180,12 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin that a list of causes names by one word.
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 6] =
+        [Self::Paper, Self::Substitution, Self::Machine, Self::Size, Self::Kernel, Self::Ours];
+
+    /// The origin that a list of causes names by one word. Size is none: a run's size and that of
+    /// the deciding run tell.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
         Some(match word {
             "paper" => Self::Paper,
@@ -152,6 +203,7 @@ impl Origin {
             Self::Paper => "the paper",
             Self::Substitution => "our substitution",
             Self::Machine => "the machine",
+            Self::Size => "the size",
             Self::Kernel => "the kernel",
             Self::Ours => "ours",
         }
@@ -177,31 +229,47 @@ impl Cause {
     }
 }
 
-/// How many claims held, did not, are undecided and cannot be tested: those of the papers, then
-/// ours.
+/// How many claims held, did not, are undecided and were not tested, each kind of reason counted
+/// apart: those of the papers, then ours.
 #[must_use]
 pub fn count<'a>(verdicts: impl Iterator<Item = &'a Verdict> + Clone) -> String {
     let of = |whose: Whose, name: &str| {
-        let all = verdicts.clone().filter(move |verdict| verdict.whose == whose);
-        let [mut held, mut fell, mut undecided, mut untestable] = [0; 4];
-        for verdict in all {
-            *match verdict.outcome {
-                Outcome::Held => &mut held,
-                Outcome::NotHeld => &mut fell,
-                Outcome::Undecided => &mut undecided,
-                Outcome::Untestable(_) => &mut untestable,
-            } += 1;
-        }
-        let total = held + fell + undecided + untestable;
-        (total > 0).then(|| {
+        let all: Vec<&Verdict> =
+            verdicts.clone().filter(|verdict| verdict.whose == whose).collect();
+        let of = |is: fn(&Outcome) -> bool| -> Vec<&Verdict> {
+            all.iter().copied().filter(|verdict| is(&verdict.outcome)).collect()
+        };
+        let [fell, untestable] = [
+            of(|outcome| *outcome == Outcome::NotHeld),
+            of(|outcome| matches!(outcome, Outcome::Untestable(_))),
+        ];
+        (!all.is_empty()).then(|| {
             format!(
-                "Of {total} claims of {name}, {held} held here, {fell} did not, {undecided} are \
-                 undecided, {untestable} cannot be tested here."
+                "Of {} claims of {name}, {} held, {} did not{}, {} are undecided, {} cannot be \
+                 tested at this size, {} cannot be tested here{}, {} are not run yet.",
+                all.len(),
+                of(|outcome| *outcome == Outcome::Held).len(),
+                fell.len(),
+                kinds(&fell),
+                of(|outcome| *outcome == Outcome::Undecided).len(),
+                of(|outcome| matches!(outcome, Outcome::TooSmall(_))).len(),
+                untestable.len(),
+                kinds(&untestable),
+                of(|outcome| matches!(outcome, Outcome::NotRun(_))).len(),
             )
         })
     };
     let parts = [of(Whose::Papers, "the papers"), of(Whose::Ours, "ours")];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// How many verdicts have each kind of reason, in brackets; nothing where there is no verdict.
+fn kinds(verdicts: &[&Verdict]) -> String {
+    let number = |kind| verdicts.iter().filter(|verdict| verdict.kind() == kind).count();
+    let named = Origin::ALL.iter().map(|kind| (kind.word(), number(Some(*kind))));
+    let all = named.chain([("not examined", number(None))]).filter(|(_, number)| *number > 0);
+    let parts: Vec<String> = all.map(|(word, number)| format!("{word} {number}")).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 #[cfg(test)]
@@ -232,28 +300,52 @@ mod tests {
         assert!(!can(2, 2, 3), "more rounds than allowed were run already");
     }
 
-    #[test]
-    fn the_papers_claims_are_counted_apart() {
-        let verdict = |whose, outcome| Verdict {
+    fn verdict(whose: Whose, outcome: Outcome, origin: Option<Origin>) -> Verdict {
+        Verdict {
             claim: String::new(),
             whose,
             outcome,
             measured: String::new(),
             tally: Tally::default(),
-            cause: None,
-        };
+            cause: origin.map(|origin| Cause { origin, why: "", experiment: "" }),
+            size: String::new(),
+            deciding: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_papers_claims_and_each_kind_of_reason_are_counted_apart() {
+        let why = || "because".to_owned();
+        let papers = |outcome, origin| verdict(Whose::Papers, outcome, origin);
         let verdicts = [
-            verdict(Whose::Papers, Outcome::Held),
-            verdict(Whose::Papers, Outcome::Undecided),
-            verdict(Whose::Ours, Outcome::NotHeld),
-            verdict(Whose::Papers, Outcome::Untestable("no machine".to_owned())),
+            papers(Outcome::Held, None),
+            papers(Outcome::Undecided, None),
+            papers(Outcome::NotHeld, Some(Origin::Paper)),
+            papers(Outcome::NotHeld, Some(Origin::Machine)),
+            papers(Outcome::NotHeld, Some(Origin::Machine)),
+            papers(Outcome::TooSmall(why()), Some(Origin::Machine)),
+            papers(Outcome::Untestable(why()), Some(Origin::Substitution)),
+            papers(Outcome::Untestable(why()), None),
+            papers(Outcome::NotRun(why()), None),
+            verdict(Whose::Ours, Outcome::NotHeld, None),
         ];
         assert_eq!(
             count(verdicts.iter()),
-            "Of 3 claims of the papers, 1 held here, 0 did not, 1 are undecided, 1 cannot be \
-             tested here. Of 1 claims of ours, 0 held here, 1 did not, 0 are undecided, 0 cannot \
-             be tested here."
+            "Of 9 claims of the papers, 1 held, 3 did not (the paper 1, the machine 2), 1 are \
+             undecided, 1 cannot be tested at this size, 2 cannot be tested here (our \
+             substitution 1, not examined 1), 1 are not run yet. Of 1 claims of ours, 0 held, 1 \
+             did not (not examined 1), 0 are undecided, 0 cannot be tested at this size, 0 cannot \
+             be tested here, 0 are not run yet."
         );
         assert_eq!(count([].iter()), "");
+    }
+
+    #[test]
+    fn a_run_that_is_too_small_is_of_no_other_kind() {
+        let small = Outcome::TooSmall(String::new());
+        let verdict = verdict(Whose::Papers, small, Some(Origin::Substitution));
+        assert_eq!(verdict.kind(), Some(Origin::Size));
+        assert_eq!(verdict.outcome.word(), "cannot be tested at this size");
+        assert!(!verdict.outcome.is_measured());
     }
 }
