@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::format::*;
 use crate::payload::{Checked, PayloadError, verified, versioned};
 use crate::source::{Source, damaged, trim};
-use crate::walk::{metadata, module_value, unknown_type, value};
+use crate::walk::{hash_template, metadata, module_value, unknown_type, value};
 use crate::{Collection, DecodeError, Element, Uses, Value};
 
 /// What comes next in a file. Slices live until the next call.
@@ -231,7 +231,7 @@ impl<R: Read> Decoder<R> {
                 self.state = State::Ended;
                 let at = self.source.offset();
                 let kind = self.source.op()?;
-                if self.is_metadata(kind) {
+                if kind == OP_KEY_META && self.is_redis() {
                     return Err(self.unsupported(0, METADATA));
                 }
                 return self.value(kind, [at, at], None, Uses::Unknown).map(Some);
@@ -275,7 +275,7 @@ impl<R: Read> Decoder<R> {
                     let [count] = self.source.array("the use count of a key")?;
                     uses = Uses::Frequency(count);
                 }
-                OP_KEY_META if self.is_metadata(op) => {
+                OP_KEY_META if self.is_redis() => {
                     metadata(&mut self.source)?;
                     has_metadata = !self.skips;
                 }
@@ -306,6 +306,7 @@ impl<R: Read> Decoder<R> {
                     continue;
                 }
                 OP_MODULE_AUX if self.skips => return self.skipped_section(),
+                OP_HASH_TEMPLATE if self.is_redis() => return Err(hash_template(offset)),
                 OP_SLOT_IMPORT | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
@@ -374,9 +375,9 @@ impl<R: Read> Decoder<R> {
         kind == TYPE_STRING || Elements::know(kind, self.source.dialect())
     }
 
-    /// Whether `op` begins what modules keep beside a key.
-    fn is_metadata(&self, op: u8) -> bool {
-        op == OP_KEY_META && self.source.dialect() == Dialect::Redis
+    /// Whether types and opcodes are those of Redis.
+    fn is_redis(&self) -> bool {
+        self.source.dialect() == Dialect::Redis
     }
 
     /// Steps over data of a module.

@@ -61,8 +61,9 @@ impl Version {
     }
 }
 
-/// The newest version read, of files that begin with "REDIS": that of Redis 8.8.
-pub(crate) const VERSION_READ_MAX: u32 = 14;
+/// The newest version read, of files that begin with "REDIS": that of Redis 8.10, which has hashes
+/// with templates beside what 14 has.
+pub(crate) const VERSION_READ_MAX: u32 = 15;
 /// The version of Valkey 9, whose files begin with "VALKEY".
 pub(crate) const VALKEY_VERSION: u32 = 80;
 
@@ -98,6 +99,8 @@ impl Dialect {
     }
 }
 
+/// Of Redis 8.10: the names of fields that hashes share.
+pub(crate) const OP_HASH_TEMPLATE: u8 = 0xF2;
 /// Of Valkey 9 and of clusters alone: what is imported into a slot.
 pub(crate) const OP_SLOT_IMPORT: u8 = 0xF3;
 /// The same byte of Redis 8.6: what modules keep beside the key that follows.
@@ -154,6 +157,9 @@ pub(crate) const TYPE_STREAM_FOURTH: u8 = 26;
 pub(crate) const TYPE_STREAM_FIFTH: u8 = 27;
 /// Of Redis 8.8.
 pub(crate) const TYPE_ARRAY: u8 = 28;
+/// Of Redis 8.10: hashes whose names of fields stand in a template.
+pub(crate) const TYPE_HASH_TEMPLATE_FIRST: u8 = 29;
+pub(crate) const TYPE_HASH_TEMPLATE_LAST: u8 = 32;
 
 /// The expiry that a field of Valkey 9 has if it never expires.
 pub(crate) const NO_FIELD_EXPIRY: i64 = -1;
@@ -203,6 +209,7 @@ pub(crate) fn type_name(kind: u8, dialect: Dialect) -> Option<&'static str> {
         26 => "a stream (listpacks, fourth form)",
         27 => "a stream (listpacks, fifth form)",
         TYPE_ARRAY => "an array",
+        TYPE_HASH_TEMPLATE_FIRST..=TYPE_HASH_TEMPLATE_LAST => "a hash with a template",
         _ => return None,
     })
 }

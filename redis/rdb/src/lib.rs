@@ -1,5 +1,5 @@
 //! Sans-io codec of the Redis RDB file format: writes versions 10 to 12 and that of Valkey 9, reads
-//! versions 1 to 14 and that of Valkey 9.
+//! versions 1 to 15 and that of Valkey 9.
 //!
 //! Invariants:
 //! - [`Encoder`] allocates, locks and logs nothing after its construction: it runs in a forked
@@ -26,7 +26,8 @@
 //! library  0xF5 string                             the source of a library of functions
 //! slot     0xF4 length length length               of a cluster: a hint, stepped over
 //! metadata 0xF3 length, then what modules say      between expiry and type; from version 13 on
-//! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3 of Valkey 9: refused by name
+//! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3 of Valkey 9, 0xF2 templates of
+//!          hashes: refused by name
 //!
 //! value by type
 //!    0     string
@@ -47,7 +48,8 @@
 //!   25     8 B LE, string                          ... listpack of fields, values, unix ms or 0
 //!   22 23                                          24 and 25 without the 8 bytes, lengths unix ms
 //!   22     length, (field value 8 B LE)            in a file of Valkey 9; -1 ms: never
-//!   7 28                                           a module's value, an array: refused by key
+//!   7 28 29-32                                     a module's value, an array, hashes with a
+//!                                                  template: refused by key
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first

@@ -108,18 +108,18 @@ fn other_files_and_newer_ones_are_refused_by_their_head() {
             "not an RDB file: it does not start with \"REDIS\" and four digits, or \"VALKEY\" and three",
         ),
         (
-            b"REDIS0015\xff",
-            "RDB version 15 cannot be read: RDB versions 1 to 14 and VALKEY version 80 \
+            b"REDIS0016\xff",
+            "RDB version 16 cannot be read: RDB versions 1 to 15 and VALKEY version 80 \
              can; a newer server wrote it: import the append-only file that it writes with \
              aof-use-rdb-preamble no",
         ),
         (
             b"REDIS0000\xff",
-            "RDB version 0 cannot be read: RDB versions 1 to 14 and VALKEY version 80 can",
+            "RDB version 0 cannot be read: RDB versions 1 to 15 and VALKEY version 80 can",
         ),
         (
             b"VALKEY081\xff",
-            "VALKEY version 81 cannot be read: RDB versions 1 to 14 and VALKEY version 80 \
+            "VALKEY version 81 cannot be read: RDB versions 1 to 15 and VALKEY version 80 \
              can; a newer server wrote it: import the append-only file that it writes with \
              aof-use-rdb-preamble no",
         ),
@@ -158,8 +158,8 @@ fn damage_is_reported_with_its_offset() {
             "damaged at byte 12: 2 bytes of LZF do not unpack to a string of 100 bytes",
         ),
         (
-            b"REDIS0010\x1d",
-            "damaged at byte 9: byte 0x1d is no type of value that this server knows",
+            b"REDIS0010\x21",
+            "damaged at byte 9: byte 0x21 is no type of value that this server knows",
         ),
         (
             b"REDIS0010\xff1234",
@@ -191,6 +191,7 @@ fn what_is_not_held_is_refused_by_name() {
     };
     refused(7, "a value of module type \"ReJSON-RL\" (there are no modules)");
     refused(28, "an array, of RDB version 10");
+    refused(30, "a hash with a template, of RDB version 10");
 
     let suffix = ", at byte 9, cannot be loaded by this server";
     let function = file(b"\xf6\x1b#!lua name=mylib\nredis.regi");

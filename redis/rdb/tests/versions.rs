@@ -212,17 +212,34 @@ fn what_this_server_does_not_have_is_refused_by_key_or_skipped() {
 #[test]
 fn later_versions_are_refused_by_number_with_advice() {
     for (head, words) in [
-        (b"REDIS0015", "RDB version 15 cannot be read: RDB versions 1 to 14 and VALKEY version 80"),
+        (b"REDIS0016", "RDB version 16 cannot be read: RDB versions 1 to 15 and VALKEY version 80"),
         (b"VALKEY081", "VALKEY version 81 cannot be read"),
         (b"REDIS0080", "RDB version 80 cannot be read"),
     ] {
         let error = scanned(&file(head, b"")).expect_err("refused").to_string();
         assert!(error.contains(words) && error.contains("aof-use-rdb-preamble no"), "{error}");
     }
-    for version in [15u8, 79, 81] {
+    for version in [16u8, 79, 81] {
         let payload = sealed(vec![0, 1, b'v', version, 0]);
         let refused = Decoder::of_payload(&payload).expect_err("refused");
         assert!(matches!(refused, PayloadError::Version { found } if found == version.into()));
+    }
+}
+
+/// What Redis 8.10 has beside the types of 8.8.
+#[test]
+fn templates_of_hashes_are_refused_by_name() {
+    let refused = |body: &[u8]| {
+        let file = file(b"REDIS0015", body);
+        let said = scanned(&file).expect_err("refused").to_string();
+        assert!(said.contains("a template of hashes") && said.contains("HIMPORT"), "{said}");
+        elements(Decoder::new(&file[..])).expect_err("refused").to_string()
+    };
+    let said = refused(b"\xf2\x00\x01\x00\x01f");
+    assert!(said.contains("a template of hashes"), "{said}");
+    for kind in 29..=32 {
+        let said = refused(&[&[kind][..], b"\x01h\x00\x01v"].concat());
+        assert!(said.contains("key \"h\"") && said.contains("a hash with a template"), "{said}");
     }
 }
 

@@ -11,7 +11,7 @@ use stillframe_rdb::{
 /// and to Valkey some bytes mean different things.
 pub fn rdb(data: &[u8]) {
     read(data);
-    for head in [b"REDIS0010", b"REDIS0014", b"VALKEY080"] {
+    for head in [b"REDIS0010", b"REDIS0015", b"VALKEY080"] {
         let mut file = [head, data, b"\xff"].concat();
         seal(&mut file);
         read(&file);
@@ -23,7 +23,7 @@ pub fn payload(data: &[u8]) {
     if let Ok(decoder) = Decoder::of_payload(data) {
         let _ = entries(decoder);
     }
-    for version in [10, 14, 80] {
+    for version in [10, 15, 80] {
         sealed_payload(&[data, &[version, 0]].concat());
     }
 }

@@ -218,7 +218,8 @@ fn files_of_newer_servers_are_not_damaged() {
         ("REDIS0012", Health::Sound),
         ("VALKEY080", Health::Sound),
         ("REDIS0014", Health::Sound),
-        ("REDIS0015", Health::Unreadable),
+        ("REDIS0015", Health::Sound),
+        ("REDIS0016", Health::Unreadable),
         ("VALKEY081", Health::Unreadable),
     ] {
         let mut file = rdb(2);
