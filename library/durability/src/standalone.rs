@@ -8,6 +8,7 @@
 //! - As with a store, reading changes nothing, and may be interrupted and repeated.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::application::Application;
 use crate::clock::now_ms;
@@ -199,6 +200,19 @@ impl Log {
     /// nothing: [`LogOptions::on_durable`] hears of it.
     pub fn hurry(&self, sequence: u64) {
         self.logger.shared().hurry(sequence);
+    }
+
+    /// On a disk [without a time of its own](crate::disk::Disk::sync_time), where the log has no
+    /// thread: writes the records that wait, and returns how long their sync is to take; by then
+    /// call [`sync_written`](Self::sync_written). `None` on any other disk.
+    #[must_use]
+    pub fn write_waiting(&self) -> Option<Duration> {
+        self.logger.write_waiting()
+    }
+
+    /// Makes durable what was [written](Self::write_waiting).
+    pub fn sync_written(&self) {
+        self.logger.sync_written();
     }
 
     /// A handle for another thread.

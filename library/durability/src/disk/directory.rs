@@ -4,6 +4,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::calls::patiently;
 use super::input::Input;
@@ -144,6 +145,13 @@ impl Directory {
         });
         self.sweep()?;
         Ok(self)
+    }
+
+    /// How long the next sync takes, on a disk without a time of its own: see
+    /// [`Disk::sync_time`].
+    #[must_use]
+    pub fn sync_time(&self) -> Option<Duration> {
+        self.disk.sync_time()
     }
 
     /// A directory in this one.

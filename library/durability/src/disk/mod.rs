@@ -29,6 +29,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use calls::write_all_at;
 pub use crashes::crash_everywhere;
@@ -168,6 +169,13 @@ pub trait Disk: Debug + Send + Sync {
     fn remove_below(&self, name: &str) -> io::Result<()> {
         let _ = name;
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// How long the next sync takes, on a disk that has no time of its own: who uses it lets that
+    /// pass by a clock of its own, and has no thread wait for the disk. `None`: calls take their
+    /// time.
+    fn sync_time(&self) -> Option<Duration> {
+        None
     }
 
     /// Takes a lock, by the name of a file that may come to be for it and stay. That file may

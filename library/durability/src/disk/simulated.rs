@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::platter::{Change, FileNumber, Files, Platter};
 use super::{Disk, DiskFile, Lock, Stage, Sweeper};
@@ -84,6 +85,8 @@ struct State {
     room: Option<u64>,
     /// In pieces of how many bytes large files are removed.
     piece_bytes: Option<u64>,
+    /// How long a sync takes by the clock of a test.
+    sync_time: Option<Duration>,
 }
 
 impl SimulatedDisk {
@@ -115,6 +118,11 @@ impl SimulatedDisk {
     /// more, or a file that is to be reserved, fails with [`Fault::DISK_FULL`].
     pub fn set_room(&self, bytes: Option<u64>) {
         self.state().room = bytes;
+    }
+
+    /// From now on a sync takes so long by the clock of a test: see [`Disk::sync_time`].
+    pub fn set_sync_time(&self, time: Duration) {
+        self.state().sync_time = Some(time);
     }
 
     /// Bytes of all files that have a name.
@@ -349,6 +357,10 @@ impl Disk for SimulatedDisk {
         }
         state.change(Change::Remove(path));
         Ok(())
+    }
+
+    fn sync_time(&self) -> Option<Duration> {
+        self.state().sync_time
     }
 
     fn lock(&self, name: &str) -> io::Result<Lock> {

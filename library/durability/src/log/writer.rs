@@ -8,6 +8,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::reader::Report;
 use super::{Header, MARK, Record, TEMPORARY, name};
@@ -161,6 +162,11 @@ impl Writer {
         let mark = Record::mark(self.marked).encode(self.header.nonce, &mut self.buffer);
         mark.expect("it has no payload");
         self.write()
+    }
+
+    /// How long the next sync takes: see [`Disk::sync_time`](crate::disk::Disk::sync_time).
+    pub(crate) fn sync_time(&self) -> Option<Duration> {
+        self.directory.sync_time()
     }
 
     /// Bytes in memory, not in the file yet.

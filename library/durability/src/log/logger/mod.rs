@@ -7,13 +7,14 @@
 //!   error, and nothing more becomes durable.
 //! - Records that wait for the disk are bounded by `waiting_bytes_max`, or one record.
 
+mod steps;
 mod thread;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::options::{LogOptions, Policy};
 use super::writer::Writer;
@@ -21,13 +22,16 @@ use crate::clock::now_ms;
 use crate::error::Error;
 use crate::mutant::Mutation;
 use crate::stats::LogStats;
+use steps::Steps;
 use thread::Thread;
 
-/// A log that a thread of its own writes. When dropped, it first writes and syncs what it has.
+/// A log that a thread of its own writes, or its owner [step by step](Steps). When dropped, it first
+/// writes and syncs what it has.
 #[derive(Debug)]
 pub(crate) struct Logger {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    steps: Option<Box<Mutex<Steps>>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +75,16 @@ struct Batch {
     ends: Vec<(u64, usize)>,
 }
 
+impl State {
+    /// Gives the records that wait for those of a batch that is done with.
+    fn hand_over(&mut self, batch: &mut Batch) {
+        std::mem::swap(batch, &mut self.waiting);
+        if !batch.ends.is_empty() {
+            self.stats.batches += 1;
+        }
+    }
+}
+
 impl Batch {
     fn clear(&mut self) {
         self.bytes.clear();
@@ -102,12 +116,31 @@ impl Logger {
             work: Condvar::new(),
             done: Condvar::new(),
         });
-        let theirs = Arc::clone(&shared);
-        let mutation = Mutation::current();
-        let thread = Builder::new().name("logger".into()).spawn(move || {
-            Thread { shared: theirs, synced_at: Instant::now(), mutation }.run(writer)
-        })?;
-        Ok(Self { shared, thread: Some(thread) })
+        let (synced_at, mutation) = (Instant::now(), Mutation::current());
+        let thread = Thread { shared: Arc::clone(&shared), synced_at, mutation };
+        if writer.sync_time().is_some() {
+            let steps = Some(Box::new(Mutex::new(Steps::new(thread, writer))));
+            return Ok(Self { shared, thread: None, steps });
+        }
+        let thread = Builder::new().name("logger".into()).spawn(move || thread.run(writer))?;
+        Ok(Self { shared, thread: Some(thread), steps: None })
+    }
+
+    /// Writes what waits; returns how long its sync is to take. `None`: a thread does so.
+    pub(crate) fn write_waiting(&self) -> Option<Duration> {
+        self.steps().map(|mut steps| steps.write())
+    }
+
+    /// Syncs what is written; nothing if a thread does so.
+    pub(crate) fn sync_written(&self) {
+        if let Some(mut steps) = self.steps() {
+            steps.sync();
+        }
+    }
+
+    fn steps(&self) -> Option<MutexGuard<'_, Steps>> {
+        let steps = self.steps.as_ref()?;
+        Some(steps.lock().unwrap_or_else(PoisonError::into_inner)) // only a test's disk panics
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -124,6 +157,10 @@ impl Logger {
     fn end(&mut self) {
         self.shared.lock().is_closed = true;
         self.shared.work.notify_all();
+        if let Some(mut steps) = self.steps() {
+            steps.write();
+            steps.sync();
+        }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic of its has poisoned the log
         }

@@ -20,6 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The thread.
+#[derive(Debug)]
 pub(super) struct Thread {
     pub(super) shared: Arc<Shared>,
     pub(super) synced_at: Instant,
@@ -51,11 +52,8 @@ impl Thread {
             }
             self.write(&mut writer, &mut batch)?;
             if order.sync && writer.synced() < writer.last() {
-                writer.sync()?;
-                self.synced_at = Instant::now();
+                self.sync(&mut writer)?;
                 looked_at = self.synced_at;
-                self.shared.lock().stats.syncs += 1;
-                self.report_durable(writer.synced());
             } else if looked_at.elapsed() >= SECOND {
                 writer.check_identity()?;
                 looked_at = Instant::now();
@@ -68,12 +66,27 @@ impl Thread {
                 }
                 return Ok(());
             }
-            if writer.bytes() >= self.shared.options.segment_bytes {
-                writer = writer.rotate(now_ms(), nonce())?;
-                self.synced_at = Instant::now();
-                self.report_durable(writer.synced());
-            }
+            writer = self.rotate(writer)?;
         }
+    }
+
+    pub(super) fn sync(&mut self, writer: &mut Writer) -> Result<(), Error> {
+        writer.sync()?;
+        self.synced_at = Instant::now();
+        self.shared.lock().stats.syncs += 1;
+        self.report_durable(writer.synced());
+        Ok(())
+    }
+
+    /// Goes on in a new segment if this one is long enough.
+    pub(super) fn rotate(&mut self, writer: Writer) -> Result<Writer, Error> {
+        if writer.bytes() < self.shared.options.segment_bytes {
+            return Ok(writer);
+        }
+        let writer = writer.rotate(now_ms(), nonce())?;
+        self.synced_at = Instant::now();
+        self.report_durable(writer.synced());
+        Ok(writer)
     }
 
     /// Waits for records, or for a reason to sync those that are written.
@@ -104,11 +117,8 @@ impl Thread {
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.is_idle = false;
-        std::mem::swap(batch, &mut state.waiting);
+        state.hand_over(batch);
         let is_wanted = state.wanted > self.shared.durable();
-        if !batch.ends.is_empty() {
-            state.stats.batches += 1;
-        }
         let sync = match state.policy {
             Policy::Always => true,
             Policy::EverySecond => self.synced_at.elapsed() >= SECOND,
@@ -118,7 +128,7 @@ impl Thread {
     }
 
     /// Hands the batch to the operating system, and its memory back to the application.
-    fn write(&self, writer: &mut Writer, batch: &mut Batch) -> Result<(), Error> {
+    pub(super) fn write(&self, writer: &mut Writer, batch: &mut Batch) -> Result<(), Error> {
         let mut start = 0;
         for &(time_ms, end) in &batch.ends {
             writer.append(time_ms, &batch.bytes[start..end])?;
