@@ -1,23 +1,15 @@
 //! A connection to another node, up to the end of the handshake.
 
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::carrier::Stream;
 use crate::error::Error;
 use crate::hello::{Hello, Lane, OLDER, VERSION, Verdict};
 use crate::identity::{End, Peer};
 use crate::member::host_and_port;
 use crate::settings::Settings;
 use crate::tls::Certified;
-
-/// Bytes both ways, plain or by TLS.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
-pub(crate) type Stream = Box<dyn Duplex>;
 
 /// Connects to node `target` at `address`, and makes sure that it is that node.
 pub(crate) async fn dial(
@@ -48,9 +40,8 @@ async fn dial_as(
     let shaken = timeout(settings.limits.handshake, async {
         let mut is_named = None;
         let socket = connect(settings, address).await?;
-        let _ = socket.set_nodelay(true); // not worth failing for
         let mut stream = match &settings.tls {
-            None => Box::new(socket) as Stream,
+            None => socket,
             Some(tls) => {
                 let host = host_and_port(address).map_or("", |(host, _)| host).to_owned();
                 // Names are not compared; one that no certificate could have is replaced.
@@ -80,16 +71,16 @@ async fn dial_as(
     shaken.await.unwrap_or_else(|_| Err(Error::HandshakeTimeout { peer: peer() }))
 }
 
-async fn connect(settings: &Settings, address: &str) -> Result<TcpStream, Error> {
+async fn connect(settings: &Settings, address: &str) -> Result<Stream, Error> {
     let wrong = || Error::Address { address: address.to_owned() };
     let (host, port) = host_and_port(address).ok_or_else(wrong)?;
     let failed = |source| Error::Connect { address: address.to_owned(), source };
     let mut last = None;
-    for address in lookup_host((host, port)).await.map_err(failed)? {
+    for address in settings.carrier.look_up(host, port).await.map_err(failed)? {
         if settings.tls.is_none() && !settings.unprotected && !address.ip().is_loopback() {
             return Err(Error::UnprotectedPeer { address });
         }
-        match TcpStream::connect(address).await {
+        match settings.carrier.connect(address).await {
             Ok(socket) => return Ok(socket),
             Err(error) => last = Some(error),
         }

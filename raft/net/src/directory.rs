@@ -71,8 +71,28 @@ impl FromStr for Id {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+thread_local! {
+    static DRAWN: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// From now on this thread draws ids by a seed, and not by chance.
+#[cfg(any(test, feature = "testing"))]
+pub fn draw_ids_by(seed: u64) {
+    DRAWN.set(Some(seed));
+}
+
 fn random<const N: usize>() -> Result<[u8; N], IdError> {
     let mut bytes = [0; N];
+    #[cfg(any(test, feature = "testing"))]
+    if let Some(mut drawn) = DRAWN.get() {
+        for byte in &mut bytes {
+            drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (drawn >> 33) as u8;
+        }
+        DRAWN.set(Some(drawn));
+        return Ok(bytes);
+    }
     let filled = ring::default_provider().secure_random.fill(&mut bytes);
     filled.map(|()| bytes).map_err(|_| IdError::NoRandomBytes)
 }

@@ -53,6 +53,8 @@ pub struct Identity(Option<Arc<Shared>>);
 struct Shared {
     standing: Mutex<Standing>,
     keep: Box<Keep>,
+    /// To keep it takes no time, so that no thread need wait for it.
+    is_direct: bool,
     /// Held while the directory is written.
     keeps: Mutex<()>,
     went_back: watch::Sender<Option<String>>,
@@ -91,9 +93,19 @@ impl Identity {
         standing: Standing,
         keep: impl Fn(&Standing) -> Result<(), KeepError> + Send + Sync + 'static,
     ) -> Self {
+        Self::with(standing, keep, false)
+    }
+
+    /// As [`new`](Self::new); `is_direct`: to keep it takes no time.
+    #[must_use]
+    pub fn with(
+        standing: Standing,
+        keep: impl Fn(&Standing) -> Result<(), KeepError> + Send + Sync + 'static,
+        is_direct: bool,
+    ) -> Self {
         let (standing, keeps) = (Mutex::new(standing), Mutex::default());
         let (keep, went_back) = (Box::new(keep), watch::Sender::new(None));
-        Self(Some(Arc::new(Shared { standing, keep, keeps, went_back })))
+        Self(Some(Arc::new(Shared { standing, keep, is_direct, keeps, went_back })))
     }
 
     /// Reads the standing, if there is one.
@@ -122,6 +134,22 @@ impl Identity {
         standing.group = changed.group;
         (standing.met, standing.named) = (changed.met, changed.named);
         Ok(())
+    }
+
+    /// As [`change`](Self::change), with a thread that waits for the files.
+    ///
+    /// # Errors
+    /// As of [`change`](Self::change).
+    pub async fn change_soon(
+        &self,
+        change: impl FnOnce(&mut Standing) + Send + 'static,
+    ) -> Result<(), KeepError> {
+        if self.0.as_ref().is_some_and(|shared| shared.is_direct) {
+            return self.change(change);
+        }
+        let own = self.clone();
+        let kept = tokio::task::spawn_blocking(move || own.change(change)).await;
+        kept.unwrap_or_else(|error| Err(error.into()))
     }
 
     /// Says so once another node knows that the directory of this one went back to an older copy.
@@ -169,14 +197,12 @@ impl Identity {
         let Some(found) = judged.transpose()?.filter(|found| *found != Found::default()) else {
             return Ok(());
         };
-        let (own, joins, node) = (self.clone(), found.group.is_some(), peer.node);
-        let kept = tokio::task::spawn_blocking(move || {
-            own.change(|standing| {
-                standing.group = standing.group.or(found.group);
-                standing.remember(node, found);
-            })
+        let (joins, node) = (found.group.is_some(), peer.node);
+        let kept = self.change_soon(move |standing| {
+            standing.group = standing.group.or(found.group);
+            standing.remember(node, found);
         });
-        match kept.await.unwrap_or_else(|error| Err(error.into())) {
+        match kept.await {
             Err(what) if joins => Err(Error::NotKept { what }),
             // It is known at least as long as this node runs.
             Err(what) => {

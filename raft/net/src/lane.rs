@@ -18,7 +18,8 @@ use tokio::io::{AsyncWrite, BufReader, ReadHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use crate::dial::{Stream, dial};
+use crate::carrier::Stream;
+use crate::dial::dial;
 use crate::directory::Id;
 use crate::error::Error;
 use crate::frame::{self, Kind};

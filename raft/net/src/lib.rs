@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "openraft's errors are as large as they are")]
 
+mod carrier;
 mod dial;
 mod directory;
 mod error;
@@ -28,6 +29,9 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use carrier::{Carrier, Door, Duplex, Soon, Stream};
+#[cfg(any(test, feature = "testing"))]
+pub use directory::draw_ids_by;
 pub use directory::{Id, IdError, Met, Starts};
 pub use error::{Error, ForwardError, KeepError};
 pub use hello::Lane;
@@ -35,6 +39,8 @@ pub use identity::{Identity, Standing};
 pub use lane::LaneState;
 pub use listener::{Listener, Serving};
 pub use member::{Member, NoMember};
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, with_mutant};
 pub use network::{Link, Network};
 pub use served::Sender;
 pub use settings::{Limits, Settings};

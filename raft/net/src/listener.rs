@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::{Raft, RaftTypeConfig};
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::carrier::Door;
 use crate::error::Error;
 use crate::member::{Member, host_and_port};
 use crate::seats::Connections;
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A port for the other nodes of a group.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
+    door: Box<dyn Door>,
     address: SocketAddr,
     settings: Arc<Settings>,
 }
@@ -50,8 +50,7 @@ impl Listener {
         let (host, port) = checked.ok_or_else(|| Error::Address { address: address.to_owned() })?;
         let port = if any.is_some() { 0 } else { port };
         let failed = |source| Error::Bind { address: address.to_owned(), source };
-        let found = tokio::net::lookup_host((host, port)).await.map_err(failed)?;
-        let found: Vec<SocketAddr> = found.collect();
+        let found = settings.carrier.look_up(host, port).await.map_err(failed)?;
         let beyond = found.iter().find(|address| !address.ip().is_loopback());
         if let Some(&address) = beyond
             && settings.tls.is_none()
@@ -59,9 +58,9 @@ impl Listener {
         {
             return Err(Error::UnprotectedListener { address });
         }
-        let socket = TcpListener::bind(&found[..]).await.map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address, settings: Arc::new(settings) })
+        let door = settings.carrier.listen(&found).await.map_err(failed)?;
+        let address = door.address().map_err(failed)?;
+        Ok(Self { door, address, settings: Arc::new(settings) })
     }
 
     /// Where it listens.
@@ -81,7 +80,7 @@ impl Listener {
         F: Fn(Sender, Vec<u8>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
     {
-        let Self { socket, address, settings } = self;
+        let Self { door, address, settings } = self;
         let limits = &settings.limits;
         // Messages that wait for each other to grow: each of the connections has one.
         let memory = limits.memory_bytes_max.max(limits.connections_max * GIANT_BYTES);
@@ -95,7 +94,7 @@ impl Listener {
             connections: Arc::new(Connections::new(&settings)),
             settings,
         });
-        Serving { task: tokio::spawn(accept(socket, served)), address }
+        Serving { task: tokio::spawn(accept(door, served)), address }
     }
 }
 
@@ -119,7 +118,7 @@ impl Drop for Serving {
     }
 }
 
-async fn accept<C, F, A>(socket: TcpListener, served: Arc<Served<C, F>>)
+async fn accept<C, F, A>(mut door: Box<dyn Door>, served: Arc<Served<C, F>>)
 where
     C: RaftTypeConfig<NodeId = u64, Node = Member>,
     F: Fn(Sender, Vec<u8>) -> A + Send + Sync + 'static,
@@ -130,7 +129,7 @@ where
     let mut fails = false;
     loop {
         tokio::select! {
-            accepted = socket.accept() => match accepted {
+            accepted = door.accept() => match accepted {
                 Ok((socket, peer)) => {
                     fails = false;
                     let seat = served.connections.admit();

@@ -1,6 +1,6 @@
 //! The mistakes that the tests of this crate must find.
 
-stillframe::mutants! { pub when test;
+stillframe::mutants! { pub when any(test, feature = "mutants");
     /// Replies are taken in the order of requests.
     MatchesByOrder,
     /// The sum of a message is not compared.

@@ -16,12 +16,11 @@ use std::time::Duration;
 use openraft::{Raft, RaftTypeConfig};
 use serde::Serialize;
 use tokio::io::{AsyncRead, BufReader, ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::dial::Stream;
+use crate::carrier::Stream;
 use crate::error::Error;
 use crate::frame::{self, Head, Kind};
 use crate::hello::{Hello, Verdict};
@@ -71,7 +70,7 @@ pub(crate) struct Served<C: RaftTypeConfig, F> {
 /// Serves a connection until it ends.
 pub(crate) async fn serve<C, F, A>(
     served: Arc<Served<C, F>>,
-    socket: TcpStream,
+    socket: Stream,
     peer: SocketAddr,
     mut seat: Seat,
 ) where
@@ -99,7 +98,7 @@ pub(crate) async fn serve<C, F, A>(
 /// Shakes hands and serves; says why the connection ended.
 async fn converse<C, F, A>(
     served: &Arc<Served<C, F>>,
-    socket: TcpStream,
+    socket: Stream,
     peer: SocketAddr,
     seat: &mut Seat,
 ) -> Error
@@ -132,14 +131,13 @@ where
 /// Learns who is there, and says whether it is welcome.
 async fn shake(
     settings: &Settings,
-    socket: TcpStream,
+    socket: Stream,
     peer: SocketAddr,
     seat: &mut Seat,
 ) -> Result<(Stream, Sender), Error> {
-    let _ = socket.set_nodelay(true); // not worth failing for
     let mut certified = None;
     let mut stream = match &settings.tls {
-        None => Box::new(socket) as Stream,
+        None => socket,
         Some(tls) => {
             let stream = TlsAcceptor::from(tls.server()).accept(socket).await;
             let failed = |source| Error::Tls { peer: peer.to_string(), source };

@@ -1,8 +1,10 @@
 //! How a node takes part in the network of its group.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::carrier::{Carrier, Sockets};
 use crate::error::Error;
 use crate::hello::GROUP_BYTES_MAX;
 use crate::identity::Identity;
@@ -25,6 +27,8 @@ pub struct Settings {
     /// Allows plain connections beyond this machine. Anybody who reaches the port can then
     /// read and change everything.
     pub unprotected: bool,
+    /// What carries bytes: sockets, unless a test puts something in their place.
+    pub carrier: Arc<dyn Carrier>,
     /// Sizes and times.
     pub limits: Limits,
     pub(crate) mutation: Mutation,
@@ -36,7 +40,8 @@ impl Settings {
     pub fn new(node: u64, group: impl Into<String>) -> Self {
         let (group, limits, mutation) = (group.into(), Limits::default(), Mutation::current());
         let (identity, tls) = (Identity::default(), None);
-        Self { node, group, identity, tls, unprotected: false, limits, mutation }
+        let carrier = Arc::new(Sockets);
+        Self { node, group, identity, tls, unprotected: false, carrier, limits, mutation }
     }
 
     /// In this directory.
@@ -55,6 +60,12 @@ impl Settings {
     #[must_use]
     pub fn unprotected(self, unprotected: bool) -> Self {
         Self { unprotected, ..self }
+    }
+
+    /// Over this carrier.
+    #[must_use]
+    pub fn carrier(self, carrier: Arc<dyn Carrier>) -> Self {
+        Self { carrier, ..self }
     }
 
     /// With these limits.
