@@ -27,6 +27,8 @@ pub use error::Error;
 pub use local::{Local, LocalLink};
 pub use log::LogStore;
 pub use machine::{SnapshotBuilder, StateMachine};
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, with_mutant};
 pub use snapshot::{Incoming, SnapshotData};
 pub use state::{File, Image, ImageSource, Note, State, Told};
 pub use words::{Machine, WordState, Words};

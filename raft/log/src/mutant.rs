@@ -1,6 +1,6 @@
 //! The mistakes that the tests of this crate must find.
 
-stillframe::mutants! { pub when test;
+stillframe::mutants! { pub when any(test, feature = "mutants");
     /// A snapshot is labelled when it is done, not when it begins (go-libp2p-raft #69).
     LabelsAtEnd,
     /// The state notes what was applied when the next entries come.

@@ -18,13 +18,13 @@ mod record;
 
 use std::fmt::Debug;
 use std::ops::RangeBounds;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::{LogId, OptionalSend, RaftLogId, RaftTypeConfig, StorageError, Vote};
 use stillframe_durability::disk::Location;
 use stillframe_durability::{Application, Log, LogOptions, LogStats};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use self::contents::{Contents, Kept};
 use self::janitor::{Cut, Janitor};
@@ -49,6 +49,8 @@ struct Shared<C: RaftTypeConfig> {
     pending: Arc<Pending<C>>,
     contents: Mutex<Contents<C>>,
     waiting_bytes_max: usize,
+    /// Told of new records if no thread writes them.
+    work: Option<Arc<Notify>>,
     mutation: Mutation,
 }
 
@@ -107,10 +109,18 @@ impl<C: RaftTypeConfig> LogStore<C> {
                 log
             }
         };
-        let janitor = Janitor::start(location, log.handle())?;
+        let work = log.write_waiting().map(|_| Arc::default());
+        let janitor = match work {
+            Some(_) => Janitor::without_thread(location),
+            None => Janitor::start(location, log.handle())?,
+        };
         let contents = Mutex::new(contents);
-        let shared = Shared { janitor, log, pending, contents, waiting_bytes_max, mutation };
-        Ok(Self { shared: Arc::new(shared) })
+        let shared = Shared { janitor, log, pending, contents, waiting_bytes_max, work, mutation };
+        let shared = Arc::new(shared);
+        if let Some(work) = &shared.work {
+            tokio::spawn(write(Arc::downgrade(&shared), Arc::clone(work)));
+        }
+        Ok(Self { shared })
     }
 
     /// Counts and times.
@@ -177,6 +187,7 @@ impl<C: RaftTypeConfig> LogStore<C> {
         change(&mut head);
         let bytes = record::head(&head).map_err(|what| Error::Record { sequence: 0, what })?;
         let sequence = self.shared.log.append(&bytes)?;
+        self.shared.tell_work();
         contents.set_head(sequence, head);
         Ok(sequence)
     }
@@ -200,6 +211,7 @@ impl<C: RaftTypeConfig> LogStore<C> {
         let bytes = records.iter().map(|(_, record)| record.len()).sum();
         let parts = records.iter().map(|(_, record)| [&record[..], &[]]);
         let last = self.shared.log.append_all(parts)?;
+        self.shared.tell_work();
         let first = last + 1 - records.len() as u64;
         for (sequence, (id, record)) in (first..).zip(records) {
             contents.push(Kept { sequence, id, record });
@@ -216,7 +228,9 @@ impl<C: RaftTypeConfig> LogStore<C> {
         }
         let bytes = record::truncate(from);
         let bytes = bytes.map_err(|what| Error::Record { sequence: 0, what })?;
-        Ok(self.shared.log.append(&bytes)?)
+        let sequence = self.shared.log.append(&bytes)?;
+        self.shared.tell_work();
+        Ok(sequence)
     }
 
     /// Returns when a record is durable.
@@ -333,7 +347,40 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
             true => behind + 1,
             false => self.lock().needed_from(),
         };
-        self.shared.janitor.cut(Cut { from, behind });
+        let cut = Cut { from, behind };
+        if self.shared.work.is_none() {
+            self.shared.janitor.cut(cut);
+            return Ok(());
+        }
+        let store = self.clone();
+        tokio::spawn(async move {
+            if store.durable(behind).await.is_ok() {
+                store.shared.janitor.cut(cut);
+            }
+        });
         Ok(())
+    }
+}
+
+impl<C: RaftTypeConfig> Shared<C> {
+    /// There are new records.
+    fn tell_work(&self) {
+        if let Some(work) = &self.work {
+            work.notify_one();
+        }
+    }
+}
+
+/// Writes and syncs records in place of a thread, for a disk without a time of its own.
+async fn write<C: RaftTypeConfig>(store: Weak<Shared<C>>, work: Arc<Notify>) {
+    loop {
+        work.notified().await;
+        let Some(time) = store.upgrade().and_then(|store| store.log.write_waiting()) else {
+            return;
+        };
+        tokio::time::sleep(time).await;
+        if let Some(store) = store.upgrade() {
+            store.log.sync_written();
+        }
     }
 }

@@ -35,6 +35,8 @@ pub struct SnapshotData {
     /// Bytes from the position on that were read and not handed out.
     ahead: Vec<u8>,
     work: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    /// Files are not waited for on other threads.
+    is_direct: bool,
 }
 
 #[derive(Debug)]
@@ -98,7 +100,26 @@ impl SnapshotData {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, position: 0, ahead: Vec::new(), work: None }
+        Self { source, position: 0, ahead: Vec::new(), work: None, is_direct: false }
+    }
+
+    /// The same, whose files are read and written where it is polled, if they are on a disk
+    /// [without a time of its own](stillframe_durability::disk::Disk::sync_time).
+    #[must_use]
+    pub fn directly(self, is_direct: bool) -> Self {
+        Self { is_direct, ..self }
+    }
+
+    /// Has a thread work for the next poll, or works at once.
+    fn begin(
+        &mut self,
+        work: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
+    ) -> io::Result<()> {
+        match self.is_direct {
+            true => self.ahead = work()?,
+            false => self.work = Some(spawn_blocking(work)),
+        }
+        Ok(())
     }
 
     /// Hands what was received to `install`; of a snapshot of this node, a copy that was written
@@ -157,7 +178,9 @@ impl AsyncRead for SnapshotData {
         let outgoing = Arc::clone(outgoing);
         if this.ahead.is_empty() && this.work.is_none() && this.position < outgoing.bytes {
             let position = this.position;
-            this.work = Some(spawn_blocking(move || outgoing.read_at(position)));
+            if let Err(error) = this.begin(move || outgoing.read_at(position)) {
+                return Poll::Ready(Err(error));
+            }
         }
         ready!(this.poll_work(cx))?;
         let taken = this.ahead.len().min(into.remaining());
@@ -181,9 +204,10 @@ impl AsyncWrite for SnapshotData {
         };
         let (incoming, position, bytes) = (Arc::clone(incoming), this.position, bytes.to_vec());
         let length = bytes.len();
-        this.work = Some(spawn_blocking(move || {
-            lock(&incoming).write_at(position, &bytes).map(|()| Vec::new())
-        }));
+        let write = move || lock(&incoming).write_at(position, &bytes).map(|()| Vec::new());
+        if let Err(error) = this.begin(write) {
+            return Poll::Ready(Err(error));
+        }
         this.position += length as u64;
         Poll::Ready(Ok(length))
     }
