@@ -112,7 +112,8 @@ impl Member {
                 Ok(directory.replace(NAME, TEMPORARY, text.as_bytes())?)
             }
         };
-        let identity = Identity::new(standing, keep);
+        let is_direct = directory.sync_time().is_some();
+        let identity = Identity::with(standing, keep, is_direct);
         identity.change(|_| ()).map_err(Error::Unwritten)?;
         Ok(identity)
     }

@@ -23,6 +23,8 @@ mod received;
 mod types;
 
 pub use error::Error;
-pub use node::start;
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, with_mutant};
+pub use node::{start, start_on};
 pub use offline::{Last, Member, begin_group, first_label, read_member};
 pub use types::{Types, Wire};

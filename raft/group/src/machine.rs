@@ -24,7 +24,7 @@ use stillframe_openraft::{File, Image, Incoming, LogStore, SnapshotData};
 use stillframe_raft_net::{Identity, Member, Standing};
 use stillframe_server::consensus::{self, Event, Reign};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 use crate::error::Error;
 use crate::events::Events;
@@ -77,6 +77,8 @@ struct Kept {
     id: String,
     input: Input,
     bytes: u64,
+    /// To read it takes no time.
+    is_direct: bool,
 }
 
 /// Taken though poisoned: what these locks guard is replaced as a whole.
@@ -94,7 +96,8 @@ impl Newest {
         let (input, bytes) = files.open_file(dump)?;
         let began = std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos());
         let id = format!("{}-{began}", label.index());
-        *self.lock() = Some(Kept { label, id, input, bytes });
+        let is_direct = files.sync_time().is_some();
+        *self.lock() = Some(Kept { label, id, input, bytes, is_direct });
         Ok(())
     }
 
@@ -114,10 +117,11 @@ impl Newest {
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot<Types>>, Error> {
-        let Some(Kept { label, id, input, bytes }) = self.lock().clone() else { return Ok(None) };
+        let Some(kept) = self.lock().clone() else { return Ok(None) };
+        let Kept { label, id, input, bytes, is_direct } = kept;
         let files = vec![File { name: DUMP.into(), bytes, input }];
         let image = Image { number: label.index(), id: id.clone(), files };
-        let data = SnapshotData::from_image(image)?;
+        let data = SnapshotData::from_image(image)?.directly(is_direct);
         let meta = SnapshotMeta {
             last_log_id: label.applied,
             last_membership: label.membership,
@@ -296,13 +300,12 @@ impl Machine {
         let ours = Arc::downgrade(&label);
         let give_up = Box::new(move || drop(ours.upgrade().map(|label| lock(&label).take())));
         let (done, ended) = oneshot::channel();
-        let label_of = Box::new(move || named.recv().ok());
         let done = Box::new(move |outcome| {
             let _ = done.send(outcome);
         });
         let begun = self
             .events
-            .ask_for(|begun| Event::Image { label: label_of, give_up, begun, done })
+            .ask_for(|begun| Event::Image { label: named, give_up, begun, done })
             .await?;
         match begun {
             None => self.name(label, known),
@@ -324,7 +327,7 @@ impl Machine {
         let identity = self.identity.clone();
         let files = Arc::clone(&self.files);
         let copy = self.next_incoming();
-        let checked = spawn_blocking(move || -> Result<(String, Label), Error> {
+        let check = move || -> Result<(String, Label), Error> {
             let (incoming, name, location) = data.received(copy, |incoming| {
                 let (name, location) = incoming.make_durable()?;
                 incoming.keep();
@@ -343,8 +346,8 @@ impl Machine {
                 agree(&identity, group)?;
             }
             Ok((incoming, said))
-        });
-        let (incoming, said) = checked.await??;
+        };
+        let (incoming, said) = self.with_files(check).await??;
         let from = format!("{incoming}/{DUMP}");
         let (place, dump) = (Arc::clone(&files), self.dump.clone());
         let install = Box::new(move || {
@@ -372,6 +375,17 @@ impl Machine {
         // If that fails, the next start does it.
         let _ = files.remove_all_below(&incoming);
         Ok(())
+    }
+
+    /// Has a thread do what waits for files.
+    async fn with_files<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        match self.files.sync_time() {
+            Some(_) => Ok(work()), // a disk that takes no time
+            None => spawn_blocking(work).await,
+        }
     }
 
     fn next_incoming(
@@ -438,9 +452,10 @@ impl RaftStateMachine<Types> for Machine {
 
     async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotData>, StorageError<u64>> {
         let create = self.next_incoming();
-        let incoming = spawn_blocking(create).await.map_err(|error| failed(error.into()))?;
+        let incoming = self.with_files(create).await.map_err(|error| failed(error.into()))?;
         let incoming = incoming.map_err(|error| failed(error.into()))?;
-        Ok(Box::new(SnapshotData::receiving(incoming)))
+        let is_direct = self.files.sync_time().is_some();
+        Ok(Box::new(SnapshotData::receiving(incoming).directly(is_direct)))
     }
 
     async fn install_snapshot(

@@ -1,6 +1,10 @@
 //! Deliberate mistakes, compiled for tests alone: the tests must find each one.
 
-stillframe::mutants! { pub(crate) when test;
+stillframe::mutants! { pub when any(test, feature = "mutants");
+    /// A member stands for election and asks nobody whether there is a leader.
+    StandsUnasked,
+    /// A member that led when it ended goes on in the same term.
+    KeepsItsLead,
     /// A member agrees to an election though it hears its leader.
     DeniesLeader,
     /// A member agrees to the election of another that has less.

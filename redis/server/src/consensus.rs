@@ -11,9 +11,9 @@
 //!   answers each by its reply. Events come in the order of the log.
 
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use stillframe_durability::disk::Directory;
-use stillframe_storage::dump::Label;
 use stillframe_storage::wake::Wake;
 
 /// The file that says of which member a data directory is.
@@ -146,8 +146,9 @@ pub enum Event {
     Apply(Vec<Entry>, Reply<Applied>),
     /// Begin an image of memory as it is now.
     Image {
-        /// Becomes known when all that is in memory now is committed, which takes this loop.
-        label: Label,
+        /// Comes when all that is in memory now is committed, which takes this loop; never, if the
+        /// sender goes before.
+        label: Receiver<Vec<u8>>,
         /// Ends the wait for the label: it will not be known.
         give_up: GiveUp,
         /// The answer.

@@ -47,4 +47,6 @@ pub use peers::replication::reception::Reception;
 pub use start::embedded::{Client, ClientError, Embedded, Handle, OnLog};
 pub use start::import::{Imported, import};
 pub use start::rewind::{RewindError, Rewound, replay_batches, rewind};
+#[cfg(feature = "in-process")]
+pub use start::stepped::Stepped;
 pub use start::{check_names, enter_directory, leaves_terminal, serve};

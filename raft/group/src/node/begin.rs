@@ -77,10 +77,8 @@ impl Running {
     }
 
     async fn keep_group(&self, id: Id) -> Result<(), Error> {
-        let identity = self.identity.clone();
-        let kept = move || identity.change(|standing| standing.group = Some(id));
-        let kept = tokio::task::spawn_blocking(kept).await;
-        kept?.map_err(Error::Unwritten)
+        let kept = self.identity.change_soon(move |standing| standing.group = Some(id));
+        kept.await.map_err(Error::Unwritten)
     }
 
     fn group(&self) -> Option<Id> {

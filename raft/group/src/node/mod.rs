@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use openraft::error::{CheckIsLeaderError, RaftError};
 use openraft::{Config, LogId, Raft, RaftMetrics, ServerState, SnapshotPolicy};
@@ -23,13 +23,14 @@ use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
 use stillframe_raft_net::{
-    Identity, Limits, Listener, Member, Network, Settings as NetSettings, Tls, TlsFiles,
+    Carrier, Identity, Limits, Listener, Member, Network, Settings as NetSettings, Tls, TlsFiles,
 };
 use stillframe_server::consensus::{
     Batch, Begin, Change, Consensus, Event, MemberView, Message, Peer, Reply, Settings, View,
 };
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Mutex, Semaphore, mpsc as channel, oneshot, watch};
+use tokio::time::Instant;
 
 use self::elections::Elections;
 use self::messages::Messages;
@@ -38,6 +39,7 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::identity::{self, LOG};
 use crate::machine::{Machine, Newest, remove_incoming};
+use crate::mutant::{Mutant, Mutation};
 use crate::types::{Label, Types, reign_of};
 
 /// Threads of the runtime.
@@ -91,11 +93,53 @@ fn check_log(
     }
 }
 
-/// Starts a member: opens its log and its port, and begins to take part in the group.
+/// Starts a member: opens its log and its port, and begins to take part in the group, on threads of
+/// its own.
 ///
 /// # Errors
 /// [`Error`]; nothing has changed.
 pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("raft")
+        .enable_all()
+        .build()
+        .map_err(Error::Threads)?;
+    let handle = runtime.handle().clone();
+    let (mut node, parts, asked) = open(begin, &handle, None)?;
+    let thread = std::thread::Builder::new().name("raft-main".into());
+    let thread = thread.spawn(move || run(runtime, parts, asked)).map_err(Error::Threads)?;
+    node.thread = Some(thread);
+    Ok(Box::new(node))
+}
+
+/// As [`start`], on a runtime and over a carrier of the caller's. The member ends with the runtime,
+/// or some time after it is told to stop.
+///
+/// # Errors
+/// As of [`start`].
+pub fn start_on(
+    runtime: &Handle,
+    carrier: Arc<dyn Carrier>,
+    begin: Begin,
+) -> Result<Box<dyn Consensus>, Error> {
+    let (node, parts, asked) = open(begin, runtime, Some(carrier))?;
+    let events = parts.events.clone();
+    runtime.spawn(async move {
+        if let Err(why) = take_part(parts, asked).await {
+            events.send(Event::Failed(why.to_string()));
+        }
+    });
+    Ok(Box::new(node))
+}
+
+/// Opens log and port of a member: what its loop has of it, and what is to run.
+fn open(
+    begin: Begin,
+    runtime: &Handle,
+    carrier: Option<Arc<dyn Carrier>>,
+) -> Result<(Node, Parts, Asked), Error> {
+    let _entered = runtime.enter();
     let Begin { settings, files, dump, label, wake } = begin;
     let label = match label {
         Some(text) => Some(Label::decode(&text)?),
@@ -127,14 +171,11 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let (in_dump, blank) =
         (label.as_ref().and_then(|it| it.group), log.is_blank() && label.is_none());
     let identity = owner.begin(Arc::clone(&files), found, in_dump, blank, settings.joins)?;
-    let network = network.identity(identity.clone());
-    log.resign(&settings.id)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .thread_name("raft")
-        .enable_all()
-        .build()
-        .map_err(Error::Threads)?;
+    let mut network = network.identity(identity.clone());
+    network.carrier = carrier.unwrap_or(network.carrier);
+    if !Mutation::current().is(Mutant::KeepsItsLead) {
+        log.resign(&settings.id)?;
+    }
     let listener = runtime.block_on(Listener::bind(&settings.listen, network.clone()))?;
     let (sender, events) = mpsc::channel();
     let to_loop = Events::new(sender, wake);
@@ -150,15 +191,18 @@ pub fn start(begin: Begin) -> Result<Box<dyn Consensus>, Error> {
     let shared = log.clone();
     let (events_of, events) = (events, to_loop);
     let parts = Parts { settings, config, log, machine, network, identity, tls, listener, events };
-    let thread = std::thread::Builder::new().name("raft-main".into()).spawn(move || {
-        let (batches, commands) = ((proposed, theirs), asked);
-        let asked = Asked { batches, commands, confirm: confirmed, closely: looked, stop: stopped };
-        run(runtime, parts, asked);
-    });
-    let thread = thread.map_err(Error::Threads)?;
-    let (stop, thread) = (Some(stop), Some(thread));
+    let (theirs, asked) = ((proposed, theirs), asked);
+    let asked = Asked {
+        batches: theirs,
+        commands: asked,
+        confirm: confirmed,
+        closely: looked,
+        stop: stopped,
+    };
+    let (stop, thread) = (Some(stop), None);
     let (events, log) = (events_of, shared);
-    Ok(Box::new(Node { events, batches, queued, commands, confirm, closely, stop, thread, log }))
+    let node = Node { events, batches, queued, commands, confirm, closely, stop, thread, log };
+    Ok((node, parts, asked))
 }
 
 impl Consensus for Node {

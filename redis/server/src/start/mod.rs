@@ -4,6 +4,8 @@ mod boot;
 pub(crate) mod embedded;
 pub(crate) mod import;
 pub(crate) mod rewind;
+#[cfg(feature = "in-process")]
+pub(crate) mod stepped;
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;

@@ -4,14 +4,15 @@
 //!   consistency.
 //! - Events are handled before requests, so that a turn's requests see who leads.
 
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use stillframe_commands::Consumer;
-use stillframe_storage::dump::{Label, Loaded};
+use stillframe_storage::dump::Loaded;
 use stillframe_storage::load_dump;
 use stillframe_storage::replay::Records;
 
-use super::Server;
+use super::{Server, paced};
 use crate::ServeError;
 use crate::commands::{Alone, Replay, replay_units};
 use crate::connections::client::Kind;
@@ -243,12 +244,12 @@ impl Server {
     /// Begins an image of memory as it is now, batches in flight included.
     fn begin_image(
         &mut self,
-        label: Label,
+        label: Receiver<Vec<u8>>,
         give_up: GiveUp,
         begun: Begun,
         done: Reply<Result<(), String>>,
     ) {
-        let ServerState { storage, ledger, group, .. } = &mut self.state;
+        let ServerState { storage, ledger, group, clock, .. } = &mut self.state;
         let Some(member) = group.member_mut() else { return };
         if storage.saves.running().is_some() {
             return begun(Err("an image is under way".into()));
@@ -256,10 +257,13 @@ impl Server {
         if member.is_overfull() {
             return begun(Err("memory has what was refused, and is loaded anew".into()));
         }
+        let sync_time = storage.saves.directory().files().sync_time();
+        let (label, paced) = paced::label(label, sync_time, clock.turn());
         match storage.begin_labelled(&mut self.keyspace, ledger, label) {
             Ok(()) => {
                 begun(Ok(member.last_in_flight()));
                 member.note_image(done, give_up);
+                self.paced = paced.filter(|paced| paced.await_capture(&mut self.keyspace));
             }
             Err(error) => begun(Err(error.to_string())),
         }
@@ -267,8 +271,12 @@ impl Server {
 
     /// Notes the end of an image, and asks for one when the log has grown.
     fn attend_image(&mut self) {
-        let ServerState { storage, group, config, .. } = &mut self.state;
+        let ServerState { storage, ledger, group, config, clock, .. } = &mut self.state;
         let Some(member) = group.member_mut() else { return };
+        if let Some(paced) = self.paced.take_if(|paced| paced.has_ended(clock.turn())) {
+            drop(paced);
+            storage.wait(&mut self.keyspace, ledger);
+        }
         if storage.saves.running().is_some() {
             return;
         }
@@ -290,6 +298,7 @@ impl Server {
             member.forget();
             member.give_up_label();
         }
+        self.paced = None;
         self.show_group();
         let ServerState { storage, ledger, .. } = &mut self.state;
         storage.cancel(&self.keyspace);

@@ -16,6 +16,7 @@ pub(crate) mod cron;
 mod forward;
 mod grouped;
 pub(crate) mod metrics;
+mod paced;
 mod queue;
 mod replica;
 pub(crate) mod requests;
@@ -38,6 +39,7 @@ use crate::connections::client::Client;
 use crate::connections::io_threads::IoThreads;
 use crate::connections::net::{Poller, Ready};
 use metrics::Metrics;
+use paced::Paced;
 use replica::Follower;
 
 use crate::ServeError;
@@ -49,6 +51,8 @@ const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last
 
 /// The server's parts.
 pub(crate) struct Server {
+    /// Before the keyspace, which waits for the image.
+    paced: Option<Paced>,
     pub(crate) keyspace: Keyspace,
     pub(crate) state: ServerState,
     table: Table,
@@ -73,6 +77,7 @@ impl Server {
         let mut keyspace = keyspace;
         keyspace.keep_expired(state.ledger.wants_expired());
         Self {
+            paced: None,
             keyspace,
             state,
             table,
@@ -105,9 +110,7 @@ impl Server {
     /// Serves until a signal or SHUTDOWN stops the server.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         while !self.state.process.stops() {
-            self.poll_events(self.timeout())?;
-            self.attend_group()?;
-            self.finish_turn();
+            self.take_turn(self.timeout())?;
             self.state.meter.turned(self.state.clock.turn().elapsed());
         }
         self.leave_group();
@@ -118,6 +121,14 @@ impl Server {
         primary::feed(&mut self.state);
         self.at_turn().flush();
         self.sockets.io_threads.finish();
+        Ok(())
+    }
+
+    /// Waits for events, for so long at most, and deals with them.
+    pub(crate) fn take_turn(&mut self, timeout: Duration) -> Result<(), ServeError> {
+        self.poll_events(timeout)?;
+        self.attend_group()?;
+        self.finish_turn();
         Ok(())
     }
 

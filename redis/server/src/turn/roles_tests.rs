@@ -292,7 +292,7 @@ fn a_server_that_ends_waits_for_no_label_of_an_image() {
     let (label, named) = std::sync::mpsc::channel();
     let (ended, outcome) = std::sync::mpsc::channel();
     stage.send(Event::Image {
-        label: Box::new(move || named.recv().ok()),
+        label: named,
         give_up: Box::new(move || drop(label)),
         begun: Box::new(|begun| assert!(matches!(begun, Ok(Some(_))), "{begun:?}")),
         done: Box::new(move |outcome| ended.send(outcome).expect("the test waits")),
