@@ -152,21 +152,18 @@ impl Client {
                 self.leave();
                 return Err(Outcome::Unknown);
             };
-            let refusal = match replies(call, raw) {
-                Ok(replies) => return Ok(replies),
-                Err(refusal) => refusal,
-            };
-            if let Some(address) = moved(&refusal) {
-                if !self.follows {
-                    return Err(Outcome::Failed);
+            match answer(call, raw) {
+                Answer::Replies(replies) => return Ok(replies),
+                Answer::Moved(_) if !self.follows => return Err(Outcome::Failed),
+                Answer::Moved(address) => {
+                    self.connection = None;
+                    self.named = Some(address);
                 }
-                self.connection = None;
-                self.named = Some(address);
-                continue;
+                Answer::Refused(outcome) => {
+                    self.leave();
+                    return Err(outcome);
+                }
             }
-            self.leave();
-            let sure = REFUSALS.contains(&refusal.split(' ').next().unwrap_or_default());
-            return Err(if sure { Outcome::Failed } else { Outcome::Unknown });
         }
         self.leave();
         Err(Outcome::Failed)
@@ -190,6 +187,34 @@ impl Client {
             self.next += 1;
         }
     }
+}
+
+/// What a server has answered to a call.
+#[derive(Debug)]
+pub enum Answer {
+    /// It was done.
+    Replies(Vec<Reply>),
+    /// It is done by this server.
+    Moved(SocketAddr),
+    /// It was refused: surely, or so that nobody knows.
+    Refused(Outcome),
+}
+
+/// What the replies to the requests of a call mean.
+///
+/// # Panics
+/// A server has given what no server gives.
+#[must_use]
+pub fn answer(call: &Call, raw: Vec<Raw>) -> Answer {
+    let refusal = match replies(call, raw) {
+        Ok(replies) => return Answer::Replies(replies),
+        Err(refusal) => refusal,
+    };
+    if let Some(address) = moved(&refusal) {
+        return Answer::Moved(address);
+    }
+    let sure = REFUSALS.contains(&refusal.split(' ').next().unwrap_or_default());
+    Answer::Refused(if sure { Outcome::Failed } else { Outcome::Unknown })
 }
 
 /// The address that `MOVED slot host:port` names.
@@ -268,7 +293,9 @@ fn words(command: &Command) -> Vec<String> {
     }
 }
 
-fn requests(call: &Call) -> Vec<Vec<String>> {
+/// The requests of a call, each of which has a reply.
+#[must_use]
+pub fn requests(call: &Call) -> Vec<Vec<String>> {
     let commands = call.commands().iter().map(words);
     if call.is_transaction() {
         let word = |word: &str| vec![word.to_owned()];

@@ -35,6 +35,30 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// A call from `invoked` to `at`, and its replies, or how it ended without.
+    ///
+    /// A call that has waited and found nothing says what was so at the end of its wait, so it
+    /// counts as invoked shortly before that.
+    #[must_use]
+    pub fn ended(
+        client: usize,
+        call: Call,
+        mut invoked: u64,
+        at: u64,
+        result: Result<Vec<Reply>, Outcome>,
+    ) -> Self {
+        if result.as_ref().is_ok_and(|replies| replies[..] == [Reply::Nothing]) {
+            // The server may look at its clock some time before it waits.
+            let wait = call.wait() * 3 / 4;
+            invoked = at.min(invoked + u64::try_from(wait.as_nanos()).expect("a short wait"));
+        }
+        let outcome = match result {
+            Ok(replies) => Outcome::Returned { at, replies },
+            Err(outcome) => outcome,
+        };
+        Self { client, call, invoked, outcome }
+    }
+
     /// Its replies, if it came back.
     #[must_use]
     pub fn replies(&self) -> Option<&[Reply]> {
@@ -88,27 +112,14 @@ impl Recorder {
     }
 
     /// Records what `perform` does with `call`: replies, or how it ended without. The last outcome.
-    ///
-    /// A call that has waited and found nothing says what was so at the end of its wait, so it
-    /// counts as invoked shortly before that.
     pub fn record(
         &mut self,
         call: Call,
         perform: impl FnOnce(&Call) -> Result<Vec<Reply>, Outcome>,
     ) -> &Outcome {
-        let mut invoked = self.now();
+        let invoked = self.now();
         let result = perform(&call);
-        let at = self.now();
-        if result.as_ref().is_ok_and(|replies| replies[..] == [Reply::Nothing]) {
-            // The server may look at its clock some time before it waits.
-            let wait = call.wait() * 3 / 4;
-            invoked = at.min(invoked + u64::try_from(wait.as_nanos()).expect("a short wait"));
-        }
-        let outcome = match result {
-            Ok(replies) => Outcome::Returned { at, replies },
-            Err(outcome) => outcome,
-        };
-        self.operations.push(Operation { client: self.client, call, invoked, outcome });
+        self.operations.push(Operation::ended(self.client, call, invoked, self.now(), result));
         &self.operations[self.operations.len() - 1].outcome
     }
 

@@ -31,7 +31,7 @@ mod shrink;
 
 pub use call::{Call, Command, Key, Reply};
 pub use check::{Verdict, check};
-pub use client::{Client, Connection};
+pub use client::{Answer, Client, Connection, answer, requests};
 pub use cycles::{Anomaly, find_anomaly};
 pub use dependencies::Why;
 pub use history::{Operation, Outcome, Recorder};
