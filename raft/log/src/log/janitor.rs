@@ -1,5 +1,5 @@
-//! Removes what no record that is needed lies in, on a thread of its own; without one on a disk that
-//! has no time of its own.
+//! Removes what no record that is needed lies in, on a thread of its own; without one on a disk
+//! that has no time of its own.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};

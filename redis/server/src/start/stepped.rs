@@ -1,5 +1,5 @@
-//! A server whose turns its caller takes, on a disk of the caller's, without a port or a thread: for
-//! simulations.
+//! A server whose turns its caller takes, on a disk of the caller's, without a port or a thread:
+//! for simulations.
 
 use std::io;
 use std::sync::mpsc::channel;

@@ -25,8 +25,8 @@ use crate::stats::LogStats;
 use steps::Steps;
 use thread::Thread;
 
-/// A log that a thread of its own writes, or its owner [step by step](Steps). When dropped, it first
-/// writes and syncs what it has.
+/// A log that a thread of its own writes, or its owner [step by step](Steps). When dropped, it
+/// first writes and syncs what it has.
 #[derive(Debug)]
 pub(crate) struct Logger {
     shared: Arc<Shared>,

@@ -1,0 +1,302 @@
+//! A client of the group: calls, waits, follows MOVED, and records what it knows.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use stillframe_history::{Answer, Call, Command, Key, Operation, Outcome, answer, requests};
+use stillframe_peers::Random;
+use stillframe_peers::reply::{self, Reply as Raw};
+use stillframe_server::Connection;
+
+use crate::member::Member;
+use crate::network::port;
+use crate::plan::Plan;
+
+/// How long a client waits for a reply.
+const PATIENCE: u64 = 3000;
+/// How often one call follows MOVED.
+const HOPS: u32 = 4;
+/// Bytes that a client sends or takes in a millisecond.
+const PIECE: usize = 1 << 20;
+
+/// Keys are others after so long: histories of few calls are judged soon.
+const ERA: u64 = 3000;
+const REGISTERS: u32 = 3;
+const COUNTER: u32 = 10;
+const LIST: u32 = 20;
+const PAIR: [u32; 2] = [30, 31];
+const STREAM: u32 = 40;
+const QUEUES: [u32; 2] = [50, 51];
+const LARGE: u32 = 60;
+
+/// A key of an era.
+fn key(era: u64, number: u32) -> Key {
+    Key(100 * era as u32 + number)
+}
+
+/// What reads all that was written by then.
+pub(crate) fn all_reads(now: u64) -> Vec<Call> {
+    let reads = (0..=now / ERA).flat_map(|era| {
+        let numbers = (0..REGISTERS).chain([COUNTER, LARGE]).chain(PAIR);
+        let lists = [LIST].into_iter().chain(QUEUES);
+        let gets = numbers.map(move |number| Command::Get(key(era, number)));
+        gets.chain(lists.map(move |number| Command::List(key(era, number))))
+    });
+    reads.map(Call::one).collect()
+}
+
+pub(crate) struct Client {
+    number: usize,
+    random: Random,
+    /// The member to call.
+    to: u64,
+    connection: Option<Connection>,
+    state: State,
+    unique: i64,
+    /// What it is to call next.
+    next: Option<Call>,
+    pub(crate) done: Vec<Operation>,
+}
+
+enum State {
+    /// Until then.
+    Idle(u64),
+    Waiting(Box<Waiting>),
+}
+
+struct Waiting {
+    call: Call,
+    invoked: u64,
+    until: u64,
+    hops: u32,
+    unsent: Vec<u8>,
+    sent: usize,
+    replies: usize,
+    received: Vec<u8>,
+    raw: Vec<Raw>,
+}
+
+impl Client {
+    pub(crate) fn new(number: usize, plan: &Plan) -> Self {
+        let seed = plan.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = Random::with_seed(seed);
+        let to = 1 + random.below(plan.members as usize) as u64;
+        let state = State::Idle(500 + random.below(500) as u64);
+        Self {
+            number,
+            random,
+            to,
+            connection: None,
+            state,
+            unique: 0,
+            next: None,
+            done: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle(_))
+    }
+
+    /// Calls that and no more.
+    pub(crate) fn call_next(&mut self, call: Call) {
+        self.next = Some(call);
+    }
+
+    pub(crate) fn has_next(&self) -> bool {
+        self.next.is_some()
+    }
+
+    fn call(&mut self, plan: &Plan, now: u64) -> Call {
+        if let Some(next) = self.next.take() {
+            return next;
+        }
+        self.unique += 1;
+        let value = self.number as i64 * 1_000_000 + self.unique;
+        let random = &mut self.random;
+        let era = now / ERA;
+        if random.below(20) == 0 {
+            let era = random.below(era as usize + 1) as u64;
+            let register = key(era, random.below(REGISTERS as usize) as u32);
+            let reads = [Command::Get(register), Command::List(key(era, LIST))];
+            return Call::one(reads[random.below(2)].clone());
+        }
+        let number = |number| key(era, number);
+        if random.below(1000) < plan.large.0 {
+            let bytes = 1 + random.below(plan.large.1);
+            return Call::one(Command::Large { key: number(LARGE), value, bytes });
+        }
+        let register = number(random.below(REGISTERS as usize) as u32);
+        let queue = number(QUEUES[random.below(2)]);
+        let wait_ms = random.pick(&[0, 50, 400, 1500]);
+        let [one, two] = PAIR.map(number);
+        let key = register;
+        let command = match random.below(17) {
+            0 | 1 => Command::Set(key, value),
+            2..=4 => Command::Get(key),
+            5 => Command::Exchange(key, value),
+            6 => Command::Swap { key, from: value - 1 - random.below(3) as i64, to: value },
+            7 | 8 => Command::Add(number(COUNTER), 1),
+            9 => Command::Append(number(LIST), value),
+            10 => Command::List(number(LIST)),
+            11 => Command::Append(queue, value),
+            12 => Command::Pop { key: queue, wait_ms },
+            13 if random.below(2) == 0 => Command::Log(number(STREAM), value),
+            13 => Command::Tail { key: number(STREAM), after: random.below(20), wait_ms },
+            14 => {
+                let both = vec![Command::Set(one, value), Command::Set(two, value)];
+                return Call::transaction(both);
+            }
+            15 => return Call::transaction(vec![Command::Get(one), Command::Get(two)]),
+            _ if plan.large.0 > 0 && random.below(4) == 0 => Command::Get(number(LARGE)),
+            _ => Command::Get(key),
+        };
+        Call::one(command)
+    }
+
+    /// Goes on; what has ended is in `done`. `calls`: it may call once more.
+    pub(crate) fn go_on(&mut self, plan: &Plan, members: &[Member], now: u64, calls: bool) {
+        let state = std::mem::replace(&mut self.state, State::Idle(now));
+        self.state = match state {
+            State::Idle(until) if until > now || !calls => State::Idle(until),
+            State::Idle(_) => {
+                // One that led before may not know better.
+                if self.random.below(5) == 0 {
+                    self.connection = None;
+                    self.to = 1 + self.random.below(members.len()) as u64;
+                }
+                let call = self.call(plan, now);
+                let slow = call_bytes(&call) / plan.quality.bandwidth.min(4 << 10);
+                let wait = call.wait().as_millis() as u64;
+                let until = now + PATIENCE + wait + 4 * slow as u64;
+                self.begin(members, call, now, until, HOPS)
+            }
+            State::Waiting(waiting) => self.wait(plan, members, *waiting, now),
+        };
+    }
+
+    fn begin(&mut self, members: &[Member], call: Call, now: u64, until: u64, hops: u32) -> State {
+        if self.connection.is_none() {
+            self.connection = members[self.to as usize - 1].connect();
+        }
+        let invoked = now;
+        if self.connection.is_none() {
+            return self.end(call, invoked, now, Err(Outcome::Failed), members.len());
+        }
+        let (unsent, replies) = encoded(&call);
+        let (received, raw) = (Vec::new(), Vec::new());
+        let waiting =
+            Waiting { call, invoked, until, hops, unsent, sent: 0, replies, received, raw };
+        State::Waiting(Box::new(waiting))
+    }
+
+    fn wait(&mut self, plan: &Plan, members: &[Member], mut at: Waiting, now: u64) -> State {
+        let count = members.len();
+        let Some(connection) = &self.connection else {
+            return self.end(at.call, at.invoked, now, Err(Outcome::Unknown), count);
+        };
+        let exchanged = at.exchange(connection);
+        if exchanged.is_err() || now >= at.until {
+            return self.end(at.call, at.invoked, now, Err(Outcome::Unknown), count);
+        }
+        if at.raw.len() < at.replies {
+            return State::Waiting(Box::new(at));
+        }
+        match answer(&at.call, at.raw) {
+            Answer::Replies(replies) => {
+                let pause = self.random.below(plan.pause_ms) as u64;
+                let ended = Operation::ended(
+                    self.number,
+                    at.call,
+                    at.invoked * 1_000_000,
+                    now * 1_000_000,
+                    Ok(replies),
+                );
+                self.done.push(ended);
+                State::Idle(now + pause)
+            }
+            Answer::Moved(address) if at.hops > 0 => {
+                self.connection = None;
+                self.to = member_of(address);
+                let mut state = self.begin(members, at.call, now, at.until, at.hops - 1);
+                if let State::Waiting(waiting) = &mut state {
+                    waiting.invoked = at.invoked;
+                }
+                state
+            }
+            Answer::Moved(_) => self.end(at.call, at.invoked, now, Err(Outcome::Failed), count),
+            Answer::Refused(outcome) => self.end(at.call, at.invoked, now, Err(outcome), count),
+        }
+    }
+
+    /// The call has no reply; the next one goes elsewhere.
+    fn end(
+        &mut self,
+        call: Call,
+        invoked: u64,
+        now: u64,
+        result: Result<Vec<stillframe_history::Reply>, Outcome>,
+        members: usize,
+    ) -> State {
+        let ended =
+            Operation::ended(self.number, call, invoked * 1_000_000, now * 1_000_000, result);
+        self.done.push(ended);
+        self.connection = None;
+        self.to = 1 + self.to % members as u64;
+        State::Idle(now + 20 + self.random.below(100) as u64)
+    }
+}
+
+fn call_bytes(call: &Call) -> usize {
+    let bytes = |command: &Command| match command {
+        Command::Large { bytes, .. } => *bytes,
+        _ => 0,
+    };
+    call.commands().iter().map(bytes).sum()
+}
+
+fn encoded(call: &Call) -> (Vec<u8>, usize) {
+    let mut bytes = Vec::new();
+    let requests = requests(call);
+    for words in &requests {
+        let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+        reply::encode(&words, &mut bytes);
+    }
+    (bytes, requests.len())
+}
+
+/// The member that serves clients at an address.
+pub(crate) fn member_of(address: SocketAddr) -> u64 {
+    u64::from(address.port() + 1000 - port(0))
+}
+
+impl Waiting {
+    /// Sends and takes what there is room for.
+    fn exchange(&mut self, connection: &Connection) -> Result<(), ()> {
+        if self.sent < self.unsent.len() {
+            let end = self.unsent.len().min(self.sent + PIECE);
+            match connection.try_write(&self.unsent[self.sent..end]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return Err(()),
+            }
+        }
+        let mut piece = [0; 16 << 10];
+        for _ in 0..PIECE / piece.len() {
+            match connection.try_read(&mut piece) {
+                Ok(0) => return Err(()),
+                Ok(count) => self.received.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return Err(()),
+            }
+        }
+        while self.raw.len() < self.replies
+            && let Some((raw, length)) = reply::decode(&self.received)
+        {
+            self.raw.push(raw);
+            self.received.drain(..length);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,543 @@
+//! The network between the members: connections with latency, bandwidth, loss and cuts by
+//! direction, in memory.
+//!
+//! - A connection is two ways. Bytes of one way come in their order; ways overtake each other.
+//! - What goes from one member to another shares a bandwidth.
+//! - What is lost comes later, as TCP sends it again, and so does all behind it on its way.
+//! - Nothing passes a cut; connections stay, and what was sent comes when it is mended.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use stillframe_peers::Random;
+use stillframe_raft_net::{Carrier, Door, Soon, Stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes that a sender may have sent and the reader has not taken.
+const ROOM: usize = 256 << 10;
+/// How long it takes until something lost is sent again.
+const AGAIN: u64 = 200;
+
+/// Port of a member for the others; its clients' is 1000 below.
+pub(crate) fn port(member: u64) -> u16 {
+    7000 + member as u16
+}
+
+fn address(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// How all ways are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quality {
+    /// Milliseconds that bytes are on their way, at least.
+    pub(crate) latency: u64,
+    /// And at most so many more.
+    pub(crate) jitter: u64,
+    /// Bytes a millisecond.
+    pub(crate) bandwidth: usize,
+    /// Of a thousand pieces so many are lost.
+    pub(crate) loss: usize,
+}
+
+/// The network. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Network(Arc<Mutex<Inner>>);
+
+struct Inner {
+    now: u64,
+    quality: Quality,
+    random: Random,
+    doors: BTreeMap<u16, Arrivals>,
+    ways: BTreeMap<(u64, bool), Way>,
+    calls: BTreeMap<u64, Call>,
+    last: u64,
+    /// From whom to whom nothing passes.
+    cut: BTreeMap<(u64, u64), ()>,
+    /// All that has happened, as a number.
+    trace: u64,
+    bytes: u64,
+}
+
+/// Connections that wait to be accepted.
+#[derive(Default)]
+struct Arrivals {
+    waiting: VecDeque<(u64, u64)>,
+    waker: Option<Waker>,
+}
+
+/// A connection that is being made.
+struct Call {
+    from: u64,
+    to: u16,
+    due: u64,
+    answer: Option<bool>,
+    waker: Option<Waker>,
+}
+
+/// One way of a connection.
+struct Way {
+    from: u64,
+    to: u64,
+    unsent: VecDeque<u8>,
+    flying: VecDeque<(u64, Vec<u8>)>,
+    flying_bytes: usize,
+    arrived: VecDeque<u8>,
+    /// The sender sends no more; when the reader hears so.
+    ends: bool,
+    ended: bool,
+    /// Nobody reads.
+    closed: bool,
+    /// The machine at one end has lost its power: nothing passes, and nobody hears why.
+    is_mute: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+impl Way {
+    fn new(from: u64, to: u64) -> Self {
+        Self {
+            from,
+            to,
+            unsent: VecDeque::new(),
+            flying: VecDeque::new(),
+            flying_bytes: 0,
+            arrived: VecDeque::new(),
+            ends: false,
+            ended: false,
+            closed: false,
+            is_mute: false,
+            reader: None,
+            writer: None,
+        }
+    }
+
+    fn room(&self) -> usize {
+        ROOM.saturating_sub(self.flying_bytes + self.arrived.len())
+    }
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64, quality: Quality) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            now: 0,
+            quality,
+            random: Random::with_seed(seed),
+            doors: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            last: 0,
+            cut: BTreeMap::new(),
+            trace: 0,
+            bytes: 0,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The network as a member has it.
+    pub(crate) fn of(&self, member: u64) -> Arc<dyn Carrier> {
+        Arc::new(Site { network: self.clone(), member })
+    }
+
+    /// Nothing passes from one to another, or it does again.
+    pub(crate) fn cut(&self, from: u64, to: u64, is_cut: bool) {
+        let mut inner = self.lock();
+        match is_cut {
+            true => drop(inner.cut.insert((from, to), ())),
+            false => drop(inner.cut.remove(&(from, to))),
+        }
+    }
+
+    /// All ways are mended.
+    pub(crate) fn mend(&self) {
+        self.lock().cut.clear();
+    }
+
+    pub(crate) fn set_quality(&self, quality: Quality) {
+        self.lock().quality = quality;
+    }
+
+    /// The power of a member is gone: nobody hears the end of its connections.
+    pub(crate) fn lose(&self, member: u64) {
+        let mut inner = self.lock();
+        let ways = inner.ways.values_mut().filter(|way| way.from == member || way.to == member);
+        ways.for_each(|way| way.is_mute = true);
+    }
+
+    /// The machine of a member is there again, and knows nothing of those.
+    pub(crate) fn find(&self, member: u64) {
+        let mut inner = self.lock();
+        let ways = inner.ways.values_mut().filter(|way| way.from == member || way.to == member);
+        for way in ways.filter(|way| way.is_mute) {
+            (way.is_mute, way.ends, way.closed) = (false, true, true);
+            way.unsent.clear();
+            way.flying.clear();
+            wake(&mut way.writer);
+        }
+    }
+
+    /// What has passed so far, as a number, and in bytes.
+    pub(crate) fn trace(&self) -> (u64, u64) {
+        let inner = self.lock();
+        (inner.trace, inner.bytes)
+    }
+
+    /// It is so late.
+    pub(crate) fn advance(&self, now: u64) {
+        let mut inner = self.lock();
+        inner.now = now;
+        inner.answer_calls();
+        inner.send();
+        inner.deliver();
+    }
+}
+
+impl Inner {
+    fn is_cut(&self, from: u64, to: u64) -> bool {
+        self.cut.contains_key(&(from, to))
+    }
+
+    fn note(&mut self, number: u64, bytes: &[u8]) {
+        let mut trace = self.trace ^ number.wrapping_add(self.now << 20);
+        for &byte in bytes.iter().chain(&[0xff]) {
+            trace = (trace ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(5);
+        }
+        self.trace = trace;
+    }
+
+    fn late(&mut self) -> u64 {
+        let Quality { latency, jitter, loss, .. } = self.quality;
+        let lost = self.random.below(1000) < loss;
+        let late = latency + self.random.below(jitter as usize + 1) as u64;
+        late + if lost { AGAIN } else { 0 }
+    }
+
+    fn answer_calls(&mut self) {
+        let due: Vec<u64> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.answer.is_none() && call.due <= self.now)
+            .map(|(&id, _)| id)
+            .collect();
+        for id in due {
+            let Call { from, to, .. } = self.calls[&id];
+            let member = u64::from(to - port(0));
+            if self.is_cut(from, member) || self.is_cut(member, from) {
+                if let Some(call) = self.calls.get_mut(&id) {
+                    call.due = self.now + AGAIN;
+                }
+                continue;
+            }
+            let is_there = self.doors.contains_key(&to);
+            if let Some(door) = self.doors.get_mut(&to) {
+                door.waiting.push_back((id, from));
+                wake(&mut door.waker);
+                self.ways.insert((id, true), Way::new(from, member));
+                self.ways.insert((id, false), Way::new(member, from));
+            }
+            if let Some(call) = self.calls.get_mut(&id) {
+                call.answer = Some(is_there);
+                wake(&mut call.waker);
+            }
+            self.note(id, &[u8::from(is_there)]);
+        }
+    }
+
+    /// Sends what fits into the bandwidth of a millisecond: of each way its share, then the rest.
+    fn send(&mut self) {
+        let has_some = |way: &Way| !way.unsent.is_empty() && !way.is_mute;
+        let ways = self.ways.iter().filter(|(_, way)| has_some(way));
+        let ways: Vec<((u64, bool), (u64, u64))> =
+            ways.map(|(&key, way)| (key, (way.from, way.to))).collect();
+        if ways.is_empty() {
+            return;
+        }
+        let mut room = BTreeMap::new();
+        for (_, link) in &ways {
+            room.entry(*link).or_insert((self.quality.bandwidth, 0)).1 += 1;
+        }
+        let first = self.random.below(ways.len());
+        for is_rest in [false, true] {
+            for at in 0..ways.len() {
+                let (key, link) = ways[(first + at) % ways.len()];
+                let Some((left, count)) = room.get_mut(&link) else { continue };
+                let most = if is_rest { *left } else { self.quality.bandwidth / *count };
+                if !self.is_cut(link.0, link.1) {
+                    *left -= self.send_some(key, most.min(*left));
+                }
+            }
+        }
+    }
+
+    /// Sends so many bytes of a way at most; returns how many.
+    fn send_some(&mut self, key: (u64, bool), most: usize) -> usize {
+        let (late, now) = (self.late(), self.now);
+        let Some(way) = self.ways.get_mut(&key) else { return 0 };
+        let count = way.unsent.len().min(most).min(way.room());
+        if count > 0 {
+            let bytes: Vec<u8> = way.unsent.drain(..count).collect();
+            let arrives = way.flying.back().map_or(0, |(at, _)| *at).max(now + late);
+            way.flying_bytes += count;
+            way.flying.push_back((arrives, bytes));
+            wake(&mut way.writer);
+        }
+        count
+    }
+
+    fn deliver(&mut self) {
+        let keys: Vec<(u64, bool)> = self.ways.keys().copied().collect();
+        for key in keys {
+            let Way { from, to, is_mute, .. } = self.ways[&key];
+            if is_mute || self.is_cut(from, to) {
+                continue;
+            }
+            let now = self.now;
+            let mut came = Vec::new();
+            let Some(way) = self.ways.get_mut(&key) else { continue };
+            while way.flying.front().is_some_and(|(at, _)| *at <= now) {
+                let Some((_, bytes)) = way.flying.pop_front() else { break };
+                way.flying_bytes -= bytes.len();
+                came.extend(bytes);
+            }
+            if !came.is_empty() {
+                if !way.closed {
+                    way.arrived.extend(&came);
+                }
+                wake(&mut way.reader);
+                wake(&mut way.writer);
+            }
+            if way.ends && !way.ended && way.unsent.is_empty() && way.flying.is_empty() {
+                way.ended = true;
+                wake(&mut way.reader);
+                // Who writes to one that is gone hears so.
+                if let Some(back) = self.ways.get_mut(&(key.0, !key.1)) {
+                    back.closed = true;
+                    back.unsent.clear();
+                    wake(&mut back.writer);
+                }
+                self.note(key.0, b"end");
+            }
+            if !came.is_empty() {
+                self.bytes += came.len() as u64;
+                self.note(key.0 << 1 | u64::from(key.1), &came);
+            }
+        }
+        self.ways.retain(|_, way| !(way.ended && way.closed));
+    }
+}
+
+/// The network at one member.
+struct Site {
+    network: Network,
+    member: u64,
+}
+
+impl std::fmt::Debug for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Site").field("member", &self.member).finish_non_exhaustive()
+    }
+}
+
+/// A call that ends when it is dropped.
+struct Calling {
+    network: Network,
+    id: u64,
+}
+
+impl Future for Calling {
+    type Output = io::Result<u64>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut inner = self.network.lock();
+        let Some(call) = inner.calls.get_mut(&self.id) else {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into()));
+        };
+        match call.answer {
+            Some(true) => Poll::Ready(Ok(self.id)),
+            Some(false) => Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into())),
+            None => {
+                call.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.network.lock().calls.remove(&self.id);
+    }
+}
+
+impl Carrier for Site {
+    fn look_up<'c>(&'c self, _: &'c str, port: u16) -> Soon<'c, Vec<SocketAddr>> {
+        Box::pin(async move { Ok(vec![address(port)]) })
+    }
+
+    fn connect(&self, to: SocketAddr) -> Soon<'_, Stream> {
+        let id = {
+            let mut inner = self.network.lock();
+            inner.last += 1;
+            let (id, due) = (inner.last, inner.now + inner.late() + inner.late());
+            let call = Call { from: self.member, to: to.port(), due, answer: None, waker: None };
+            inner.calls.insert(id, call);
+            id
+        };
+        let calling = Calling { network: self.network.clone(), id };
+        Box::pin(async move {
+            let id = calling.await?;
+            Ok(Box::new(End { network: self.network.clone(), id, calls: true }) as Stream)
+        })
+    }
+
+    fn listen<'c>(&'c self, at: &'c [SocketAddr]) -> Soon<'c, Box<dyn Door>> {
+        Box::pin(async move {
+            let port = at.first().ok_or(io::ErrorKind::InvalidInput)?.port();
+            self.network.lock().doors.insert(port, Arrivals::default());
+            Ok(Box::new(Entrance { network: self.network.clone(), port }) as Box<dyn Door>)
+        })
+    }
+}
+
+/// Where connections to a member come in.
+struct Entrance {
+    network: Network,
+    port: u16,
+}
+
+impl std::fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entrance").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Entrance {
+    fn drop(&mut self) {
+        let mut inner = self.network.lock();
+        let waiting = inner.doors.remove(&self.port).map(|door| door.waiting);
+        for (id, _) in waiting.into_iter().flatten() {
+            inner.hang_up((id, false));
+        }
+    }
+}
+
+impl Door for Entrance {
+    fn address(&self) -> io::Result<SocketAddr> {
+        Ok(address(self.port))
+    }
+
+    fn accept(&mut self) -> Soon<'_, (Stream, SocketAddr)> {
+        Box::pin(std::future::poll_fn(|cx| {
+            let mut inner = self.network.lock();
+            let Some(door) = inner.doors.get_mut(&self.port) else { return Poll::Pending };
+            match door.waiting.pop_front() {
+                Some((id, from)) => {
+                    let end = End { network: self.network.clone(), id, calls: false };
+                    let from = address(20_000 + from as u16);
+                    Poll::Ready(Ok((Box::new(end) as Stream, from)))
+                }
+                None => {
+                    door.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        }))
+    }
+}
+
+/// One end of a connection: that of the caller, or the other.
+struct End {
+    network: Network,
+    id: u64,
+    calls: bool,
+}
+
+impl Inner {
+    /// The end that sends on this way is gone.
+    fn hang_up(&mut self, (id, calls): (u64, bool)) {
+        if let Some(way) = self.ways.get_mut(&(id, calls)) {
+            way.ends = true;
+        }
+        if let Some(way) = self.ways.get_mut(&(id, !calls)) {
+            way.closed = true;
+            way.arrived.clear();
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.network.lock().hang_up((self.id, self.calls));
+    }
+}
+
+impl AsyncRead for End {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut inner = self.network.lock();
+        let Some(way) = inner.ways.get_mut(&(self.id, !self.calls)) else {
+            return Poll::Ready(Ok(()));
+        };
+        if way.arrived.is_empty() {
+            if way.ended {
+                return Poll::Ready(Ok(()));
+            }
+            way.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let count = way.arrived.len().min(into.remaining());
+        let (one, two) = way.arrived.as_slices();
+        let first = one.len().min(count);
+        into.put_slice(&one[..first]);
+        into.put_slice(&two[..count - first]);
+        way.arrived.drain(..count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for End {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut inner = self.network.lock();
+        let Some(way) = inner.ways.get_mut(&(self.id, self.calls)) else {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        if way.closed && !way.is_mute {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let count = bytes.len().min(ROOM.saturating_sub(way.unsent.len()));
+        if count == 0 {
+            way.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        way.unsent.extend(&bytes[..count]);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

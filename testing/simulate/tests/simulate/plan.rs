@@ -1,0 +1,162 @@
+//! What a seed draws: the group, its network, what clients do, and what goes wrong when.
+
+use stillframe_peers::Random;
+
+use crate::member::End;
+use crate::network::Quality;
+
+/// A run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) members: u64,
+    pub(crate) clients: usize,
+    /// Milliseconds in which clients call.
+    pub(crate) lasts: u64,
+    pub(crate) quality: Quality,
+    pub(crate) sync_ms: u64,
+    pub(crate) election_ms: u64,
+    pub(crate) log_bytes: u64,
+    pub(crate) entries_kept: u64,
+    /// Of a thousand calls so many write a large value, of at most so many bytes.
+    pub(crate) large: (usize, usize),
+    /// Pause of a client between calls, at most.
+    pub(crate) pause_ms: usize,
+    pub(crate) faults: Vec<Fault>,
+    /// Members that follow are away now and then, and nothing else goes wrong: the leader stays.
+    pub(crate) is_calm: bool,
+}
+
+/// When the first leader is there, whatever a start takes.
+pub(crate) const SETTLED: u64 = 8000;
+
+/// Something that goes wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    pub(crate) at: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// Nothing passes from one to another for so long.
+    Cut { from: u64, to: u64, ms: u64 },
+    /// A member hears nobody, nor is it heard.
+    Isolate { who: u64, ms: u64 },
+    /// A member ends, and is started again after so long.
+    End { who: u64, how: End, ms: u64 },
+    /// The one that leads ends.
+    EndLeader { how: End, ms: u64 },
+    /// The last member that does not lead is cut off from the others.
+    IsolateFollower { ms: u64 },
+    /// The one that leads is cut off from the others, and not from clients.
+    IsolateLeader { ms: u64 },
+    /// All lose their power at once.
+    EndAll { ms: u64 },
+    /// A member stands still.
+    Stand { who: u64, ms: u64 },
+    /// The one that leads stands still.
+    StandLeader { ms: u64 },
+    /// Its unix time jumps.
+    Jump { who: u64, by_ms: i64 },
+    /// A sync of its disk takes so long, for a while.
+    SlowDisk { who: u64, sync_ms: u64, ms: u64 },
+    /// The network is as slow as this, for a while.
+    SlowNetwork { quality: Quality, ms: u64 },
+    /// The lead is handed on to a member.
+    Transfer { to: u64 },
+}
+
+impl Plan {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let random = &mut Random::with_seed(seed);
+        let members = random.pick(&[3, 3, 3, 3, 5]);
+        let lasts = random.pick(&[15_000, 30_000, 60_000]);
+        let quality = Quality {
+            latency: random.pick(&[1, 1, 2, 5, 20]),
+            jitter: random.pick(&[0, 1, 3, 20]),
+            bandwidth: random.pick(&[1 << 20, 100 << 10, 34 << 10, 4 << 10]),
+            loss: random.pick(&[0, 0, 1, 10]),
+        };
+        let largest: usize = match quality.bandwidth {
+            bandwidth if bandwidth >= 1 << 20 => 64 << 20,
+            bandwidth if bandwidth >= 34 << 10 => 8 << 20,
+            _ => 1 << 20,
+        };
+        let large = match random.below(4) {
+            0 => (random.pick(&[3, 20]), largest >> (3 * random.below(3))),
+            1 => (100, 100 << 10),
+            _ => (0, 1),
+        };
+        let is_calm = random.below(6) == 0;
+        // Something lost is late by most of a short timeout, and the leader alone with one other.
+        let quality = if is_calm { Quality { loss: 0, ..quality } } else { quality };
+        let election_ms = random.pick(&[300, 1000, 1000, 1000, 2000]);
+        let faults = match is_calm {
+            true => calm(random, lasts),
+            false => faults(random, members, lasts, quality),
+        };
+        Self {
+            seed,
+            members,
+            clients: 2 + random.below(7),
+            lasts,
+            quality,
+            sync_ms: random.pick(&[1, 1, 3, 10]),
+            election_ms: if is_calm { election_ms.max(1000) } else { election_ms },
+            log_bytes: random.pick(&[1 << 20, 1 << 20, 64 << 20]),
+            entries_kept: random.pick(&[0, 10, 1000]),
+            large,
+            pause_ms: random.pick(&[5, 20, 100, 400]),
+            faults,
+            is_calm,
+        }
+    }
+}
+
+/// One member that follows is away now and then.
+fn calm(random: &mut Random, lasts: u64) -> Vec<Fault> {
+    let mut away = |at| {
+        let ms = 300 + random.below(6000) as u64;
+        Fault { at, what: What::IsolateFollower { ms } }
+    };
+    (SETTLED..lasts).step_by(10_000).map(&mut away).collect()
+}
+
+/// What goes wrong; each kind of fault is there or not.
+fn faults(random: &mut Random, members: u64, lasts: u64, quality: Quality) -> Vec<Fault> {
+    let kinds = random.next() | random.next();
+    let pause = random.pick(&[500, 1500, 4000]);
+    let mut faults = Vec::new();
+    let mut at = 2500 + random.below(pause) as u64;
+    while at < lasts {
+        let (who, to) = (random.below(members as usize), random.below(members as usize));
+        let ms = random.pick(&[30, 200, 700, 1500, 3000, 6000]) + random.below(200) as u64;
+        let how = random.pick(&[End::Kill, End::Power]);
+        let kind = random.below(12);
+        let (who, to) = (who as u64 + 1, to as u64 + 1);
+        let what = match kind {
+            0 if who != to => What::Cut { from: who, to, ms },
+            1 => What::Isolate { who, ms },
+            2 => What::End { who, how, ms },
+            3 => What::EndLeader { how, ms },
+            4 => What::IsolateLeader { ms },
+            5 if random.below(3) == 0 => What::EndAll { ms },
+            6 => What::Stand { who, ms },
+            7 => What::Jump { who, by_ms: random.pick(&[-3_600_000, -5000, 700, 86_400_000]) },
+            8 => What::SlowDisk { who, sync_ms: random.pick(&[50, 300, 900]), ms },
+            9 => {
+                let bandwidth = random.pick(&[1 << 10, 4 << 10, 30 << 10]);
+                What::SlowNetwork { quality: Quality { bandwidth, ..quality }, ms }
+            }
+            10 => What::Transfer { to },
+            11 => What::StandLeader { ms },
+            _ => continue,
+        };
+        if kinds >> kind & 1 == 1 {
+            faults.push(Fault { at, what });
+        }
+        at += 100 + random.below(pause) as u64;
+    }
+    faults
+}
