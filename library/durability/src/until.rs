@@ -52,9 +52,16 @@ fn utc(text: &str) -> Option<u64> {
     };
     let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
     let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return None };
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
     let fits = (1970..=9999).contains(year)
         && (1..=12).contains(month)
-        && (1..=31).contains(day)
+        && (1..=days).contains(day)
         && (0..24).contains(hour)
         && (0..60).contains(minute)
         && (0..60).contains(second);
@@ -93,6 +100,8 @@ mod tests {
             "@1.x",
             "2026-11-22",
             "2026-13-01T00:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-04-31T00:00:00Z",
             "2026-11-22T03:04Z",
             "2026-11-22T24:00:00Z",
             "2026-11-22T03:04:05",
