@@ -8,7 +8,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use futures::StreamExt;
 
 use crate::declared::Declaration;
@@ -99,13 +99,12 @@ impl QuerySession {
         out: Option<&std::path::Path>,
     ) -> Result<(), QueryError> {
         let mut file = out;
-        for statement in statements(sql)? {
-            if let Some(declaration) = Declaration::parse(&statement)? {
+        for (tokens, text) in statements(sql)? {
+            if let Some(declaration) = Declaration::parse(&tokens)? {
                 self.declare(declaration)?;
                 continue;
             }
-            let text: String = statement.iter().map(ToString::to_string).collect();
-            let frame = self.context.sql(&text).await?;
+            let frame = self.context.sql(text).await?;
             if out.is_some() && file.is_none() && !frame.schema().fields().is_empty() {
                 return Err(QueryError::output("a second answer", &"the file has one already"));
             }
@@ -170,13 +169,31 @@ async fn answer(
     Ok(rows)
 }
 
-/// The statements of a text, each as its tokens.
-fn statements(sql: &str) -> Result<Vec<Vec<Token>>, QueryError> {
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+/// The statements of a text, each as its tokens and as it is written.
+fn statements(sql: &str) -> Result<Vec<(Vec<Token>, &str)>, QueryError> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| QueryError::Sql(error.to_string()))?;
-    let statements = tokens.split(|token| *token == Token::SemiColon);
-    let is_something = |it: &&[Token]| it.iter().any(|it| !matches!(it, Token::Whitespace(_)));
-    Ok(statements.filter(is_something).map(<[Token]>::to_vec).collect())
+    let (mut statements, mut held, mut start) = (Vec::new(), Vec::new(), 0);
+    for TokenWithSpan { token, span } in tokens {
+        if token == Token::SemiColon {
+            let end = place(sql, span.start);
+            statements.push((std::mem::take(&mut held), &sql[start..end]));
+            start = end + 1;
+        } else if token != Token::EOF {
+            held.push(token);
+        }
+    }
+    statements.push((held, &sql[start..]));
+    statements.retain(|(held, _)| held.iter().any(|it| !matches!(it, Token::Whitespace(_))));
+    Ok(statements)
+}
+
+/// The byte at a line and a column, both from 1 on.
+fn place(sql: &str, at: Location) -> usize {
+    let line = |line: u64| line.saturating_sub(1) as usize;
+    let start: usize = sql.split_inclusive('\n').take(line(at.line)).map(str::len).sum();
+    let rest = &sql[start..];
+    rest.char_indices().nth(line(at.column)).map_or(sql.len(), |(offset, _)| start + offset)
 }
 
 #[cfg(test)]
@@ -188,7 +205,19 @@ mod tests {
 
     fn parse(sql: &str) -> Result<Option<Declaration>, String> {
         let all = statements(sql).map_err(|error| error.to_string())?;
-        Declaration::parse(&all[0]).map_err(|error| error.to_string())
+        Declaration::parse(&all[0].0).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn statements_are_those_that_were_written() {
+        let sql =
+            "select 'a''; b', \"c\"\"d\"; -- e; f\nselect E'\\';' ;\n;; select '\u{1f600};' ; ";
+        let all = statements(sql).expect("statements");
+        let texts: Vec<&str> = all.iter().map(|(_, text)| text.trim()).collect();
+        assert_eq!(
+            texts,
+            ["select 'a''; b', \"c\"\"d\"", "-- e; f\nselect E'\\';'", "select '\u{1f600};'"]
+        );
     }
 
     #[test]
