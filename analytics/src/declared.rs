@@ -7,7 +7,7 @@
 //! A hash is a row, a column its field of that name, unless `from field 'name'` says another. Rows
 //! of other types are their elements: `from value`, `member`, `score`, `index`, `id`, or, of a
 //! stream, fields of its entries. `from key` is what stands for the `*` of the pattern, `from ttl`
-//! the milliseconds until the key expires.
+//! the milliseconds until the key expires, `from db` its database.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +18,8 @@ use stillframe_commands::text::glob;
 use stillframe_rdb::{Collection, Element};
 
 use crate::error::QueryError;
-use crate::rows::{Facts, Key, Rows, id_text};
-use crate::sheet::{Cell, Sheet, shown};
+use crate::rows::{Facts, Key, Rows, id_text, int};
+use crate::sheet::{CALENDAR, Cell, Sheet, shown};
 use crate::table::{Content, Kind};
 
 /// A declared table.
@@ -53,6 +53,8 @@ pub enum From {
     Key,
     /// The milliseconds until the key expires.
     Ttl,
+    /// The database.
+    Db,
     /// A string, or an element of a list.
     Value,
     /// A member of a set or sorted set.
@@ -227,16 +229,22 @@ impl Declared {
         let from = match word.value.to_ascii_lowercase().as_str() {
             "key" => From::Key,
             "ttl" => From::Ttl,
+            "db" => From::Db,
             "field" => From::Field(words.text("the name of a field, as 'price',")?.to_owned()),
             "value" => From::Value,
             "member" => From::Member,
             "score" => From::Score,
             "index" => From::Index,
             "id" => From::Id,
-            _ => return Err(expected("key, ttl, field, value, member, score, index or id", None)),
+            _ => {
+                return Err(expected(
+                    "db, key, ttl, field, value, member, score, index or id",
+                    Some(&Token::Word(word.clone())),
+                ));
+            }
         };
         let fits = match (&from, kind) {
-            (From::Key | From::Ttl, _) => true,
+            (From::Key | From::Ttl | From::Db, _) => true,
             (From::Field(_), _) => has_fields,
             (From::Value, Kind::String | Kind::Of(Collection::List)) => true,
             (From::Index, Kind::Of(Collection::List)) => true,
@@ -318,6 +326,7 @@ impl OfDeclaration {
             };
             match &column.from {
                 From::Key => set(Cell::Text(declaration.varying(&key.name))),
+                From::Db => set(Cell::Int(key.db)),
                 From::Ttl => {
                     let left = |at: i64| Cell::Int(at.saturating_sub(self.instant));
                     set(key.expires_at.map_or(Cell::Null, left));
@@ -343,7 +352,12 @@ fn typed(cell: Cell<'_>, content: Content) -> Result<Cell<'_>, String> {
     };
     let parsed = text.and_then(|text| match content {
         Content::Int => text.trim().parse().ok().map(Cell::Int),
-        Content::Double => text.trim().parse().ok().map(Cell::Double),
+        Content::Double => {
+            let value: Option<f64> = text.trim().parse().ok();
+            // Too large a number is not infinity.
+            let says_so = text.contains(['i', 'I', 'n', 'N']);
+            value.filter(|value| value.is_finite() || says_so).map(Cell::Double)
+        }
         Content::Bool => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "t" | "y" => Some(Cell::Bool(true)),
             "false" | "0" | "no" | "f" | "n" => Some(Cell::Bool(false)),
@@ -352,7 +366,8 @@ fn typed(cell: Cell<'_>, content: Content) -> Result<Cell<'_>, String> {
         Content::Time => {
             let millis = text.trim().parse().ok();
             let time = || Some(string_to_timestamp_nanos(text.trim()).ok()?.div_euclid(1_000_000));
-            millis.or_else(time).map(Cell::Int)
+            let time = millis.or_else(time).filter(|time| CALENDAR.contains(time));
+            time.map(Cell::Int)
         }
         Content::Text | Content::Pairs => None,
     });
@@ -388,12 +403,15 @@ impl Rows for OfDeclaration {
                 set(if *from == From::Score { Cell::Double(score) } else { Cell::Text(member) });
             }),
             Element::Entry { id, names, values, .. } => {
-                let id = id_text(id);
-                self.row(sheet, key, &mut |_, from, set| match from {
+                let (id, time) = (id_text(id), id.0);
+                let contents: Vec<Content> =
+                    self.declaration.columns.iter().map(|column| column.content).collect();
+                self.row(sheet, key, &mut |number, from, set| match from {
                     From::Field(name) => {
                         let at = (0..names.count()).find(|at| names.get(*at) == name.as_bytes());
                         set(at.map_or(Cell::Null, |at| Cell::Text(values.get(at))));
                     }
+                    _ if contents[number] == Content::Time => set(Cell::Int(int(time))),
                     _ => set(Cell::Text(id.as_bytes())),
                 });
             }

@@ -33,8 +33,10 @@ const BATCHES_AHEAD: usize = 2;
 pub struct Findings {
     /// Values that do not fit their columns.
     pub unfit: Arc<Unfit>,
-    /// Texts that are no UTF-8, in the scan that met most.
+    /// Texts that are not shown as they are, in the scan that met most.
     escaped: AtomicU64,
+    /// Times that no calendar has, in the scan that met most.
+    far: AtomicU64,
     /// Numbers of an answer in JSON that are infinite.
     infinite: AtomicU64,
 }
@@ -47,9 +49,13 @@ impl Findings {
         let escaped = self.escaped.load(Ordering::Relaxed);
         if escaped > 0 {
             sentences.push(format!(
-                "{escaped} texts are no UTF-8 and have \\xNN for such bytes; --binary gives them \
-                 as they are"
+                "{escaped} texts have \\xNN for bytes that are no UTF-8, and \\x5c for a backslash \
+                 that would look like that; --binary gives them as they are"
             ));
+        }
+        let far = self.far.load(Ordering::Relaxed);
+        if far > 0 {
+            sentences.push(format!("{far} times are null: they lie beyond the years 1 to 9999"));
         }
         let infinite = self.infinite.load(Ordering::Relaxed);
         if infinite > 0 {
@@ -102,7 +108,7 @@ impl ImageTable {
             }
             Definition::Declared(table) => {
                 let columns = table.columns.iter();
-                let fields = columns.clone().map(|it| (it.name.clone(), it.content, true));
+                let fields = columns.clone().map(|it| (it.name.clone(), it.content));
                 (schema(fields, binary), columns.map(|it| it.content).collect())
             }
         };
@@ -340,6 +346,7 @@ impl PartitionStream for Scan {
             };
             let outcome = scan(&table.image, &wanted, &mut *rows, &mut sheet, &mut emit);
             table.findings.escaped.fetch_max(sheet.escaped(), Ordering::Relaxed);
+            table.findings.far.fetch_max(sheet.far(), Ordering::Relaxed);
             outcome.map_err(|error| DataFusionError::External(Box::new(error)))
         });
         stream.build()

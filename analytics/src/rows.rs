@@ -222,7 +222,7 @@ pub fn id_text(id: Id) -> String {
 }
 
 /// A number of the file as one of SQL.
-fn int(number: u64) -> i64 {
+pub fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

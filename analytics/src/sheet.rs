@@ -1,6 +1,7 @@
 //! Rows on their way into a batch of columns.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -54,19 +55,38 @@ impl Texts {
     }
 }
 
-/// A text with `\xNN` for each byte that is part of no UTF-8.
+/// The years 1 to 9999, which all readers of files know, in unix milliseconds.
+pub const CALENDAR: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
+
+/// A text with `\xNN` for each byte that is part of no UTF-8, and for the backslash of what would
+/// look like that: different bytes give different texts.
 pub fn shown(bytes: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
+    let looks_escaped = |four: &[u8]| four.starts_with(b"\\x") && is_hex(&four[2..]);
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && !bytes.windows(4).any(looks_escaped)
+    {
         return Cow::Borrowed(text);
     }
     let mut text = String::with_capacity(bytes.len() + 16);
     for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
+        let mut valid = chunk.valid();
+        while let Some(at) = valid.find("\\x") {
+            let (before, rest) = valid.split_at(at);
+            let is_escaped = rest.as_bytes().get(2..4).is_some_and(is_hex);
+            text.push_str(before);
+            text.push_str(if is_escaped { "\\x5c" } else { "\\" });
+            valid = &rest[1..];
+        }
+        text.push_str(valid);
         for byte in chunk.invalid() {
             text.push_str(&format!("\\x{byte:02x}"));
         }
     }
     Cow::Owned(text)
+}
+
+fn is_hex(bytes: &[u8]) -> bool {
+    bytes.iter().all(u8::is_ascii_hexdigit)
 }
 
 enum Builder {
@@ -125,6 +145,7 @@ pub struct Sheet {
     /// About how much is in it.
     bytes: usize,
     escaped: u64,
+    far: u64,
 }
 
 /// A value of a row.
@@ -156,7 +177,7 @@ impl Sheet {
             places[column] = Some(builders.len());
             builders.push(Builder::new(contents[column], binary));
         }
-        Self { schema, binary, builders, places, rows: 0, bytes: 0, escaped: 0 }
+        Self { schema, binary, builders, places, rows: 0, bytes: 0, escaped: 0, far: 0 }
     }
 
     /// Rows in it.
@@ -169,9 +190,14 @@ impl Sheet {
         self.bytes
     }
 
-    /// Texts so far that are no UTF-8.
+    /// Texts so far that are not shown as they are.
     pub fn escaped(&self) -> u64 {
         self.escaped
+    }
+
+    /// Times so far that no calendar has, and that are null.
+    pub fn far(&self) -> u64 {
+        self.far
     }
 
     /// Whether a column is wanted.
@@ -186,7 +212,13 @@ impl Sheet {
         match (&mut self.builders[place], cell) {
             (Builder::Int(it), Cell::Int(value)) => it.append_value(value),
             (Builder::Int(it), _) => it.append_null(),
-            (Builder::Time(it), Cell::Int(value)) => it.append_value(value),
+            (Builder::Time(it), Cell::Int(value)) if CALENDAR.contains(&value) => {
+                it.append_value(value);
+            }
+            (Builder::Time(it), Cell::Int(_)) => {
+                self.far += 1;
+                it.append_null();
+            }
             (Builder::Time(it), _) => it.append_null(),
             (Builder::Double(it), Cell::Double(value)) => it.append_value(value),
             (Builder::Double(it), _) => it.append_null(),
@@ -229,5 +261,23 @@ impl Sheet {
             RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
         self.bytes = 0;
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_bytes_give_different_texts() {
+        for (bytes, text) in [
+            (&b"plain \\ and \\x and \\xg0"[..], "plain \\ and \\x and \\xg0"),
+            (b"\xff", "\\xff"),
+            (b"\\xff", "\\x5cxff"),
+            (b"\\x5cxff\xfe", "\\x5cx5cxff\\xfe"),
+            (b"\\x\xff", "\\x\\xff"),
+        ] {
+            assert_eq!(shown(bytes), text);
+        }
     }
 }

@@ -73,8 +73,8 @@ pub enum Content {
     Pairs,
 }
 
-/// A column: its name, what is in it, and whether it may be null.
-pub type Column = (&'static str, Content, bool);
+/// A column: its name, and what is in it.
+pub type Column = (&'static str, Content);
 
 use Content::{Double, Int, Pairs, Text, Time};
 
@@ -127,66 +127,43 @@ impl Table {
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Keys => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("type", Text, false),
-                ("encoding", Text, false),
-                ("ttl", Int, true),
-                ("expires_at", Time, true),
-                ("bytes", Int, false),
-                ("elements", Int, false),
-                ("idle", Int, true),
+                ("db", Int),
+                ("key", Text),
+                ("type", Text),
+                ("encoding", Text),
+                ("ttl", Int),
+                ("expires_at", Time),
+                ("bytes", Int),
+                ("elements", Int),
+                ("idle", Int),
             ],
-            Self::Strings => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("value", Text, false),
-                ("ttl", Int, true),
-            ],
-            Self::Hashes => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("field", Text, false),
-                ("value", Text, false),
-                ("ttl", Int, true),
-            ],
-            Self::Lists => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("index", Int, false),
-                ("value", Text, false),
-            ],
-            Self::Sets => &[("db", Int, false), ("key", Text, false), ("member", Text, false)],
-            Self::Zsets => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("member", Text, false),
-                ("score", Double, false),
-            ],
-            Self::Streams => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("id", Text, false),
-                ("time", Time, false),
-                ("fields", Pairs, false),
-            ],
+            Self::Strings => &[("db", Int), ("key", Text), ("value", Text), ("ttl", Int)],
+            Self::Hashes => {
+                &[("db", Int), ("key", Text), ("field", Text), ("value", Text), ("ttl", Int)]
+            }
+            Self::Lists => &[("db", Int), ("key", Text), ("index", Int), ("value", Text)],
+            Self::Sets => &[("db", Int), ("key", Text), ("member", Text)],
+            Self::Zsets => &[("db", Int), ("key", Text), ("member", Text), ("score", Double)],
+            Self::Streams => {
+                &[("db", Int), ("key", Text), ("id", Text), ("time", Time), ("fields", Pairs)]
+            }
             Self::Groups => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("name", Text, false),
-                ("last_id", Text, false),
-                ("entries_read", Int, true),
-                ("consumers", Int, false),
-                ("pending", Int, false),
+                ("db", Int),
+                ("key", Text),
+                ("name", Text),
+                ("last_id", Text),
+                ("entries_read", Int),
+                ("consumers", Int),
+                ("pending", Int),
             ],
             Self::Pending => &[
-                ("db", Int, false),
-                ("key", Text, false),
-                ("group", Text, false),
-                ("id", Text, false),
-                ("consumer", Text, true),
-                ("delivered_at", Time, false),
-                ("deliveries", Int, false),
+                ("db", Int),
+                ("key", Text),
+                ("group", Text),
+                ("id", Text),
+                ("consumer", Text),
+                ("delivered_at", Time),
+                ("deliveries", Int),
             ],
         }
     }
@@ -217,13 +194,11 @@ pub fn pair(binary: bool) -> Fields {
     Fields::from(vec![Field::new("field", text.clone(), false), Field::new("value", text, false)])
 }
 
-/// The schema of columns.
+/// The schema of columns. All may be null: where none is, a subquery that finds no row still does.
 pub fn schema<N: Into<String>>(
-    columns: impl IntoIterator<Item = (N, Content, bool)>,
+    columns: impl IntoIterator<Item = (N, Content)>,
     binary: bool,
 ) -> SchemaRef {
-    let field = |(name, content, nullable): (N, Content, bool)| {
-        Field::new(name, content.data_type(binary), nullable)
-    };
+    let field = |(name, content): (N, Content)| Field::new(name, content.data_type(binary), true);
     Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
 }
