@@ -55,6 +55,7 @@ impl Image {
     /// # Errors
     /// [`QueryError`]: the source cannot be used; which file, why, and where it is damaged.
     pub fn open(source: &str, opening: &Opening) -> Result<Self, QueryError> {
+        let source = source.strip_prefix("redis://").map_or(source, |it| it.trim_end_matches('/'));
         let path = Path::new(source);
         let is_one_instant = || match opening.until {
             Some(_) => Err(QueryError::Until { what: source.to_owned() }),
@@ -75,8 +76,13 @@ impl Image {
         };
         let file = tempfile::tempfile_in(opening.temporary())
             .map_err(|source| QueryError::File { path: opening.temporary(), source })?;
-        let file = crate::server::receive(&address, &opening.login, file)?;
-        Self::new(file, source, None)
+        let (file, begun) = crate::server::receive(&address, &opening.login, file)?;
+        let mut image = Self::new(file, source, None)?;
+        // What the file says is cut to seconds. If the clocks agree, this one knows more.
+        if (image.instant..image.instant + 1500).contains(&unix_millis(begun)) {
+            image.instant = unix_millis(begun);
+        }
+        Ok(image)
     }
 
     fn of_archive(url: &str, opening: &Opening) -> Result<Self, QueryError> {
@@ -98,6 +104,9 @@ impl Image {
         name: &str,
         opening: &Opening,
     ) -> Result<Self, QueryError> {
+        if until.is_none() && is_of_redis(path) {
+            return Self::of_redis(path, name, opening);
+        }
         let dump = path.join(DUMP);
         let has_log = path.join(LOGS).is_dir() || path.join(consensus::MEMBER_FILE).exists();
         if until.is_none() && !has_log && dump.exists() {
@@ -115,6 +124,19 @@ impl Image {
         };
         let mut image = Self::of_file(&rewound.dump, name, instant)?;
         image.notices.extend(rewound.notices);
+        Ok(image)
+    }
+
+    /// A directory of Redis or Valkey with an append-only log.
+    fn of_redis(path: &Path, name: &str, opening: &Opening) -> Result<Self, QueryError> {
+        let scratch = opening.scratch()?;
+        let moment = |why: &dyn std::fmt::Display| QueryError::Moment(format!("{name}: {why}"));
+        let mut config = Config::default();
+        let out = scratch.path().join("state").display().to_string();
+        config.set("dir", &[out]).map_err(|error| moment(&error))?;
+        let imported = stillframe_server::import(path, config, true).map_err(|it| moment(&it))?;
+        let mut image = Self::of_file(&imported.dump, name, None)?;
+        image.notices.extend(imported.notices);
         Ok(image)
     }
 
@@ -191,6 +213,13 @@ impl Image {
     pub(crate) fn damaged(&self, source: DecodeError) -> QueryError {
         QueryError::Damaged { name: self.name.clone(), source }
     }
+}
+
+/// Whether a directory has a log as Redis writes it.
+fn is_of_redis(path: &Path) -> bool {
+    let names = |path: &Path| path.read_dir().into_iter().flatten().flatten();
+    path.join("appendonly.aof").is_file()
+        || names(&path.join(LOGS)).any(|it| it.path().extension() == Some("manifest".as_ref()))
 }
 
 impl Opening {

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use stillframe_query::{Bounds, Format, Image, Login, Opening, QueryError, QuerySession};
 use stillframe_tls::{Identity, Material, Named, TLS12, TLS13};
+use tempfile::TempDir;
 
 /// SQL over the data of one instant: of a dump file, a data directory, an archive, or a server.
 #[derive(Parser)]
@@ -62,10 +65,10 @@ struct SourceArguments {
     #[arg(long)]
     binary: bool,
     /// Memory for sorting, grouping and joining; beyond, temporary files are used
-    #[arg(long, value_name = "MIB", default_value = "1024")]
+    #[arg(long, value_name = "MIB", default_value = "1024", value_parser = at_least_one)]
     memory: usize,
     /// Threads that compute [default: one for each processor]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one)]
     threads: Option<usize>,
     /// Directory for temporary files [default: that of the system]
     #[arg(long, value_name = "DIR")]
@@ -126,14 +129,26 @@ struct ExportArguments {
     table: Vec<String>,
 }
 
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&number| number > 0).ok_or("give a number from 1 on".to_owned())
+}
+
 impl SourceArguments {
-    fn open(&self) -> Result<QuerySession, QueryError> {
+    /// A directory for all temporary files, which goes with them.
+    fn scratch(&self) -> Result<TempDir, QueryError> {
+        let path = self.temp_dir.clone().unwrap_or_else(std::env::temp_dir);
+        let builder = tempfile::Builder::new().prefix("stillframe-query-").tempdir_in(&path);
+        builder.map_err(|source| QueryError::File { path, source })
+    }
+
+    fn open(&self, temporary: &Path) -> Result<QuerySession, QueryError> {
         let login = Login {
             user: self.user.clone(),
             password: self.password.clone(),
             tls: self.tls_ca_cert_file.as_ref().map(|file| self.tls(file)).transpose()?,
         };
-        let opening = Opening { until: self.until, login, temporary: self.temp_dir.clone() };
+        let temporary = temporary.to_owned();
+        let opening = Opening { until: self.until, login, temporary: Some(temporary.clone()) };
         let image = Image::open(&self.source, &opening)?;
         for notice in image.notices() {
             self.tell(&notice);
@@ -142,7 +157,7 @@ impl SourceArguments {
         let bounds = Bounds {
             memory_bytes: self.memory.saturating_mul(1 << 20),
             threads: self.threads.unwrap_or_else(processors),
-            temporary: self.temp_dir.clone().unwrap_or_else(std::env::temp_dir),
+            temporary,
         };
         QuerySession::new(image, self.binary, &bounds)
     }
@@ -213,14 +228,21 @@ impl Drop for Progress {
     }
 }
 
-fn query(arguments: &QueryArguments) -> Result<(), QueryError> {
+fn query(arguments: &QueryArguments, temporary: &Path) -> Result<(), QueryError> {
     let sql = match (&arguments.sql, &arguments.file) {
         (Some(sql), _) => sql.clone(),
         (None, Some(path)) => std::fs::read_to_string(path)
             .map_err(|source| QueryError::File { path: path.clone(), source })?,
         (None, None) => String::new(),
     };
-    let mut session = arguments.source.open()?;
+    let place = |path: &Path| path.canonicalize().ok();
+    if let Some(out) = &arguments.out
+        && place(out).is_some_and(|it| Some(it) == place(Path::new(&arguments.source.source)))
+    {
+        let (what, why) = (out.display().to_string(), "it is the source".to_owned());
+        return Err(QueryError::Output { what, why });
+    }
+    let mut session = arguments.source.open(temporary)?;
     let progress = Progress::new(session.image(), arguments.source.quiet);
     let answers = session.run(&sql, arguments.format, arguments.out.as_deref());
     let outcome = runtime()?.block_on(answers);
@@ -229,8 +251,8 @@ fn query(arguments: &QueryArguments) -> Result<(), QueryError> {
     outcome
 }
 
-fn export(arguments: &ExportArguments) -> Result<(), QueryError> {
-    let mut session = arguments.source.open()?;
+fn export(arguments: &ExportArguments, temporary: &Path) -> Result<(), QueryError> {
+    let mut session = arguments.source.open(temporary)?;
     let runtime = runtime()?;
     if let Some(sql) = &arguments.declare {
         runtime.block_on(session.run(sql, Format::Table, None))?;
@@ -254,14 +276,8 @@ fn export(arguments: &ExportArguments) -> Result<(), QueryError> {
     let progress = Progress::new(session.image(), arguments.source.quiet);
     let mut told = Vec::new();
     for table in tables {
-        // A file has its name once it is whole.
         let path = arguments.out.join(format!("{table}.{extension}"));
-        let part = arguments.out.join(format!("{table}.{extension}.part"));
-        let written = runtime.block_on(session.export(&table, arguments.format, &part));
-        let rows = written.inspect_err(|_| {
-            let _ = std::fs::remove_file(&part);
-        })?;
-        std::fs::rename(&part, &path).map_err(|error| unwritten(&path, error))?;
+        let rows = runtime.block_on(session.export(&table, arguments.format, &path))?;
         told.push(format!("{rows} rows of {table} into {}", path.display()));
     }
     drop(progress);
@@ -275,12 +291,31 @@ fn runtime() -> Result<tokio::runtime::Runtime, QueryError> {
     runtime.map_err(|error| QueryError::Sql(format!("no threads: {error}")))
 }
 
-fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Query(arguments) => query(&arguments),
-        Command::Export(arguments) => export(&arguments),
+/// Answers. A signal ends it, and its temporary files: what is done meanwhile is not waited for.
+fn run(command: Command) -> Result<(), QueryError> {
+    let source = match &command {
+        Command::Query(arguments) => &arguments.source,
+        Command::Export(arguments) => &arguments.source,
     };
-    match outcome {
+    let scratch = source.scratch()?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| QueryError::Sql(format!("cannot watch for Ctrl-C: {error}")))?;
+    let path = scratch.path().to_owned();
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            stillframe_query::output::remove_unfinished();
+            let _ = std::fs::remove_dir_all(path);
+            std::process::exit(128 + signal);
+        }
+    });
+    match &command {
+        Command::Query(arguments) => query(arguments, scratch.path()),
+        Command::Export(arguments) => export(arguments, scratch.path()),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
         Ok(()) | Err(QueryError::Gone) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "stillframe: {error}");

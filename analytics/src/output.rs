@@ -1,21 +1,23 @@
 //! What becomes of the rows of an answer.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use arrow::util::pretty::pretty_format_batches;
+use arrow::util::pretty::pretty_format_batches_with_options;
 use arrow::{csv, json};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use tempfile::NamedTempFile;
 
 use crate::error::QueryError;
 
@@ -45,10 +47,41 @@ impl FromStr for Format {
     }
 }
 
-/// Where the rows of an answer go.
+/// Where the rows of an answer go. A file has its name once it is whole.
 pub struct Output {
     writer: Writer,
     what: String,
+    part: Option<Part>,
+}
+
+/// Files without their names.
+static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes files that have no name yet: the process ends.
+pub fn remove_unfinished() {
+    for path in PARTS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let _ = std::fs::remove_file(path); // it may have its name by now
+    }
+}
+
+/// A file without its name.
+struct Part {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Part {
+    fn new(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        // As any file that a program makes.
+        builder.prefix(".stillframe-query-").permissions(Permissions::from_mode(0o666));
+        let file = builder.tempfile_in(folder)?;
+        let parts = &mut *PARTS.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.push(file.path().to_owned());
+        Ok(Self { file, path: path.to_owned() })
+    }
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;
@@ -74,7 +107,20 @@ impl Output {
     ) -> Result<Self, QueryError> {
         let what = file.map_or("the result".to_owned(), |path| path.display().to_string());
         let failed = |why: &dyn std::fmt::Display| QueryError::output(what.clone(), why);
-        let open = |path: &Path| File::create(path).map_err(|error| failed(&error));
+        if let (Format::Parquet, None) = (format, file) {
+            return Err(failed(&"a Parquet file cannot be a stream; name one with --out"));
+        }
+        // A device or a pipe is written as it is.
+        let is_device = |path: &&Path| path.metadata().is_ok_and(|it| !it.is_file());
+        let part = file.filter(|path| !is_device(path)).map(Part::new).transpose();
+        let part = part.map_err(|error| failed(&error))?;
+        let open = |path: &Path| {
+            let opened = match &part {
+                Some(part) => part.file.reopen(),
+                None => File::options().write(true).open(path),
+            };
+            opened.map_err(|error| failed(&error))
+        };
         let text = || -> Result<Out, QueryError> {
             Ok(BufWriter::new(match file {
                 Some(path) => Box::new(open(path)?),
@@ -88,11 +134,7 @@ impl Output {
             }
             (Format::Csv, _) => {
                 let writer = csv::WriterBuilder::new().with_header(false).build(text()?);
-                let flat = flat(schema);
-                let mut output =
-                    Self { writer: Writer::Csv(writer, Arc::clone(&flat)), what: what.clone() };
-                output.head(&flat)?;
-                return Ok(output);
+                Writer::Csv(writer, flat(schema))
             }
             (Format::Json, _) => Writer::Json(json::LineDelimitedWriter::new(text()?)),
             (Format::Arrow, None) => {
@@ -102,10 +144,8 @@ impl Output {
                 let writer = FileWriter::try_new(open(path)?, schema);
                 Writer::File(writer.map_err(|error| failed(&error))?)
             }
-            (Format::Parquet, None) => {
-                return Err(failed(&"a Parquet file cannot be a stream; name one with --out"));
-            }
-            (Format::Parquet, Some(path)) => {
+            (Format::Parquet, path) => {
+                let path = path.unwrap_or(Path::new(""));
                 let level = ZstdLevel::try_new(3).map_err(|error| failed(&error))?;
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(level))
@@ -116,12 +156,14 @@ impl Output {
                 Writer::Parquet(Box::new(writer.map_err(|error| failed(&error))?))
             }
         };
-        Ok(Self { writer, what })
+        let mut output = Self { writer, what, part };
+        output.head()?;
+        Ok(output)
     }
 
     /// The head of a CSV file, though no row may follow.
-    fn head(&mut self, schema: &Schema) -> Result<(), QueryError> {
-        let Writer::Csv(writer, _) = &mut self.writer else { return Ok(()) };
+    fn head(&mut self) -> Result<(), QueryError> {
+        let Writer::Csv(writer, schema) = &mut self.writer else { return Ok(()) };
         let names = schema.fields().iter().map(|field| {
             let column: ArrayRef = Arc::new(StringArray::from(vec![field.name().as_str()]));
             (field.name().as_str(), column)
@@ -132,14 +174,7 @@ impl Output {
     }
 
     fn failed(&self, error: &ArrowError) -> QueryError {
-        match error {
-            ArrowError::IoError(_, error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                QueryError::Gone
-            }
-            // Writers of text wrap what the output says in their own words.
-            ArrowError::CsvError(text) if text.contains("Broken pipe") => QueryError::Gone,
-            error => QueryError::output(self.what.clone(), error),
-        }
+        failed(&self.what, error)
     }
 
     /// Adds rows.
@@ -187,30 +222,65 @@ impl Output {
             Writer::Parquet(writer) => writer.finish().map(|_| ()).map_err(ArrowError::from),
         };
         ended.map_err(|error| self.failed(&error))?;
-        let flushed = match self.writer {
+        let flushed = match &mut self.writer {
+            Writer::Stream(writer) => flush(writer.get_mut()),
+            _ => Ok(()),
+        };
+        flushed.map_err(|error| self.failed(&error))?;
+        let Self { writer, what, part } = self;
+        let flushed = match writer {
             Writer::Csv(writer, _) => flush(&mut writer.into_inner()),
             Writer::Json(writer) => flush(&mut writer.into_inner()),
-            Writer::Stream(mut writer) => flush(writer.get_mut()),
-            _ => return Ok(()),
+            _ => Ok(()),
         };
-        let what = self.what;
-        flushed.map_err(|error| match error {
-            ArrowError::IoError(_, error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                QueryError::Gone
-            }
-            error => QueryError::output(what, &error),
-        })
+        flushed.map_err(|error| failed(&what, &error))?;
+        let Some(Part { file, path }) = part else { return Ok(()) };
+        let kept = file.persist(&path).map_err(|error| QueryError::output(what, &error.error));
+        kept.map(|_| ())
+    }
+}
+
+fn failed(what: &str, error: &ArrowError) -> QueryError {
+    match error {
+        ArrowError::IoError(_, error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            QueryError::Gone
+        }
+        // Writers of text wrap what the output says in their own words.
+        ArrowError::CsvError(text) if text.contains("Broken pipe") => QueryError::Gone,
+        error => QueryError::output(what, error),
     }
 }
 
 /// Prints rows that are held, aligned.
 fn print(out: &mut Out, held: &mut Vec<RecordBatch>, rows: &mut usize) -> Result<(), ArrowError> {
     if !held.is_empty() {
-        writeln!(out, "{}", pretty_format_batches(&std::mem::take(held))?)?;
+        let held: Vec<RecordBatch> =
+            std::mem::take(held).iter().map(printable).collect::<Result<_, _>>()?;
+        let options = FormatOptions::default().with_null("NULL");
+        writeln!(out, "{}", pretty_format_batches_with_options(&held, &options)?)?;
     }
     // Not 0: what follows is no table without rows.
     *rows = 1;
     Ok(())
+}
+
+/// Rows whose texts have no control characters, which a terminal would obey.
+fn printable(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().map(|column| {
+        let Some(texts) = column.as_string_opt::<i32>() else { return Arc::clone(column) };
+        if !texts.iter().flatten().any(|text| text.contains(char::is_control)) {
+            return Arc::clone(column);
+        }
+        let text = |text: Option<&str>| {
+            let escape = |letter: char| match letter.is_control() {
+                true => letter.escape_default().to_string(),
+                false => letter.to_string(),
+            };
+            text.map(|text| text.chars().map(escape).collect::<String>())
+        };
+        Arc::new(texts.iter().map(text).collect::<StringArray>())
+    });
+    RecordBatch::try_new(batch.schema(), columns.collect())
 }
 
 /// A schema whose lists and bytes are texts.

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use stillframe_commands::write_request;
 use stillframe_server::Reception;
@@ -18,7 +18,9 @@ use stillframe_tls::{ClientConfig, Duplex};
 use crate::error::QueryError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest silence: a server sends empty lines while it makes an image.
+/// Longest wait for an answer before an image is asked for.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Longest silence behind that: a server sends empty lines while it makes an image.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Longest line of an answer.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -75,8 +77,8 @@ impl Stream {
             Address::Net(host, port) => (host.as_str(), *port),
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(SILENCE_MAX))?;
-                stream.set_write_timeout(Some(SILENCE_MAX))?;
+                stream.set_read_timeout(Some(ANSWER_MAX))?;
+                stream.set_write_timeout(Some(ANSWER_MAX))?;
                 return Ok(Self::Unix(stream));
             }
         };
@@ -84,8 +86,8 @@ impl Stream {
         for socket in (host, port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&socket, CONNECT_TIMEOUT) {
                 Ok(stream) => {
-                    stream.set_read_timeout(Some(SILENCE_MAX))?;
-                    stream.set_write_timeout(Some(SILENCE_MAX))?;
+                    stream.set_read_timeout(Some(ANSWER_MAX))?;
+                    stream.set_write_timeout(Some(ANSWER_MAX))?;
                     let Some(tls) = tls else { return Ok(Self::Tcp(stream)) };
                     let duplex = Duplex::connect(stream, Arc::clone(tls), host)?;
                     return Ok(Self::Tls(Box::new(duplex)));
@@ -94,6 +96,15 @@ impl Stream {
             }
         }
         Err(failure)
+    }
+
+    /// From now on the server may be silent for longer.
+    fn be_patient(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(Some(SILENCE_MAX)),
+            Self::Unix(stream) => stream.set_read_timeout(Some(SILENCE_MAX)),
+            Self::Tls(duplex) => duplex.socket().set_read_timeout(Some(SILENCE_MAX)),
+        }
     }
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -162,17 +173,21 @@ impl Wire {
     }
 }
 
-/// Receives an image into a file.
+/// Receives an image into a file; returns when it was begun, by the clock of this machine.
 ///
 /// # Errors
 /// The server refuses, or the file takes no bytes.
-pub(crate) fn receive(address: &Address, login: &Login, file: File) -> Result<File, QueryError> {
+pub(crate) fn receive(
+    address: &Address,
+    login: &Login,
+    file: File,
+) -> Result<(File, SystemTime), QueryError> {
     let outcome = converse(address, login, &file);
-    outcome.map_err(|why| QueryError::Server { address: address.to_string(), why })?;
-    Ok(file)
+    let begun = outcome.map_err(|why| QueryError::Server { address: address.to_string(), why })?;
+    Ok((file, begun))
 }
 
-fn converse(address: &Address, login: &Login, file: &File) -> Result<(), String> {
+fn converse(address: &Address, login: &Login, file: &File) -> Result<SystemTime, String> {
     let stream = Stream::connect(address, login.tls.as_ref())
         .map_err(|error| format!("cannot be reached: {error}"))?;
     let mut wire = Wire { stream, input: Vec::new(), piece: vec![0; 64 << 10].into() };
@@ -204,7 +219,9 @@ fn converse(address: &Address, login: &Login, file: &File) -> Result<(), String>
     if !answer.starts_with("+FULLRESYNC") {
         return Err(refused(answer));
     }
+    wire.stream.be_patient().map_err(|error| format!("has no connection: {error}"))?;
     let answer = wire.line()?;
+    let begun = SystemTime::now();
     let mut reception = Reception::announced(answer).map_err(|why| format!("fails: {why}"))?;
     loop {
         let at = reception.received();
@@ -216,7 +233,8 @@ fn converse(address: &Address, login: &Login, file: &File) -> Result<(), String>
         wire.input.drain(..taken);
         if ends {
             let bytes = reception.image_bytes();
-            return file.set_len(bytes).map_err(|error| format!("sent an image: {error}"));
+            let cut = file.set_len(bytes).map_err(|error| format!("sent an image: {error}"));
+            return cut.map(|()| begun);
         }
         wire.read()?;
     }

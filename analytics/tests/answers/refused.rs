@@ -66,6 +66,7 @@ fn what_is_no_source_is_refused_with_what_would_be_one() {
         ("nowhere", &[][..], "no dump file, no data directory"),
         (&*empty.path().display().to_string(), &[], "name a data directory"),
         (&*text.display().to_string(), &[], "text: "),
+        (&*dump, &["--out", &dump], "dump.rdb: it is the source"),
         (&*dump, &["--until", "7"], "--until goes with a data directory or an archive"),
         ("127.0.0.1:1", &[], "127.0.0.1:1 cannot be reached"),
         ("s3://no-such-bucket-here/", &[], "s3://no-such-bucket-here"),
@@ -111,4 +112,56 @@ fn a_reader_may_go() {
     let output = Command::new("bash").args(["-c", &line]).output().expect("a shell");
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+/// A log of Redis is read to its end, though an older dump lies beside it.
+#[test]
+fn a_log_of_redis_counts() {
+    let Some(server) = Server::peer("a_log_of_redis_counts", stillframe_peers::Peer::RedisServer)
+    else {
+        return;
+    };
+    let mut client = server.client();
+    client.ok("SET a 1");
+    client.ok("SAVE");
+    client.ok("CONFIG SET appendfsync always");
+    client.ok("CONFIG SET appendonly yes");
+    while !client.ok("INFO persistence").text().contains("aof_rewrite_in_progress:0") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    client.ok("SET b 2");
+    let answer = query(&server.folder().display().to_string(), &[]);
+    let text = String::from_utf8_lossy(&answer.stdout);
+    assert!(text.contains(",a,string") && text.contains(",b,string"), "{answer:?}");
+}
+
+/// A signal ends a question, and leaves nothing behind.
+#[test]
+fn a_signal_leaves_no_files() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    dump(folder.path());
+    let (temporary, out) = (folder.path().join("temporary"), folder.path().join("out.csv"));
+    std::fs::create_dir(&temporary).expect("a folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stillframe-query"))
+        .args(["query", &folder.path().join("dump.rdb").display().to_string()])
+        .arg("select a.key from keys a, keys b, keys c, keys d")
+        .args(["--format", "csv", "--out", &out.display().to_string()])
+        .args(["--temp-dir", &temporary.display().to_string()])
+        .spawn()
+        .expect("the program runs");
+    let names = |path: &std::path::Path| {
+        let names = std::fs::read_dir(path).expect("a folder");
+        names.map(|it| it.expect("a name").file_name()).collect::<Vec<_>>()
+    };
+    // The answer is under way, and has no end.
+    while !names(folder.path()).iter().any(|it| it.to_string_lossy().starts_with(".still")) {
+        assert!(child.try_wait().expect("a child").is_none());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
+    let mut left = names(folder.path());
+    left.sort();
+    assert_eq!((left, names(&temporary)), (vec!["dump.rdb".into(), "temporary".into()], vec![]));
 }

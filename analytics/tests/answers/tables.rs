@@ -154,6 +154,7 @@ fn formats_hold_the_same_rows() {
     ] {
         run(&mut session, sql, format, Some(&at(name))).expect(name);
     }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 4);
     let csv = std::fs::read_to_string(at("a.csv")).expect("text");
     assert_eq!(csv.lines().next(), Some("key,type,ttl"));
     assert_eq!(csv.lines().count(), expected.len() + 1);
@@ -187,7 +188,7 @@ fn binary_texts_are_shown_and_counted() {
     let rows = ask(&mut texts, "select key, value from strings");
     assert_eq!(rows, [json!({"key": "a\\xff", "value": "\0\\xfe"})]);
     let findings = texts.findings().join("\n");
-    assert!(findings.contains("2 texts are no UTF-8"), "{findings}");
+    assert!(findings.contains("2 texts have \\xNN"), "{findings}");
     let mut bytes = session(&server.socket(), true);
     let rows = ask(&mut bytes, "select key, value from strings");
     assert_eq!(rows, [json!({"key": "61ff", "value": "00fe"})]);
@@ -206,7 +207,46 @@ fn a_file_takes_one_answer() {
     let outcome = run(&mut session, sql, Format::Csv, Some(&file));
     assert_eq!(outcome, Err("cannot write a second answer: the file has one already".to_owned()));
     let text = std::fs::read_to_string(&file).expect("the first answer");
+    // What fails leaves a file as it was.
+    let sql = "select cast(key as bigint) from keys";
+    assert!(run(&mut session, sql, Format::Csv, Some(&file)).is_err());
+    assert_eq!(std::fs::read_to_string(&file).expect("the first answer"), text);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
     assert_eq!((text.lines().next(), text.lines().count()), (Some("key"), 3));
+}
+
+/// Times that no calendar has are null, and told; their ids and texts are there.
+#[test]
+fn far_times_are_null_and_told() {
+    let server = Server::ours(&[]);
+    let mut client = server.client();
+    client.ok("XADD x 18446744073709551615-0 max 1");
+    client.ok("SET far x PXAT 9223372036854775000");
+    client.ok("HSET h:1 at 99999999999999999 n 1e400 s it's");
+    let mut session = session(&server.socket(), false);
+    for sql in ["select id, time from streams", "select expires_at from keys where key = 'far'"] {
+        let row = &ask(&mut session, sql)[0];
+        assert!(row.get("time").is_none() && row.get("expires_at").is_none(), "{row}");
+    }
+    assert_eq!(session.findings(), ["1 times are null: they lie beyond the years 1 to 9999"]);
+    let sql = "create table h as hash 'h:*' (at timestamp, n double, d bigint from db)";
+    run(&mut session, sql, Format::Json, None).expect("a declaration");
+    assert_eq!(ask(&mut session, "select at, n, d from h"), [json!({"d": 0})]);
+    assert_eq!(session.findings().len(), 3);
+}
+
+/// What is quoted reaches the engine as it is written.
+#[test]
+fn quoted_texts_are_no_statements() {
+    let server = Server::ours(&[]);
+    server.client().ok("SET it's a;b");
+    let mut session = session(&server.socket(), false);
+    let rows = ask(&mut session, "select value as \"a\"\"b\" from strings where key = 'it''s'");
+    assert_eq!(rows, [json!({"a\"b": "a;b"})]);
+    let rows = ask(&mut session, "select key from strings where value = 'x'' or ''1''=''1'");
+    assert!(rows.is_empty(), "{rows:?}");
+    let rows = ask(&mut session, "select (select value from strings where key = 'nosuch') as c");
+    assert_eq!(rows, [json!({})]);
 }
 
 /// JSON has no infinity, and null would be a lie.
