@@ -4,20 +4,23 @@
 //! - Commands collect events while they run. The server sends them to clients right after the
 //!   command, in the same order.
 //! - Only events that a client wants are collected; without such clients a change costs one branch.
+//! - Changes of hashes name their fields, on channels of their own, in the form of Redis 8.8.
 
 /// Letters of `notify-keyspace-events`, in the order in which CONFIG GET shows them.
-const LETTERS: &[u8] = b"g$lshzxetdnKEm";
+const LETTERS: &[u8] = b"g$lshzxetdnKEmSTIV";
+/// The channels that name fields.
+const OF_FIELDS: &[u8] = b"STIV";
 /// Classes that `A` stands for.
 const ALL: &[u8] = b"g$lshzxetd";
 
 /// Letters of `notify-keyspace-events` that Redis does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")]
+#[error("Invalid event class character. Use 'Ag$lshzxeKEtmdnSTIV'.")]
 pub struct NoSuchClass;
 
 /// Classes of events, and the channels that carry them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Classes(u16);
+pub struct Classes(u32);
 
 impl Classes {
     /// Reads `notify-keyspace-events`.
@@ -40,7 +43,7 @@ impl Classes {
 
     /// As Redis shows it: `n` disappears beside `A`.
     pub fn show(self) -> String {
-        let all: u16 = ALL.iter().map(|&letter| bit(letter)).sum();
+        let all: u32 = ALL.iter().map(|&letter| bit(letter)).sum();
         let (start, hidden) = if self.0 & all == all { ("A", all | bit(b'n')) } else { ("", 0) };
         let rest = LETTERS.iter().filter(|&&letter| self.0 & !hidden & bit(letter) != 0);
         start.chars().chain(rest.map(|&letter| char::from(letter))).collect()
@@ -56,10 +59,15 @@ impl Classes {
     pub fn has(self, class: char) -> bool {
         u8::try_from(class).is_ok_and(|letter| self.0 & bit(letter) != 0)
     }
+
+    /// Whether the names of fields are wanted.
+    pub fn has_fields(self) -> bool {
+        OF_FIELDS.iter().any(|&letter| self.0 & bit(letter) != 0)
+    }
 }
 
 /// 0 if there is no such letter.
-fn bit(letter: u8) -> u16 {
+fn bit(letter: u8) -> u32 {
     LETTERS.iter().position(|&known| known == letter).map_or(0, |at| 1 << at)
 }
 
@@ -74,6 +82,8 @@ pub enum Event<'a> {
         db: usize,
         /// The key.
         key: &'a [u8],
+        /// The fields of a hash to which it happened, as far as they are wanted.
+        fields: Fields<'a>,
     },
     /// Copies of a key in caches are out of date.
     Stale {
@@ -84,6 +94,49 @@ pub enum Event<'a> {
     },
     /// Copies of all keys in caches are out of date: a database was emptied.
     AllStale,
+}
+
+/// Names of fields as messages carry them: `3:foo,5:hello`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// Adds a name to the text of others.
+    pub(crate) fn add_to(text: &mut Vec<u8>, name: &[u8]) {
+        if !text.is_empty() {
+            text.push(b',');
+        }
+        text.extend_from_slice(name.len().to_string().as_bytes());
+        text.push(b':');
+        text.extend_from_slice(name);
+    }
+
+    /// Those of a text of [`add_to`](Self::add_to).
+    pub(crate) fn of(text: &'a [u8]) -> Self {
+        Self(text)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All in one text.
+    pub fn text(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Each name.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let at = rest.iter().position(|&byte| byte == b':')?;
+            let bytes: usize = std::str::from_utf8(&rest[..at]).ok()?.parse().ok()?;
+            let (name, after) = rest[at + 1..].split_at_checked(bytes)?;
+            rest = after.strip_prefix(b",").unwrap_or(after);
+            Some(name)
+        })
+    }
 }
 
 /// The events since they were last taken.
@@ -97,15 +150,15 @@ pub struct Events {
 /// Events in the order in which they happened.
 #[derive(Default)]
 pub struct Collected {
-    /// Each event with where its key ends in `keys`.
+    /// Each event with where its key and its fields end in `keys`.
     events: Vec<(Kept, usize)>,
     keys: Vec<u8>,
 }
 
-/// An event without its key.
+/// An event without its key and its fields.
 #[derive(Debug, Clone, Copy)]
 enum Kept {
-    Notice { event: &'static str, db: usize },
+    Notice { event: &'static str, db: usize, key_bytes: usize },
     Stale { by: u64 },
     AllStale,
 }
@@ -119,13 +172,16 @@ impl Events {
 
     /// Adds an event.
     pub fn add(&mut self, event: Event<'_>) {
-        let (kept, key) = match event {
-            Event::Notice { event, db, key } => (Kept::Notice { event, db }, key),
-            Event::Stale { key, by } => (Kept::Stale { by }, key),
-            Event::AllStale => (Kept::AllStale, &b""[..]),
+        let (kept, key, fields) = match event {
+            Event::Notice { event, db, key, fields } => {
+                (Kept::Notice { event, db, key_bytes: key.len() }, key, fields)
+            }
+            Event::Stale { key, by } => (Kept::Stale { by }, key, Fields::default()),
+            Event::AllStale => (Kept::AllStale, &b""[..], Fields::default()),
         };
         let Collected { events, keys } = &mut self.collected;
         keys.extend_from_slice(key);
+        keys.extend_from_slice(fields.text());
         events.push((kept, keys.len()));
     }
 
@@ -154,7 +210,10 @@ impl Collected {
             let key = &self.keys[start..end];
             start = end;
             match kept {
-                Kept::Notice { event, db } => Event::Notice { event, db, key },
+                Kept::Notice { event, db, key_bytes } => {
+                    let (key, fields) = key.split_at(key_bytes);
+                    Event::Notice { event, db, key, fields: Fields(fields) }
+                }
                 Kept::Stale { by } => Event::Stale { key, by },
                 Kept::AllStale => Event::AllStale,
             }
@@ -170,8 +229,10 @@ mod tests {
     fn events_come_in_the_order_in_which_they_happened() {
         let mut events = Events::default();
         assert!(events.is_empty());
+        let (none, two) = (Fields::default(), Fields(b"1:a,2:b:"));
         let all = [
-            Event::Notice { event: "set", db: 3, key: b"key" },
+            Event::Notice { event: "set", db: 3, key: b"key", fields: none },
+            Event::Notice { event: "hset", db: 0, key: b"hash", fields: two },
             Event::Stale { key: b"", by: 7 },
             Event::AllStale,
             Event::Stale { key: b"other", by: 0 },
@@ -185,6 +246,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn names_of_fields_may_hold_any_byte() {
+        let names: [&[u8]; 5] = [b"foo", b"", b"5:a,b", b"|\n\xff", b"0123456789"];
+        let mut text = Vec::new();
+        names.iter().for_each(|name| Fields::add_to(&mut text, name));
+        assert_eq!(text, b"3:foo,0:,5:5:a,b,3:|\n\xff,10:0123456789");
+        assert_eq!(Fields(&text).iter().collect::<Vec<_>>(), names);
+        assert_eq!(Fields::default().iter().count(), 0);
+    }
+
     /// Expectations were recorded from redis-server 7.0.15.
     #[test]
     fn classes_are_shown_as_redis_shows_them() {
@@ -195,10 +266,13 @@ mod tests {
             ("Kgn", "gnK"),
             ("g$lshzxet", "g$lshzxet"),
             ("g$lshzxetd", "A"),
+            ("VISTAKEm", "AKEmSTIV"), // by the source of Redis 8.8
         ] {
             assert_eq!(Classes::parse(text).map(Classes::show), Ok(shown.to_owned()), "{text}");
         }
         assert!(Classes::parse("KEq").is_err() && Classes::parse("?").is_err());
-        assert!(Classes::parse("Ex").is_ok_and(|classes| classes.has('x') && !classes.has('e')));
+        let classes = ["Ex", "KEA", "h", "hV"].map(|text| Classes::parse(text).expect("known"));
+        assert!(classes[0].has('x') && !classes[0].has('e'));
+        assert_eq!(classes.map(Classes::has_fields), [false, false, false, true]);
     }
 }

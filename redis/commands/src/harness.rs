@@ -275,7 +275,10 @@ impl Harness {
     pub(crate) fn events(&mut self) -> Vec<String> {
         let taken = self.ledger.events.take();
         let shown = taken.iter().map(|event| match event {
-            Event::Notice { event, db, key } => format!("{event} {db}:{}", escape(key)),
+            Event::Notice { event, db, key, fields } => {
+                let fields = escape(fields.text());
+                format!("{event} {db}:{} {fields}", escape(key)).trim_end().to_owned()
+            }
             Event::Stale { key, by } => format!("(stale, by {by}) {}", escape(key)),
             Event::AllStale => "(all stale)".to_owned(),
         });

@@ -10,7 +10,7 @@ use stillframe_keyspace::{Expired, Keyspace};
 use stillframe_rdb::{Version, Workspace};
 
 use crate::effects::Effects;
-use crate::events::{Classes, Event, Events};
+use crate::events::{Classes, Event, Events, Fields};
 use crate::random::Random;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
@@ -120,8 +120,27 @@ impl Ledger {
     #[inline]
     pub fn notify(&mut self, class: char, event: &'static str, db: usize, key: &[u8]) {
         if self.settings.notify.has(class) {
-            self.events.add(Event::Notice { event, db, key });
+            self.events.add(Event::Notice { event, db, key, fields: Fields::default() });
         }
+    }
+
+    /// Notes an event of fields of a hash.
+    fn notify_fields<'f>(
+        &mut self,
+        event: &'static str,
+        db: usize,
+        key: &[u8],
+        fields: impl IntoIterator<Item = &'f [u8]>,
+    ) {
+        let classes = self.settings.notify;
+        if !classes.has('h') {
+            return;
+        }
+        let mut names = Vec::new();
+        if classes.has_fields() {
+            fields.into_iter().for_each(|name| Fields::add_to(&mut names, name));
+        }
+        self.events.add(Event::Notice { event, db, key, fields: Fields::of(&names) });
     }
 
     /// Notes that a change, `event`, was made to a key of the selected database, which may be new.
@@ -133,13 +152,31 @@ impl Ledger {
         class: char,
         event: &'static str,
     ) {
+        self.notify_new(keyspace, key);
+        self.notify(class, event, self.selected, key);
+    }
+
+    /// As [`notify_change`](Self::notify_change), made to these fields of a hash.
+    #[cold]
+    pub(crate) fn notify_change_of<'f>(
+        &mut self,
+        keyspace: &mut Keyspace,
+        key: &[u8],
+        event: &'static str,
+        fields: impl IntoIterator<Item = &'f [u8]>,
+    ) {
+        self.notify_new(keyspace, key);
+        self.notify_fields(event, self.selected, key, fields);
+    }
+
+    /// Notes that a key that is about to be notified of is new, if it is.
+    fn notify_new(&mut self, keyspace: &mut Keyspace, key: &[u8]) {
         self.note_expired(keyspace);
         let (db, keys) = (self.selected, keyspace.len(self.selected));
         if keys > self.keys_seen {
             self.notify('n', "new", db, key);
         }
         self.keys_seen = keys;
-        self.notify(class, event, db, key);
     }
 
     /// Keys that were added so far are notified later, with the change that added them: the next
@@ -203,7 +240,7 @@ impl Ledger {
             self.effects.add_for_all(*db, &request);
         }
         self.touch(*db, key, 0);
-        self.notify('h', "hexpired", *db, key);
+        self.notify_fields("hexpired", *db, key, fields.iter().map(|field| &**field));
         if *is_gone {
             self.notify('g', "del", *db, key);
         }

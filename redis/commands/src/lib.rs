@@ -46,7 +46,7 @@ pub use command::{
 pub use context::Context;
 pub use effects::{Audience, Consumer, Effects, Needs};
 pub use errors::Refusal;
-pub use events::{Classes, Collected, Event, Events, NoSuchClass};
+pub use events::{Classes, Collected, Event, Events, Fields, NoSuchClass};
 pub use facts::{Facts, Keys, categories, flags};
 pub use few::Few;
 pub use ledger::{Ledger, Lookups, Settings};

@@ -107,6 +107,20 @@ impl<'c> Context<'c> {
         self.changed_as(key, class, event);
     }
 
+    /// As [`changed_as`](Self::changed_as), for changes of these fields of a hash.
+    pub(super) fn changed_fields<'f>(
+        &mut self,
+        key: &[u8],
+        event: &'static str,
+        fields: impl ExactSizeIterator<Item = &'f [u8]>,
+    ) {
+        self.ledger.dirty += fields.len().saturating_sub(1) as u64;
+        self.changed(key);
+        if !self.ledger.settings.notify.is_empty() {
+            self.ledger.notify_change_of(self.keyspace, key, event, fields);
+        }
+    }
+
     /// Records that a key is gone if an edit has left it empty.
     pub(super) fn emptied(&mut self, key: &[u8], left: usize) {
         if left == 0 {

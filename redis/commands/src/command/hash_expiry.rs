@@ -106,7 +106,7 @@ impl Change {
             Self::At(_) => "hexpire",
             Self::Persist => "hpersist",
         };
-        ctx.changed_times(key, fields.len(), 'h', event);
+        ctx.changed_fields(key, event, fields.iter().copied());
         ctx.emptied(key, left);
         match self {
             Self::At(_) if deletes => ctx.effect(&[&[&b"HDEL"[..], key], fields].concat()),
@@ -392,14 +392,15 @@ fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         hash.view().len()
     })?;
-    ctx.changed_times(key, pairs.len(), 'h', "hset");
+    let fields = || pairs.iter().map(|pair| pair[0]);
+    ctx.changed_fields(key, "hset", fields());
     match deadline {
         Deadline::At(_) if deletes => {
             ctx.keyspace.count_expired_fields(pairs.len());
-            ctx.ledger.notify_change(ctx.keyspace, key, 'h', "hdel");
+            ctx.ledger.notify_change_of(ctx.keyspace, key, "hdel", fields());
             ctx.emptied(key, left);
         }
-        Deadline::At(_) => ctx.ledger.notify_change(ctx.keyspace, key, 'h', "hexpire"),
+        Deadline::At(_) => ctx.ledger.notify_change_of(ctx.keyspace, key, "hexpire", fields()),
         Deadline::None | Deadline::Kept => {}
     }
     note_set(ctx, key, pairs, deadline, deletes);
@@ -494,6 +495,43 @@ mod tests {
         }
         let deleted = harness.keyspace.stats().expired_fields_total;
         assert_eq!(deleted, 6, "of b, y, d, a, c and a the deadline had passed");
+    }
+
+    /// Which fields each event names is what the documents of Redis 8.8 say.
+    #[test]
+    fn events_name_the_fields_to_which_they_happened() {
+        let mut harness = Harness::new().notifies("AS");
+        for (request, events) in [
+            ("HSET h a 1 b 2 a 3", "hset 0:h 1:a,1:b,1:a"),
+            ("HMSET h c 3 d:, 4", "hset 0:h 1:c,3:d:,"),
+            ("HSETNX h a 1", ""),
+            ("HSETNX h e 1", "hset 0:h 1:e"),
+            ("HINCRBY h a 1", "hincrby 0:h 1:a"),
+            ("HINCRBYFLOAT h b 1", "hincrbyfloat 0:h 1:b"),
+            ("HDEL h x e y", "hdel 0:h 1:e"),
+            ("HGETDEL h FIELDS 2 x d:,", "hdel 0:h 3:d:,"),
+            ("HEXPIRE h 100 FIELDS 3 a x b", "hexpire 0:h 1:a,1:b"),
+            ("HGETEX h PERSIST FIELDS 3 a b c", "hpersist 0:h 1:a,1:b"),
+            ("HGETEX h EX 10 FIELDS 2 a x", "hexpire 0:h 1:a"),
+            ("HPERSIST h FIELDS 2 b a", "hpersist 0:h 1:a"),
+            ("HSETEX h EX 10 FIELDS 2 d 1 e 2", "hset 0:h 1:d,1:e; hexpire 0:h 1:d,1:e"),
+            ("HSETEX h KEEPTTL FIELDS 1 d 1", "hset 0:h 1:d"),
+            ("HSETEX h PXAT 1 FIELDS 1 e 2", "hset 0:h 1:e; hdel 0:h 1:e"),
+            ("HEXPIRE h 0 FIELDS 2 d a", "hdel 0:h 1:d,1:a"),
+            ("HPEXPIRE h 5 FIELDS 2 b c", "hexpire 0:h 1:b,1:c"),
+            ("SADD s f", "sadd 0:s"),
+        ] {
+            harness.run(request);
+            assert_eq!(harness.events().join("; "), events, "{request}");
+        }
+        harness.pass(5);
+        harness.run("HLEN h");
+        let events = harness.events();
+        assert!(events[0] == "hexpired 0:h 1:b,1:c" || events[0] == "hexpired 0:h 1:c,1:b");
+        assert_eq!(events[1..], ["del 0:h"]);
+        harness = harness.notifies("KEA");
+        harness.run("HSET h a 1");
+        assert_eq!(harness.events(), ["hset 0:h"], "nobody wants their names");
     }
 
     /// Whatever asks first finds that a hash is gone with its last field.

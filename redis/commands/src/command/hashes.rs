@@ -47,7 +47,7 @@ fn hset(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Result<
     let new = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
         pairs.iter().map(|[field, value]| i64::from(hash.set(field, value))).sum::<i64>()
     })?;
-    ctx.changed_times(key, pairs.len(), 'h', "hset");
+    ctx.changed_fields(key, "hset", pairs.iter().map(|pair| pair[0]));
     if command == "hset" {
         ctx.out.integer(new);
     } else {
@@ -67,7 +67,7 @@ fn keep_field(
     ctx.delete_due(key, [field]);
     let now = ctx.now;
     ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set_keeping(field, value, now))?;
-    ctx.changed_as(key, 'h', event);
+    ctx.changed_fields(key, event, [field].into_iter());
     Ok(())
 }
 
@@ -105,7 +105,7 @@ fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     ctx.delete_due(key, [field]);
     ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set(field, value))?;
-    ctx.changed_as(key, 'h', "hset");
+    ctx.changed_fields(key, "hset", [field].into_iter());
     ctx.out.integer(1);
     Ok(())
 }
@@ -191,14 +191,14 @@ fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     ctx.delete_due(key, fields.iter().copied());
     let (removed, left) = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
-        let removed = fields.iter().filter(|field| hash.remove(field)).count();
+        let removed = fields.iter().copied().filter(|field| hash.remove(field)).collect::<Vec<_>>();
         (removed, hash.view().len())
     })?;
-    if removed > 0 {
-        ctx.changed_times(key, removed, 'h', "hdel");
+    if !removed.is_empty() {
+        ctx.changed_fields(key, "hdel", removed.iter().copied());
         ctx.emptied(key, left);
     }
-    ctx.out.integer(removed as i64);
+    ctx.out.integer(removed.len() as i64);
     Ok(())
 }
 
@@ -216,15 +216,17 @@ fn hgetdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.delete_due(key, fields.iter().copied());
     let Context { keyspace, out, caller, .. } = ctx;
     let (removed, left) = keyspace.edit_hash(caller.db, key, |hash| {
-        let mut removed = 0;
-        for field in fields {
+        let mut removed = Vec::new();
+        for &field in fields {
             answer_field(out, Some(hash.view()), field);
-            removed += usize::from(hash.remove(field));
+            if hash.remove(field) {
+                removed.push(field);
+            }
         }
         (removed, hash.view().len())
     })?;
-    if removed > 0 {
-        ctx.changed_times(key, removed, 'h', "hdel");
+    if !removed.is_empty() {
+        ctx.changed_fields(key, "hdel", removed.iter().copied());
         ctx.emptied(key, left);
         ctx.effect(&[&[&b"HDEL"[..], key], fields].concat());
     }

@@ -1,6 +1,6 @@
 //! Keyspace notifications of random commands, message by message beside redis-server.
 
-use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
+use crate::support::{Client, Kind, Peer, Random, Reply, Server, are_here, redis_is_here, rounds};
 
 /// Every message since the last call: an answered PING comes after all that was sent before.
 pub(crate) fn messages(listener: &mut Client) -> Vec<String> {
@@ -192,4 +192,93 @@ fn notifications_are_those_of_redis() {
         }
         assert_eq!(theirs, ours, "round {round}: {line}");
     }
+}
+
+/// Requests on hashes, message by message beside Redis 8.10.
+#[test]
+fn fields_are_named_as_by_redis() {
+    let test = "fields_are_named_as_by_redis";
+    if !are_here(test, &[Peer::Redis810]) {
+        return;
+    }
+    let mut random = Random::new(test);
+    let kinds = [Kind::Newer(Peer::Redis810), Kind::subject("imprint")];
+    let servers = kinds.map(Server::start);
+    let mut sides = servers.each_ref().map(|server| (server.client(), server.client()));
+    for (listener, writer) in &mut sides {
+        listener.ok("PSUBSCRIBE __*");
+        writer.ok("CONFIG SET notify-keyspace-events AKESTIV");
+    }
+    let lines = [
+        "HSET h? f? v g? w f? x",
+        "HMSET h? f? v",
+        "HSETNX h? f? v",
+        "HDEL h? f? g? f?",
+        "HGETDEL h? FIELDS 2 f? g?",
+        "HINCRBY h? n? 3",
+        "HINCRBYFLOAT h? n? 0.5",
+        "HEXPIRE h? 5000 FIELDS 3 f? g? x",
+        "HEXPIRE h? 9000 NX FIELDS 1 f?",
+        "HEXPIRE h? 0 FIELDS 2 g? f?",
+        "HPEXPIREAT h? 4000000000000 FIELDS 1 f?",
+        "HPERSIST h? FIELDS 2 f? n?",
+        "HGETEX h? PERSIST FIELDS 2 f? g?",
+        "HGETEX h? EX 100 FIELDS 2 f? g?",
+        "HGETEX h? PXAT 1 FIELDS 1 f?",
+        "HSETEX h? FIELDS 1 f? v",
+        "HSETEX h? EX 100 FIELDS 2 f? v g? w",
+        "HSETEX h? KEEPTTL FIELDS 1 f? v",
+        "HSETEX h? FNX FIELDS 1 f? v",
+        "HSETEX h? PXAT 1 FIELDS 2 f? v g? w",
+        "DEL h?",
+        "COPY h? h?",
+        "HLEN h?",
+    ];
+    for round in 0..rounds(1_000, 20_000) {
+        let line = random.pick(&lines);
+        let digit = |letter: char| match letter {
+            '?' => char::from(b'0' + random.below(3) as u8),
+            letter => letter,
+        };
+        let line: String = line.chars().map(digit).collect();
+        let [theirs, ours] = sides.each_mut().map(|(listener, writer)| {
+            let reply = writer.ask(&line);
+            (reply, messages(listener))
+        });
+        assert_eq!(theirs, ours, "round {round}: {line}");
+    }
+}
+
+/// Channels and payloads are those of the documents of Redis 8.8.
+#[test]
+fn fields_are_named_on_channels_of_their_own() {
+    let server = Server::start(Kind::subject("imprint"));
+    let (mut listener, mut writer) = (server.client(), server.client());
+    listener.ok("PSUBSCRIBE __*");
+    let space = "pmessage __* __subkeyspace@2__:h hset|1:a,3:b|:";
+    let event = "pmessage __* __subkeyevent@2__:hset 1:h|1:a,3:b|:";
+    let item = ["a", "b|:"].map(|it| format!("pmessage __* __subkeyspaceitem@2__:h\n{it} hset"));
+    let both = "pmessage __* __subkeyspaceevent@2__:hset|h 1:a,3:b|:";
+    let key = ["pmessage __* __keyspace@2__:h hset", "pmessage __* __keyevent@2__:hset h"];
+    let all = [key[0], key[1], space, event, &item[0], &item[1], both];
+    writer.ok("SELECT 2");
+    for (classes, wanted) in [
+        ("hSTIV", &all[2..]),
+        ("KEASTIV", &all[..]),
+        ("hS", &[space]),
+        ("hT", &[event]),
+        ("hI", &[&item[0], &item[1]]),
+        ("hV", &[both]),
+        ("KhV", &[key[0], both]),
+        ("KEA", &all[..2]),
+        ("STIV", &[]),
+        ("gSTIV", &[]),
+    ] {
+        writer.ok(&format!("CONFIG SET notify-keyspace-events {classes}"));
+        writer.call(&[b"HSET", b"h", b"a", b"1", b"b|:", b"2"]);
+        assert_eq!(messages(&mut listener), wanted, "{classes}");
+    }
+    writer.ok("CONFIG SET notify-keyspace-events AI");
+    writer.call(&[b"HSET", b"a\nb", b"f", b"1"]);
+    assert!(messages(&mut listener).is_empty(), "a line break would end the key");
 }

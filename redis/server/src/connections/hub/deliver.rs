@@ -2,11 +2,13 @@
 //! become messages and invalidations.
 //!
 //! `__keyspace@<db>__:<key>` carries the event, `__keyevent@<db>__:<event>` the key.
+//! Four channels name the fields of a hash, too, in the form of Redis 8.8: `__subkeyspace@`,
+//! `__subkeyevent@`, `__subkeyspaceitem@` and `__subkeyspaceevent@`.
 
 use std::time::Instant;
 
 use stillframe_commands::text::glob;
-use stillframe_commands::{Event, Events};
+use stillframe_commands::{Event, Events, Fields};
 use stillframe_resp::{Out, Protocol};
 
 use super::Hub;
@@ -132,7 +134,9 @@ impl Hub {
         let collected = events.take();
         for event in collected.iter() {
             match event {
-                Event::Notice { event, db, key } => self.notify(to, event, db, key),
+                Event::Notice { event, db, key, fields } => {
+                    self.notify(to, event, db, key, fields);
+                }
                 Event::Stale { key, by } => self.invalidate(to, key, by),
                 Event::AllStale => self.invalidate_all(to),
             }
@@ -140,7 +144,14 @@ impl Hub {
         events.give_back(collected);
     }
 
-    fn notify(&self, to: &mut Delivery<'_>, event: &str, db: usize, key: &[u8]) {
+    fn notify(
+        &self,
+        to: &mut Delivery<'_>,
+        event: &str,
+        db: usize,
+        key: &[u8],
+        fields: Fields<'_>,
+    ) {
         let classes = to.config.notify;
         if self.pubsub.is_empty() {
             return;
@@ -154,6 +165,45 @@ impl Hub {
             let channel = format!("__keyevent@{db}__:{event}");
             self.publish(to, Kind::Channel, channel.as_bytes(), key);
         }
+        if !fields.is_empty() {
+            self.notify_fields(to, event, db, key, fields);
+        }
         to.tells_of_data(false);
+    }
+
+    /// The messages that name the fields of a hash.
+    fn notify_fields(
+        &self,
+        to: &mut Delivery<'_>,
+        event: &str,
+        db: usize,
+        key: &[u8],
+        fields: Fields<'_>,
+    ) {
+        let classes = to.config.notify;
+        let names = fields.text();
+        let mut publish = |channel: &[&[u8]], payload: &[&[u8]]| {
+            self.publish(to, Kind::Channel, &channel.concat(), &payload.concat());
+        };
+        if classes.has('S') {
+            let channel = format!("__subkeyspace@{db}__:");
+            publish(&[channel.as_bytes(), key], &[event.as_bytes(), b"|", names]);
+        }
+        if classes.has('T') {
+            let channel = format!("__subkeyevent@{db}__:{event}");
+            let key_bytes = format!("{}:", key.len());
+            publish(&[channel.as_bytes()], &[key_bytes.as_bytes(), key, b"|", names]);
+        }
+        // A line break ends the key in the name of the channel.
+        if classes.has('I') && !key.contains(&b'\n') {
+            let channel = format!("__subkeyspaceitem@{db}__:");
+            for field in fields.iter() {
+                publish(&[channel.as_bytes(), key, b"\n", field], &[event.as_bytes()]);
+            }
+        }
+        if classes.has('V') {
+            let channel = format!("__subkeyspaceevent@{db}__:{event}|");
+            publish(&[channel.as_bytes(), key], &[names]);
+        }
     }
 }
