@@ -197,7 +197,7 @@ fn a_figure_of_servers_is_judged_and_drawn() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("imprint") && text.contains(" 0 words differed"), "{text}");
-    assert!(text.contains("patches of the kernel"), "{text}");
+    assert!(text.contains("the patches of kernel/ are not in this kernel"), "{text}");
     let has_redis = are_here("a_figure_of_servers_is_judged_and_drawn", &[Peer::RedisServer]);
     assert_eq!(text.contains("there is no redis-server here"), !has_redis, "{text}");
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);

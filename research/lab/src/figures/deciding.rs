@@ -53,6 +53,11 @@ impl Deciding {
     fn text(self) -> String {
         format!("{} {} or more: {}", number(self.least), self.unit, self.run)
     }
+    /// What a smaller run lacks, as a part of a sentence.
+    fn wish(self) -> String {
+        format!("it takes {}", self.text().trim_end_matches('.'))
+    }
+
     /// Whether so much is less than it takes.
     fn is_more_than(self, ran: Extent) -> bool {
         self.unit == ran.unit && ran.amount < self.least
@@ -80,7 +85,7 @@ pub(super) fn verdict(figure: &Figure, claim: &Claim, data: &Data<'_>, size: Siz
         (Some(recorded), _) => recorded.clone(),
         (None, Some(ran)) if judgement.outcome.is_measured() => {
             if let Some(deciding) = deciding.filter(|it| it.is_more_than(ran)) {
-                judgement.outcome = Outcome::TooSmall(format!("it takes {}", deciding.text()));
+                judgement.outcome = Outcome::TooSmall(deciding.wish());
             }
             ran.text()
         }
