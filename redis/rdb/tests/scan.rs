@@ -174,8 +174,8 @@ fn keys_that_are_there_twice_are_found() {
 #[test]
 fn an_unknown_kind_is_reported_with_its_offset() {
     let text = |body: &[u8]| scanned(&sealed(body)).expect_err("refused").to_string();
-    let unknown = "damaged at byte 9: byte 0x1d is no type of value that this server knows";
-    assert_eq!(text(b"\x1d\x01k"), unknown);
+    let unknown = "damaged at byte 9: byte 0x21 is no type of value that this server knows";
+    assert_eq!(text(b"\x21\x01k"), unknown);
     assert!(text(b"\xfc12345678\xff").contains("stands between a key's expiry and the key"));
     assert!(text(b"\x06\x01k").contains("pre-release of Redis 4"));
     assert!(text(b"\xf6\x01k").contains("pre-release of Redis 7"));
