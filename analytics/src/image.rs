@@ -112,32 +112,39 @@ impl Image {
         if until.is_none() && !has_log && dump.exists() {
             return Self::of_file(&dump, &dump.display().to_string(), None);
         }
-        let scratch = opening.scratch()?;
-        let moment = |why: &dyn std::fmt::Display| QueryError::Moment(format!("{name}: {why}"));
-        let mut config = Config::default();
-        let out = scratch.path().join("state").display().to_string();
-        config.set("dir", &[out]).map_err(|error| moment(&error))?;
-        let rewound = stillframe_server::rewind(path, until, config).map_err(|it| moment(&it))?;
         let instant = match until {
             Some(Until::TimeMs(ms)) => i64::try_from(ms).ok(),
             _ => None,
         };
-        let mut image = Self::of_file(&rewound.dump, name, instant)?;
-        image.notices.extend(rewound.notices);
-        Ok(image)
+        Self::of_copy(name, opening, instant, |config| {
+            let rewound = stillframe_server::rewind(path, until, config);
+            rewound.map(|it| (it.dump, it.notices)).map_err(|error| error.to_string())
+        })
     }
 
     /// A directory of Redis or Valkey with an append-only log.
     fn of_redis(path: &Path, name: &str, opening: &Opening) -> Result<Self, QueryError> {
+        Self::of_copy(name, opening, None, |config| {
+            let imported = stillframe_server::import(path, config, true);
+            imported.map(|it| (it.dump, it.notices)).map_err(|error| error.to_string())
+        })
+    }
+
+    /// A dump that `make` makes in a directory of its own, with notices.
+    fn of_copy(
+        name: &str,
+        opening: &Opening,
+        instant: Option<i64>,
+        make: impl FnOnce(Config) -> Result<(PathBuf, Vec<String>), String>,
+    ) -> Result<Self, QueryError> {
         let scratch = opening.scratch()?;
         let moment = |why: &dyn std::fmt::Display| QueryError::Moment(format!("{name}: {why}"));
         let mut config = Config::default();
         let out = scratch.path().join("state").display().to_string();
         config.set("dir", &[out]).map_err(|error| moment(&error))?;
-        let imported = stillframe_server::import(path, config, true).map_err(|it| moment(&it))?;
-        let mut image = Self::of_file(&imported.dump, name, None)?;
-        image.notices.extend(imported.notices);
-        Ok(image)
+        let (dump, notices) = make(config).map_err(|error| moment(&error))?;
+        let image = Self::of_file(&dump, name, instant)?;
+        Ok(Self { notices, ..image })
     }
 
     fn of_file(path: &Path, name: &str, instant: Option<i64>) -> Result<Self, QueryError> {

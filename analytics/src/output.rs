@@ -107,9 +107,6 @@ impl Output {
     ) -> Result<Self, QueryError> {
         let what = file.map_or("the result".to_owned(), |path| path.display().to_string());
         let failed = |why: &dyn std::fmt::Display| QueryError::output(what.clone(), why);
-        if let (Format::Parquet, None) = (format, file) {
-            return Err(failed(&"a Parquet file cannot be a stream; name one with --out"));
-        }
         // A device or a pipe is written as it is.
         let is_device = |path: &&Path| path.metadata().is_ok_and(|it| !it.is_file());
         let part = file.filter(|path| !is_device(path)).map(Part::new).transpose();
@@ -144,8 +141,10 @@ impl Output {
                 let writer = FileWriter::try_new(open(path)?, schema);
                 Writer::File(writer.map_err(|error| failed(&error))?)
             }
-            (Format::Parquet, path) => {
-                let path = path.unwrap_or(Path::new(""));
+            (Format::Parquet, None) => {
+                return Err(failed(&"a Parquet file cannot be a stream; name one with --out"));
+            }
+            (Format::Parquet, Some(path)) => {
                 let level = ZstdLevel::try_new(3).map_err(|error| failed(&error))?;
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(level))
@@ -213,24 +212,18 @@ impl Output {
                 }
                 print(out, held, rows).and_then(|()| flush(out))
             }
-            Writer::Csv(writer, schema) => {
-                writer.write(&RecordBatch::new_empty(Arc::clone(schema)))
-            }
+            Writer::Csv(..) => Ok(()),
             Writer::Json(writer) => writer.finish(),
             Writer::Stream(writer) => writer.finish(),
             Writer::File(writer) => writer.finish(),
             Writer::Parquet(writer) => writer.finish().map(|_| ()).map_err(ArrowError::from),
         };
         ended.map_err(|error| self.failed(&error))?;
-        let flushed = match &mut self.writer {
-            Writer::Stream(writer) => flush(writer.get_mut()),
-            _ => Ok(()),
-        };
-        flushed.map_err(|error| self.failed(&error))?;
         let Self { writer, what, part } = self;
         let flushed = match writer {
             Writer::Csv(writer, _) => flush(&mut writer.into_inner()),
             Writer::Json(writer) => flush(&mut writer.into_inner()),
+            Writer::Stream(mut writer) => flush(writer.get_mut()),
             _ => Ok(()),
         };
         flushed.map_err(|error| failed(&what, &error))?;

@@ -105,10 +105,11 @@ impl QuerySession {
                 continue;
             }
             let frame = self.context.sql(text).await?;
-            if out.is_some() && file.is_none() && !frame.schema().fields().is_empty() {
+            let has_answer = !frame.schema().fields().is_empty();
+            if has_answer && out.is_some() && file.is_none() {
                 return Err(QueryError::output("a second answer", &"the file has one already"));
             }
-            let target = if frame.schema().fields().is_empty() { None } else { file.take() };
+            let target = file.take_if(|_| has_answer);
             answer(frame, format, target, &self.findings).await?;
         }
         Ok(())
