@@ -3,9 +3,11 @@
 
 use std::fmt::{Debug, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 use super::OnLog;
@@ -19,8 +21,18 @@ pub(super) struct LogTo {
 
 impl LogTo {
     pub(super) fn dispatch(on_log: OnLog, least: LogLevel) -> Dispatch {
+        ask_each_dispatcher();
         Dispatch::new(Self { on_log, least })
     }
+}
+
+/// While one dispatcher is alive, `tracing` asks the thread that comes to a line first whether
+/// anybody wants that line, and keeps the answer for all threads: no, where that thread has no
+/// dispatcher. The server's line would be lost to `on_log` for good. With two more that stay, each
+/// dispatcher is asked.
+fn ask_each_dispatcher() {
+    static STAY: OnceLock<[Dispatch; 2]> = OnceLock::new();
+    STAY.get_or_init(|| [(); 2].map(|()| Dispatch::new(NoSubscriber::default())));
 }
 
 fn level_of(metadata: &Metadata<'_>) -> LogLevel {

@@ -487,6 +487,37 @@ fn a_function_for_the_log_that_panics_ends_with_the_call() {
     assert!(calls.load(Ordering::Relaxed) > before);
 }
 
+/// A server that has no such function may come to a line first, on its own thread. Run in a process
+/// of its own: other servers' functions would be asked, too.
+#[test]
+fn a_function_for_the_log_gets_what_another_server_logged_before() {
+    const ALONE: &str = "STILLFRAME_TEST_ALONE";
+    const NAME: &str = concat!(
+        "start::embedded::tests::",
+        "a_function_for_the_log_gets_what_another_server_logged_before"
+    );
+    if std::env::var_os(ALONE).is_none() {
+        let mut alone = std::process::Command::new(std::env::current_exe().expect("this program"));
+        let output = alone.args(["--exact", NAME]).env(ALONE, "1").output().expect("it runs");
+        return assert!(output.status.success(), "{output:?}");
+    }
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&lines);
+    let on_log: OnLog = Arc::new(move |_, line: &str| {
+        kept.lock().expect("no panic").push(line.to_owned());
+    });
+    let (one, other) = (folder(), folder());
+    let logs =
+        Embedded::start_logging(settings(&one, &["loglevel debug"]), on_log).expect("a server");
+    let silent = started(&other, &[]);
+    for server in [&silent, &logs] {
+        ask(&mut server.handle().client().expect("a client"), "PING");
+    }
+    drop((silent, logs));
+    let lines = lines.lock().expect("no panic");
+    assert!(lines.iter().any(|line| line.contains("connected")), "{lines:?}");
+}
+
 /// I/O threads read sockets; connections in memory stay with the loop.
 #[test]
 fn io_threads_do_not_matter() {
