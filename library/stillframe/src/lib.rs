@@ -37,6 +37,7 @@ mod budget;
 mod conformance;
 mod engine;
 mod error;
+mod gate;
 mod handover;
 mod image;
 mod info;
@@ -53,6 +54,7 @@ pub use algorithm::{Algorithm, Image};
 pub use budget::OnFull;
 pub use engine::{Begun, CaptureReport, Engine, Publication};
 pub use error::{BeginError, CaptureError, MemoryError, Unavailable};
+pub use gate::{Gate, Within};
 pub use handover::Progress;
 #[cfg(feature = "rivals")]
 pub use image::{ByArray, BySink, Changes, Completion, Increment};

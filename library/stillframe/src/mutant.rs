@@ -280,4 +280,16 @@ mutants! {
     HandoverLateCancelWins,
     /// Hand-over: a sink that panics leaves its image as if it were captured on.
     HandoverForgetsPanic,
+
+    // -- the gate
+    /// Gate: a reader looks whether it is open, and counts itself then.
+    GateLooksBeforeItCounts,
+    /// Gate: readers come in though it is shut.
+    GateStaysOpen,
+    /// Gate: it counts as empty when it is shut.
+    GateForgetsReaders,
+    /// Gate: the writer looks at the count without Acquire.
+    GateEmptyRelaxed,
+    /// Gate: a reader leaves without Release.
+    GateLeavesRelaxed,
 }

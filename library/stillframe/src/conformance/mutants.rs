@@ -147,7 +147,7 @@ fn judge(mutant: Mutant) -> Judge {
     }
 }
 
-/// Mistakes of Imprint and of the hand-over.
+/// Mistakes of Imprint, of the hand-over and of the gate.
 fn judge_of_imprint(mutant: Mutant) -> Judge {
     use Judge::{Model, Suite};
     match mutant {
@@ -196,6 +196,11 @@ fn judge_of_imprint(mutant: Mutant) -> Judge {
         Mutant::HandoverRelaxedBegin => Model("begin_publishes_rejects"),
         Mutant::HandoverRelaxedDone => Model("done_publishes_rejects"),
         Mutant::HandoverRelaxedCaptured => Model("captured_publishes_rejects"),
+        Mutant::GateLooksBeforeItCounts
+        | Mutant::GateStaysOpen
+        | Mutant::GateForgetsReaders
+        | Mutant::GateEmptyRelaxed
+        | Mutant::GateLeavesRelaxed => Model("gate_rejects"),
         other => panic!("{other:?} has no judge"),
     }
 }
