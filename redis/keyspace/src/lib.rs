@@ -45,6 +45,7 @@ pub use integer::{IntText, parse_int};
 pub use libraries::Libraries;
 pub use memory::access::{Counting, Usage};
 pub use memory::entry::{Entry, KEY_BYTES_MAX};
+pub use memory::read_view::{ReadView, ReadViewError, ReadViewLost, ScanError};
 pub use memory::slots::CreateError;
 pub use memory::value::Value;
 pub use memory::word_sink::EntrySink;

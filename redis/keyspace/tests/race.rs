@@ -4,11 +4,13 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use common::{Collect, Contents, Manner, Random, can_image, create, digest, sized};
+use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, Point, SinkError};
-use stillframe_keyspace::{Entry, EntrySink, Expire, Keyspace};
+use stillframe_keyspace::{Entry, EntrySink, Expire, Keyspace, ReadView, ScanError};
 
 /// Looks at every entry twice, and counts them.
 struct Stare(Collect, usize);
@@ -146,6 +148,71 @@ fn pairs_are_equal<A: Algorithm>() {
     }
     assert!(seen > 0);
     println!("{stamp} writes, {images} images, {seen} pairs");
+}
+
+/// Reads a view again and again, by two threads that share out its slots: it stays as it is.
+fn stare(view: &ReadView<Imprint>) -> Result<Contents, ScanError> {
+    let read = |slots: std::ops::Range<usize>| {
+        let mut sink = Stare(Collect::new::<Imprint>(Manner::Fast), 0);
+        view.scan(slots, &mut sink).map(|()| sink.0.take())
+    };
+    let half = view.slots() / 2;
+    let mut first = None;
+    for _ in 0..3 {
+        let found = std::thread::scope(|scope| {
+            let other = scope.spawn(|| read(half..view.slots()));
+            let mut found = read(0..half)?;
+            found.extend(other.join().expect("no panic")?);
+            Ok::<_, ScanError>(found)
+        })?;
+        assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "the view has changed");
+    }
+    Ok(first.unwrap_or_default())
+}
+
+/// Views that other threads read, beside images, while the writer goes on; some are given up.
+#[test]
+fn pairs_are_equal_in_views_that_others_read() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let mut random = Random::seeded("read views");
+    let mut keyspace = create::<Imprint>();
+    let (pairs, wanted) = (sized(220, 22), sized(40, 3));
+    let (sender, receiver) = channel::<Result<Contents, ScanError>>();
+    let (mut stamp, mut ended, mut seen, mut lost, mut reading) = (1, 0, 0, 0, 0);
+    while ended < wanted {
+        write(&mut keyspace, random.below(pairs), stamp);
+        stamp += 1;
+        if stamp % 16 == 0 {
+            keyspace.tend();
+        }
+        if stamp % 64 == 0 && reading < 3 && !random.one_in(4) {
+            let view = keyspace.read_view(Point::declare(), 0, Arc::new(|| ())).unwrap();
+            let sender = sender.clone();
+            std::thread::spawn(move || sender.send(stare(&view)));
+            reading += 1;
+        }
+        if stamp % 64 == 32 && !keyspace.saving() {
+            let sink = Collect::new::<Imprint>(Manner::Fast);
+            keyspace.snapshot(Point::declare(), sink, |_, _| ()).unwrap();
+        }
+        if random.one_in(sized(3_000, 200)) {
+            keyspace.give_up_read_view();
+        }
+        if let Ok(read) = receiver.try_recv() {
+            (ended, reading) = (ended + 1, reading - 1);
+            match read {
+                Ok(contents) => seen += check(&contents),
+                Err(ScanError::Lost(_)) => lost += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    drop(keyspace); // while some are read
+    for read in receiver.iter().take(reading) {
+        assert!(matches!(read, Ok(_) | Err(ScanError::Lost(_))), "{read:?}");
+    }
+    assert!(seen > 0);
+    println!("{stamp} writes, {ended} views, {lost} of them given up, {seen} pairs");
 }
 
 macro_rules! tests {

@@ -17,7 +17,6 @@
 use std::collections::BTreeMap;
 
 use crate::memory::entry::Owned;
-use crate::memory::reclaim::Reclaimer;
 
 const BUCKETS: usize = if cfg!(any(test, miri)) { 8 } else { 512 };
 const RANGE_BITS_MIN: u32 = if cfg!(any(test, miri)) { 3 } else { 9 };
@@ -46,6 +45,14 @@ pub(crate) struct Loan {
 pub(crate) struct Bucket {
     entries: Vec<Owned>,
     bytes: usize,
+}
+
+#[cfg(test)]
+impl Bucket {
+    /// Makes it look freed to a reader.
+    pub(crate) fn poison(&mut self) {
+        self.entries.iter_mut().for_each(Owned::poison);
+    }
 }
 
 impl Limbo {
@@ -122,8 +129,9 @@ impl Limbo {
         self.buckets.get_mut(at).filter(|_| at >= self.released)
     }
 
-    /// Releases the ranges that lie wholly in the slots `0..captured`; bounded work.
-    pub(crate) fn release(&mut self, captured: usize, reclaimer: &mut Reclaimer) {
+    /// Releases the ranges that lie wholly in the slots `0..captured` to `retire`, with their
+    /// bytes; bounded work.
+    pub(crate) fn release(&mut self, captured: usize, retire: impl FnOnce(Vec<Bucket>, usize)) {
         let end = (captured >> self.range_bits).min(self.buckets.len());
         if end <= self.released {
             return;
@@ -136,15 +144,15 @@ impl Limbo {
             let bytes = released.iter().map(|bucket| bucket.bytes).sum();
             self.bytes -= bytes;
             self.entries -= released.iter().map(|bucket| bucket.entries.len()).sum::<usize>();
-            reclaimer.drop_later(released, bytes); // one message: each wakes a thread
+            retire(released, bytes); // at once: each message wakes a thread
         }
     }
 
     /// Releases everything: the image is over.
-    pub(crate) fn end(&mut self, reclaimer: &mut Reclaimer) {
+    pub(crate) fn end(&mut self, retire: impl FnOnce(Vec<Bucket>, usize)) {
         let rest = std::mem::take(self);
         if rest.entries != 0 {
-            reclaimer.drop_later(rest.buckets, rest.bytes);
+            retire(rest.buckets, rest.bytes);
         }
     }
 
@@ -155,7 +163,7 @@ impl Limbo {
         buckets: impl std::slice::SliceIndex<[Bucket], Output = [Bucket]>,
     ) {
         let buckets = self.buckets.get_mut(buckets).into_iter().flatten();
-        buckets.flat_map(|bucket| &mut bucket.entries).for_each(Owned::poison);
+        buckets.for_each(Bucket::poison);
     }
 
     /// Makes mistakes about the end of a range visible to a reader.
@@ -179,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_to_a_range_that_is_released_counts_no_more() {
-        let (mut limbo, mut reclaimer) = (Limbo::default(), Reclaimer::default());
+        let mut limbo = Limbo::default();
         limbo.begin(BUCKETS << RANGE_BITS_MIN);
         let entry = Owned::new((1, 0), b"key", New::text(&[b'x'; 500]), NEVER, 0);
         let bytes = entry.entry().bytes();
@@ -188,9 +196,9 @@ mod tests {
         assert_eq!(limbo.bytes(), bytes - 300);
         limbo.give_back(20, Some(100));
         assert_eq!(limbo.bytes(), bytes - 200);
-        limbo.release(1 << RANGE_BITS_MIN, &mut reclaimer);
+        limbo.release(1 << RANGE_BITS_MIN, |_, _| {});
         limbo.give_back(20, None);
         assert_eq!((limbo.entries(), limbo.bytes()), (0, 0));
-        limbo.end(&mut reclaimer);
+        limbo.end(|_, _| {});
     }
 }

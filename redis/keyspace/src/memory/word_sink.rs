@@ -58,6 +58,38 @@ pub(crate) struct AtBegin {
     pub(crate) spaces: Spaces,
     pub(crate) shown: Shown,
     pub(crate) seen: Seen,
+    /// Entries that have expired by then are passed by.
+    pub(crate) now: i64,
+}
+
+impl AtBegin {
+    /// Gives `sink` the entries of the slots from `start` on.
+    ///
+    /// # Safety
+    /// A word that is not 0 is the handle of an entry, which nobody changes or frees meanwhile.
+    pub(crate) unsafe fn give(
+        &self,
+        start: usize,
+        words: &[u64],
+        sink: &mut impl EntrySink,
+    ) -> Result<(), SinkError> {
+        let Self { spaces, shown, seen, .. } = self;
+        for (slot, &word) in (start..).zip(words).filter(|(_, word)| **word != 0) {
+            // SAFETY: the caller's.
+            let entry = unsafe { Entry::from_word(word) };
+            if entry.era() > self.cleared[entry.space()] && !entry.is_expired(self.now) {
+                let (db, usage) = (spaces.db_of(entry), seen.usage(slot));
+                if shown.is_any() {
+                    sink.class(shown.class(entry))?;
+                }
+                sink.used_entry(db, entry, usage)?;
+                for space in shown.showing(entry) {
+                    sink.used_entry(spaces.db_in(space), entry, usage)?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Takes the words of an image and gives its entries to `sink`.
@@ -68,23 +100,9 @@ pub(crate) struct WordSink<E> {
 
 impl<E: EntrySink> Sink for WordSink<E> {
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
-        for (slot, &word) in (start..).zip(words).filter(|(_, word)| **word != 0) {
-            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: no thread
-            // changes or frees it until this call has returned and `captured` has passed it.
-            let entry = unsafe { Entry::from_word(word) };
-            if entry.era() > self.at_begin.cleared[entry.space()] {
-                let AtBegin { spaces, shown, seen, .. } = &self.at_begin;
-                let (db, usage) = (spaces.db_of(entry), seen.usage(slot));
-                if shown.is_any() {
-                    self.sink.class(shown.class(entry))?;
-                }
-                self.sink.used_entry(db, entry, usage)?;
-                for space in shown.showing(entry) {
-                    self.sink.used_entry(spaces.db_in(space), entry, usage)?;
-                }
-            }
-        }
-        Ok(())
+        // SAFETY: M1: at begin the words were handles of live entries. M2 and M4: no thread changes
+        // or frees them until this call has returned and `captured` has passed them.
+        unsafe { self.at_begin.give(start, words, &mut self.sink) }
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {

@@ -22,6 +22,7 @@ use super::Keyspace;
 use crate::memory::access::Seen;
 use crate::memory::entry::Owned;
 use crate::memory::history::mutants::Mutant;
+use crate::memory::read_view::{Wake, rouse};
 use crate::memory::word_sink::EntrySink;
 
 /// Pieces between the writer and the thread.
@@ -32,8 +33,6 @@ const PIECE: usize = if cfg!(any(test, miri)) { 4 } else { 128 };
 const PIECE_BYTES: usize = 128 << 10;
 /// Slots that the writer passes in one call of [`Keyspace::tend`].
 const SLOTS_PER_STEP: usize = if cfg!(any(test, miri)) { 16 } else { 1024 };
-/// The numbers of own views count down from here; no caller has these.
-const LAST_ID: u64 = u64::MAX;
 
 /// An image that was begun. It is held until the keyspace no longer [holds](Keyspace::holds) it.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +54,6 @@ enum Taker {
 #[derive(Default)]
 pub(crate) struct Besides {
     walks: Vec<Walk>,
-    begun: u64,
 }
 
 /// One of them.
@@ -90,9 +88,6 @@ struct Handed {
     class: Option<u8>,
     entry: Owned,
 }
-
-/// Wakes the caller, so that it tends the keyspace.
-type Wake = Arc<dyn Fn() + Send + Sync>;
 
 impl<A: Algorithm> Keyspace<A> {
     /// As [`snapshot`](Self::snapshot), also while images are under way. `wake` is called whenever
@@ -192,8 +187,7 @@ impl<A: Algorithm> Keyspace<A> {
             publish(&mut sink, captured);
         });
         let thread = Some(thread.ok()?);
-        let view = LAST_ID - self.besides.begun;
-        self.besides.begun += 1;
+        let view = self.slots.history_mut().own_id();
         self.open_instant(view, i64::MIN, true);
         let (next, waiting, sender) = (0, None, Some(sender));
         self.besides.walks.push(Walk { view, next, waiting, sender, signs, thread });
@@ -297,8 +291,7 @@ struct Ended {
 impl Drop for Ended {
     fn drop(&mut self) {
         self.signs.ended.store(true, Ordering::Release);
-        // A second panic would end the process.
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.wake)())).map_err(std::mem::forget);
+        rouse(&self.wake);
     }
 }
 

@@ -55,6 +55,7 @@ use crate::memory::access::{Access, Counting};
 use crate::memory::chunks::Sparse;
 use crate::memory::entry::{Entry, KEY_BYTES};
 use crate::memory::index::{Index, below};
+use crate::memory::read_view::READ_VIEWS_MAX;
 use crate::memory::slots::Seat;
 use crate::memory::slots::{CreateError, Slots};
 use crate::memory::spaces::Spaces;
@@ -147,6 +148,7 @@ impl<A: Algorithm> Keyspace<A> {
             .max_words(options.max_keys)
             .huge_pages(options.huge_pages)
             .algorithm(options.algorithm)
+            .images(READ_VIEWS_MAX + 1)
             .budget(options.budget_bytes, options.on_full);
         Ok(Self {
             slots: Slots::create(&words, hasher.clone())?,
@@ -452,7 +454,8 @@ impl<A: Algorithm> Keyspace<A> {
     ) -> Result<Begun, BeginError> {
         let (cleared, spaces, seen) = (self.cleared, self.spaces.clone(), self.access.seen());
         let shown = self.slots.shown().clone();
-        self.slots.snapshot(point, sink, AtBegin { cleared, spaces, shown, seen }, publish)
+        let at_begin = AtBegin { cleared, spaces, shown, seen, now: i64::MIN };
+        self.slots.snapshot(point, sink, at_begin, publish)
     }
 
     /// Frees what images and closed views no longer hold, and sweeps cleared databases: bounded
@@ -506,6 +509,7 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn stats(&self) -> KeyspaceStats {
         let [for_images, (view_entries, view_bytes)] =
             [true, false].map(|for_images| self.slots.history().totals(for_images));
+        let view_bytes = view_bytes + self.slots.read_views().held_bytes();
         let condemned: usize = self.condemned.iter().map(|condemned| condemned.bytes).sum();
         KeyspaceStats {
             keys: (0..DATABASES).map(|db| self.len(db)).sum(),

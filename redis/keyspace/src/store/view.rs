@@ -5,8 +5,10 @@
 //! - A walk goes from slot to slot, and takes from each what the view sees there. A key lies in one
 //!   slot at an instant, so a walk meets each key of the view exactly once, whatever changes.
 
-use stillframe::Algorithm;
+use std::sync::Arc;
+
 use stillframe::algorithms::any::Selected;
+use stillframe::{Algorithm, Point};
 
 use super::{Dead, Keyspace};
 use crate::memory::entry::Entry;
@@ -14,8 +16,10 @@ use crate::memory::history::mutants::Mutant;
 use crate::memory::history::{AtOpen, Instant};
 use crate::memory::index::{Index, below};
 use crate::memory::kept::Kept;
+use crate::memory::read_view::{ReadView, ReadViewError};
 use crate::memory::shown::mutants as shown;
 use crate::memory::slots::CreateError;
+use crate::memory::word_sink::AtBegin;
 use crate::{DATABASES, KeyspaceOptions};
 
 /// Slots that a step of a walk looks at for each key that it may answer with.
@@ -37,6 +41,76 @@ impl<A: Algorithm> Keyspace<A> {
     /// [closed](Self::close_view): see `view_bytes` of [`stats`](Self::stats).
     pub fn open_view(&mut self, id: u64, now: i64) {
         self.open_instant(id, now, false);
+    }
+
+    /// Opens a view that other threads read, as the keyspace is at `now`, in O(1): the state is
+    /// valid, as at a [point](Point). It is there until its last handle is dropped, or it is [given
+    /// up](Self::give_up_read_view); what is overwritten or deleted meanwhile takes memory, see
+    /// `view_bytes` of [`stats`](Self::stats). `wake` is called when the handle is dropped, by the
+    /// thread that does it: [`tend`](Self::tend) then gives memory back.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use stillframe::{Point, SinkError, algorithms::imprint::Imprint};
+    /// use stillframe_keyspace::{Entry, EntrySink, Expire, Keyspace, KeyspaceOptions};
+    ///
+    /// struct Count(usize);
+    ///
+    /// impl EntrySink for Count {
+    ///     fn entry(&mut self, _db: usize, _entry: &Entry) -> Result<(), SinkError> {
+    ///         self.0 += 1;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let mut keyspace = Keyspace::<Imprint>::create(&KeyspaceOptions::default())?;
+    /// keyspace.set(0, b"key", b"value", Expire::Never)?;
+    /// let view = keyspace.read_view(Point::declare(), 0, Arc::new(|| ()))?;
+    /// let reader = std::thread::spawn(move || {
+    ///     let mut count = Count(0);
+    ///     view.scan(0..view.slots(), &mut count).map(|()| count.0)
+    /// });
+    /// keyspace.remove(0, b"key");
+    /// assert_eq!(reader.join().expect("no panic")?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ReadViewError`]; nothing changes.
+    pub fn read_view(
+        &mut self,
+        point: Point,
+        now: i64,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<ReadView<A>, ReadViewError> {
+        let algorithm = self.algorithm();
+        if !algorithm.several {
+            return Err(ReadViewError::Algorithm { algorithm: algorithm.name });
+        }
+        self.slots.read_views().check()?;
+        if !self.condemned.is_empty() {
+            return Err(ReadViewError::Unswept); // R1
+        }
+        let (cleared, spaces, seen) = (self.cleared, self.spaces.clone(), self.access.seen());
+        let shown = self.slots.shown().clone();
+        let keys = std::array::from_fn(|db| self.len(db));
+        let instant = self.slots.history_mut().own_id();
+        let at_open = (AtBegin { cleared, spaces, shown, seen, now }, keys);
+        let view = self.slots.read_view(point, instant, at_open, wake)?;
+        self.open_instant(instant, now, false);
+        Ok(view)
+    }
+
+    /// Gives up the oldest view that other threads read: its readers get errors, and its memory
+    /// comes back when all have noticed. False if there is none.
+    pub fn give_up_read_view(&mut self) -> bool {
+        self.slots.read_views_mut().give_up()
+    }
+
+    /// Views that other threads read.
+    #[must_use]
+    pub fn read_views(&self) -> usize {
+        self.slots.read_views().len()
     }
 
     pub(crate) fn open_instant(&mut self, id: u64, now: i64, is_image: bool) {

@@ -39,6 +39,8 @@ pub(crate) struct History {
     instants: Vec<Instant>,
     /// The era of the newest open view; 0 if there is none.
     newest: u64,
+    /// Views that the keyspace opened for itself.
+    own: u64,
     hasher: Hasher,
 }
 
@@ -83,7 +85,13 @@ impl Instant {
 
 impl History {
     pub(crate) fn new(hasher: Hasher) -> Self {
-        Self { instants: Vec::new(), newest: 0, hasher }
+        Self { instants: Vec::new(), newest: 0, own: 0, hasher }
+    }
+
+    /// A number for a view of the keyspace's own: no caller counts so far.
+    pub(crate) fn own_id(&mut self) -> u64 {
+        self.own += 1;
+        u64::MAX - self.own
     }
 
     /// Opens a view of the eras up to this one.

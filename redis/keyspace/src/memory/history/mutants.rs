@@ -21,7 +21,7 @@ stillframe::mutants! {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
@@ -33,7 +33,8 @@ mod tests {
     use super::{Mutant, with_mutant};
     use crate::model::{Collect, Random, flat as shown, sized};
     use crate::{
-        Choice, Entry, EntrySink, Expire, HeldImage, Keyspace, KeyspaceOptions, Merit, Value, View,
+        Choice, Entry, EntrySink, Expire, HeldImage, Keyspace, KeyspaceOptions, Merit, ReadView,
+        ReadViewError, ScanError, Value, View,
     };
 
     const DBS: usize = 3;
@@ -70,6 +71,8 @@ mod tests {
         image: Option<Sender<()>>,
         keyspace: Keyspace<Imprint>,
         views: Vec<Open>,
+        /// Views for other threads, and what they must show.
+        read_views: Vec<(ReadView<Imprint>, Contents)>,
         opened: u64,
         now: i64,
         /// An image beside it, and what it must show.
@@ -88,6 +91,7 @@ mod tests {
             Self {
                 keyspace,
                 views: Vec::new(),
+                read_views: Vec::new(),
                 opened: 0,
                 now: 0,
                 image: None,
@@ -198,6 +202,37 @@ mod tests {
             self.views.push(Open { id: self.opened, contents, walked, db, cursor });
         }
 
+        /// Opens a view for other threads, if no slot has a dead entry.
+        fn open_for_others(&mut self) {
+            let contents = self.contents(self.now);
+            let wake = Arc::new(|| ());
+            match self.keyspace.read_view(Point::declare(), self.now, wake) {
+                Ok(view) => self.read_views.push((view, contents)),
+                Err(ReadViewError::Unswept) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+
+        /// Reads one of them, by two threads that share out its slots.
+        fn look_as_another(&mut self) {
+            let (view, contents) = &self.read_views[self.random.below(self.read_views.len())];
+            let half = view.slots() / 2;
+            let read = |slots| {
+                let mut sink = Collect { taken: Contents::new(), show: shown };
+                view.scan(slots, &mut sink).map(|()| sink.taken)
+            };
+            let found = std::thread::scope(|scope| {
+                let other = scope.spawn(|| read(half..usize::MAX));
+                let mut found = read(0..half)?;
+                found.extend(other.join().expect("no panic")?);
+                Ok::<_, ScanError>(found)
+            });
+            let found = found.expect("the view is there");
+            assert!(found == *contents, "what another thread reads differs");
+            let keys = (0..DBS).map(|db| view.len(db)).sum::<usize>();
+            assert!(keys >= contents.len() && view.is_empty() == (keys == 0));
+        }
+
         /// A step of the walk over a view, and a key of it.
         fn look(&mut self) {
             let (db, key) = self.key();
@@ -228,6 +263,12 @@ mod tests {
                     assert!(self.keyspace.view(closed).is_none());
                 }
                 2..14 if !self.views.is_empty() => self.look(),
+                20 if self.read_views.len() < VIEWS_MAX => self.open_for_others(),
+                21 if self.read_views.len() > 1 => {
+                    let at = self.random.below(self.read_views.len());
+                    drop(self.read_views.remove(at));
+                }
+                22 if !self.read_views.is_empty() => self.look_as_another(),
                 14..20 => drop(self.keyspace.tend()),
                 _ => self.change(),
             }
@@ -241,10 +282,12 @@ mod tests {
             for open in &self.views {
                 assert!(self.keyspace.close_view(open.id));
             }
+            self.read_views.clear();
             self.keyspace.wait_image();
             while self.keyspace.tend() {}
             let stats = self.keyspace.stats();
             assert_eq!((stats.view_entries, stats.view_bytes), (0, 0), "closed views keep nothing");
+            assert_eq!(self.keyspace.read_views(), 0);
         }
     }
 
@@ -252,6 +295,11 @@ mod tests {
         let mut run = Run::new();
         (0..steps).for_each(|_| run.step());
         run.end();
+    }
+
+    /// Whether the mistake of now is not found.
+    pub(crate) fn is_right() -> bool {
+        catch_unwind(AssertUnwindSafe(|| views_are_right(20_000))).is_ok()
     }
 
     #[test]
@@ -263,8 +311,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "takes many steps")]
     fn every_mutant_is_found() {
         for &mutant in Mutant::ALL.iter().filter(|mutant| mutant.is_chosen()) {
-            let right = || catch_unwind(AssertUnwindSafe(|| views_are_right(20_000))).is_ok();
-            assert!(!with_mutant(mutant, right), "{mutant:?}");
+            assert!(!with_mutant(mutant, is_right), "{mutant:?}");
         }
     }
 }

@@ -54,6 +54,7 @@ use crate::memory::entry::{Entry, Owned};
 use crate::memory::history::{History, mutants as mistakes};
 use crate::memory::index::Index;
 use crate::memory::limbo::{Limbo, Loan};
+use crate::memory::read_view::{ReadView, ReadViewError, ReadViews, Unread, Wake};
 use crate::memory::reclaim::Reclaimer;
 use crate::memory::shown::{Shown, mutants as shown};
 use crate::memory::word_sink::{AtBegin, EntrySink, WordSink};
@@ -93,6 +94,7 @@ pub(crate) struct Slots<A: Algorithm> {
     captured: usize,
     limbo: Limbo,
     history: History,
+    read_views: ReadViews,
     shown: Shown,
     reclaimer: Reclaimer,
 }
@@ -119,6 +121,7 @@ impl<A: Algorithm> Slots<A> {
             captured: 0,
             limbo: Limbo::default(),
             history: History::new(hasher),
+            read_views: ReadViews::default(),
             shown: Shown::default(),
             reclaimer: Reclaimer::default(),
         })
@@ -155,6 +158,14 @@ impl<A: Algorithm> Slots<A> {
 
     pub(crate) fn history_mut(&mut self) -> &mut History {
         &mut self.history
+    }
+
+    pub(crate) fn read_views(&self) -> &ReadViews {
+        &self.read_views
+    }
+
+    pub(crate) fn read_views_mut(&mut self) -> &mut ReadViews {
+        &mut self.read_views
     }
 
     /// Which entries databases show of others.
@@ -431,10 +442,27 @@ impl<A: Algorithm> Slots<A> {
         Ok(begun)
     }
 
+    /// Begins an image of the words for other threads, at the instant of the view of this number.
+    pub(crate) fn read_view(
+        &mut self,
+        point: Point,
+        instant: u64,
+        at_open: (AtBegin, [usize; DATABASES]),
+        wake: Wake,
+    ) -> Result<ReadView<A>, ReadViewError> {
+        let image = self.engine.begin(point, Unread::default())?;
+        let (at, keys) = at_open;
+        Ok(self.read_views.open::<A>(instant, image, (at, keys, self.used), wake))
+    }
+
     /// Notices the progress of the image and frees what it (M4), and what closed views no longer
     /// hold. O(1) when idle. True if more is left.
     pub(crate) fn tend(&mut self) -> bool {
         self.tend_image();
+        while let Some(instant) = self.read_views.over() {
+            self.history.close(instant);
+        }
+        self.read_views.tend(&mut self.reclaimer);
         self.history.tend(&mut self.reclaimer)
     }
 
@@ -448,7 +476,10 @@ impl<A: Algorithm> Slots<A> {
             self.captured = self.progress.captured_words();
             #[cfg(test)]
             self.limbo.release_wrongly(self.captured);
-            self.limbo.release(self.captured, &mut self.reclaimer);
+            let (views, reclaimer) = (&mut self.read_views, &mut self.reclaimer);
+            self.limbo.release(self.captured, |released, bytes| {
+                views.retire(reclaimer, released, bytes);
+            });
         }
     }
 
@@ -456,7 +487,8 @@ impl<A: Algorithm> Slots<A> {
     fn end_image(&mut self) {
         self.imaging = false;
         self.frozen = 0;
-        self.limbo.end(&mut self.reclaimer);
+        let (views, reclaimer) = (&mut self.read_views, &mut self.reclaimer);
+        self.limbo.end(|released, bytes| views.retire(reclaimer, released, bytes));
     }
 
     pub(crate) fn progress(&self) -> &Progress {
@@ -473,7 +505,8 @@ impl<A: Algorithm> Slots<A> {
 impl<A: Algorithm> Drop for Slots<A> {
     fn drop(&mut self) {
         self.progress.cancel();
-        self.wait(); // M4: from here on no other thread reads entries
+        self.wait(); // M4: from here on no snapshotter reads entries
+        self.read_views.clear(); // R4: nor does any other thread
         for slot in 0..self.used {
             let word = self.engine.read(slot);
             if word != 0 {
