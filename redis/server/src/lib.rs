@@ -32,6 +32,7 @@ mod state;
 mod turn;
 
 pub use connections::net::Connection;
+pub use data::read_views::{DataView, DataViewError};
 #[cfg(any(test, feature = "in-process"))]
 pub use in_process::{ImageUnderWay, InProcess};
 #[cfg(feature = "mutants")]

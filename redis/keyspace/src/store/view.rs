@@ -101,8 +101,14 @@ impl<A: Algorithm> Keyspace<A> {
         Ok(view)
     }
 
-    /// Gives up the oldest view that other threads read: its readers get errors, and its memory
-    /// comes back when all have noticed. False if there is none.
+    /// The number of the oldest open view, which is nobody's if other threads read it.
+    #[must_use]
+    pub fn oldest_view(&self) -> Option<u64> {
+        self.slots.history().oldest()
+    }
+
+    /// Gives up the oldest view that other threads read, unless one that was given up is still read: its readers get errors, and its memory
+    /// comes back when all have noticed. False if it gives up none.
     pub fn give_up_read_view(&mut self) -> bool {
         self.slots.read_views_mut().give_up()
     }

@@ -20,6 +20,7 @@ use crate::commands;
 use crate::connections::net::{Listeners, Network, Poller, Porch};
 use crate::connections::tls::Tls;
 use crate::consensus::{MEMBER_FILE, Start};
+use crate::data::read_views::Door;
 use crate::node::acl::Users;
 use crate::node::config::{Eviction, rewrite};
 use crate::node::machine::room_for_clients;
@@ -64,12 +65,19 @@ fn end_with_input(asker: Asker) -> io::Result<()> {
     thread::Builder::new().name("stdin".to_owned()).spawn(watch).map(drop)
 }
 
+/// The ways to a server within a program.
+#[derive(Clone)]
+struct Ways {
+    porch: Porch,
+    views: Door,
+}
+
 /// Runs a server. Who has it in a program is told when it serves, and who it connects by.
 fn run(
     config: Config,
     start: Start,
     signals: Signals,
-    ready: Option<Sender<Porch>>,
+    ready: Option<Sender<Ways>>,
 ) -> Result<(), ServeError> {
     let boot = Boot::new(config)?;
     let config = &boot.config;
@@ -123,7 +131,8 @@ fn run(
     process::notify(state.config.process.supervised, "READY=1");
     server.join(start)?;
     if let Some((ready, porch)) = ready {
-        let _ = ready.send(porch); // who started it has gone, and the server with it
+        let views = server.state.read_views.open_door();
+        let _ = ready.send(Ways { porch, views }); // who started it has gone, and the server with it
     }
     server.run()
 }

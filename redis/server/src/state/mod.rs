@@ -21,6 +21,7 @@ use crate::connections::hub::{Delivery, Hub};
 use crate::connections::net::Network;
 use crate::consensus::View;
 use crate::data::memory::Memory;
+use crate::data::read_views::ReadViews;
 use crate::data::scripts::Scripts;
 use crate::data::views::Views;
 use crate::node::acl::Users;
@@ -63,6 +64,8 @@ pub(crate) struct ServerState {
     pub(crate) scripts: Scripts,
     /// Views of the data.
     pub(crate) views: Views,
+    /// Views for other threads.
+    pub(crate) read_views: ReadViews,
     /// This process and its shutdown.
     pub(crate) process: Process,
 }
@@ -110,6 +113,7 @@ impl ServerState {
             net: Network::default(),
             scripts: Scripts::default(),
             views: Views::default(),
+            read_views: ReadViews::default(),
             config,
             users,
             clock,

@@ -191,8 +191,10 @@ impl Server {
     /// since an image for replicas begins at an exact offset of the stream, and behind the replies,
     /// which do not wait for it.
     fn tend_data(&mut self) {
-        let ServerState { views, config, clients, clock, .. } = &mut self.state;
+        let ServerState { views, read_views, config, clients, clock, users, storage, .. } =
+            &mut self.state;
         views.attend(&mut self.keyspace, config, clients, clock.turn());
+        read_views.attend(&mut self.keyspace, users, clock.unix_now(), || storage.saves.wake());
         self.tending = self.keyspace.tend();
         self.state.storage.attend(&mut self.keyspace, &mut self.state.ledger);
         primary::transfer::attend(&mut self.keyspace, &mut self.state);

@@ -118,6 +118,11 @@ impl History {
         }
     }
 
+    /// The oldest open view that no image is read from.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.instants.iter().find(|it| it.is_open && !it.is_image).map(|it| it.id)
+    }
+
     /// Whether any view is open.
     pub(crate) fn is_open(&self) -> bool {
         self.newest != 0

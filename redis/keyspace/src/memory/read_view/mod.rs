@@ -261,10 +261,11 @@ impl ReadViews {
         self.known.iter().filter(|it| it.instant.is_some()).count()
     }
 
-    /// Gives up the oldest one; false if there is none.
+    /// Gives up the oldest one, unless it has been; false if there is none.
     pub(crate) fn give_up(&mut self) -> bool {
-        let oldest = self.known.iter().find(|it| !it.signs.gate.is_shut());
-        oldest.inspect(|it| it.signs.gate.shut()).is_some()
+        let oldest = self.known.iter().find(|it| it.instant.is_some());
+        let given_up = oldest.filter(|it| !it.signs.gate.is_shut());
+        given_up.inspect(|it| it.signs.gate.shut()).is_some()
     }
 
     /// The next view of the history that is to be closed (R3).

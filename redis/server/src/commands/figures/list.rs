@@ -313,6 +313,10 @@ static PERSISTENCE: &[Figure] = &[
         "stillframe_views_timed_out_total",
         "Views and branches closed because nobody used them.",
     ),
+    always!("views_read_open", |s| s.keyspace.read_views())
+        .gauge("stillframe_views_read_open", "Views that other threads read."),
+    always!("views_read_opened", |s| s.server.read_views.opened())
+        .counter("stillframe_views_read_opened_total", "Such views opened since the start."),
     always!("branches_open", |s| s.server.views.branches().count())
         .gauge("stillframe_branches_open", "Branches that are open."),
     always!("branches_bytes", |s| s.server.views.branch_bytes())

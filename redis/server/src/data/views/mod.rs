@@ -298,13 +298,20 @@ impl Views {
         }
     }
 
-    /// Closes the oldest view with all that share it.
-    fn displace(&mut self, keyspace: &mut Keyspace) {
-        let oldest = self.open.iter().min_by_key(|view| view.taken).map(|view| view.instant);
+    /// Closes the oldest view with all that share it, or gives it up if other threads read it;
+    /// false if those that read have not noticed yet, or no view is open.
+    fn displace(&mut self, keyspace: &mut Keyspace) -> bool {
+        let oldest = keyspace.oldest_view();
+        if self.open.iter().all(|view| Some(view.instant) != oldest) {
+            let is_given_up = keyspace.give_up_read_view();
+            self.counts.displaced += u64::from(is_given_up);
+            return is_given_up;
+        }
         while let Some(at) = self.open.iter().position(|view| Some(view.instant) == oldest) {
             self.end(keyspace, at);
             self.counts.displaced += 1;
         }
+        true
     }
 
     /// Forgets what a client watches that was served on a branch.
@@ -323,7 +330,7 @@ impl Views {
         clients: &Clients,
         turn: Instant,
     ) {
-        if self.open.is_empty() {
+        if self.open.is_empty() && keyspace.read_views() == 0 {
             return;
         }
         let timeout = Duration::from_secs(config.views_timeout_seconds.into());
@@ -340,9 +347,8 @@ impl Views {
             }
         }
         let most = config.views_memory.bytes(self.machine_bytes);
-        if !self.open.is_empty() && keyspace.stats().view_bytes as u64 > most {
+        if keyspace.stats().view_bytes as u64 > most && self.displace(keyspace) {
             tracing::warn!("closing the oldest view: see views-memory");
-            self.displace(keyspace);
         }
     }
 

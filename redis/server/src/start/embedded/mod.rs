@@ -12,12 +12,14 @@ use std::thread::{Builder, JoinHandle};
 pub use client::{Client, ClientError};
 use log::LogTo;
 
+use super::Ways;
 use crate::LogLevel;
-use crate::connections::net::{Connection, Porch, forked};
+use crate::connections::net::{Connection, forked};
 use crate::consensus::Start;
+use crate::data::read_views::Login;
 use crate::node::config::{OomScore, Supervised};
 use crate::node::process::{Asker, Signal, Signals};
-use crate::{Config, ServeError};
+use crate::{Config, DataView, DataViewError, ServeError};
 use stillframe_storage::{StorageError, dump};
 
 /// What a server within a program does with a line of its log.
@@ -42,7 +44,7 @@ pub struct Embedded {
 /// Connects to a server in this process, from any thread.
 #[derive(Clone)]
 pub struct Handle {
-    porch: Porch,
+    ways: Ways,
     process: u32,
 }
 
@@ -55,7 +57,32 @@ impl Handle {
         if std::process::id() != self.process {
             return Err(forked());
         }
-        self.porch.connect().map(Connection::new)
+        self.ways.porch.connect().map(Connection::new)
+    }
+
+    /// The data as they are now, for threads of this program to read while the server goes on. What
+    /// is written meanwhile takes memory, up to `views-memory`; then the view is given up.
+    ///
+    /// # Errors
+    /// [`DataViewError`].
+    pub fn view(&self) -> Result<DataView, DataViewError> {
+        self.ask_for_view(None)
+    }
+
+    /// As [`view`](Self::view), for a user of the server, who may call `STILLFRAME VIEW`: the keys
+    /// that its rules let it read.
+    ///
+    /// # Errors
+    /// [`DataViewError`].
+    pub fn view_as(&self, user: &[u8], password: &[u8]) -> Result<DataView, DataViewError> {
+        self.ask_for_view(Some((user.to_vec(), password.to_vec())))
+    }
+
+    fn ask_for_view(&self, login: Option<Login>) -> Result<DataView, DataViewError> {
+        if std::process::id() != self.process {
+            return Err(DataViewError::Ended);
+        }
+        self.ways.views.ask(login, || self.ways.porch.rouse())
     }
 
     /// A client with a connection of its own.
@@ -113,8 +140,8 @@ impl Embedded {
         let thread = Builder::new().name("stillframe".to_owned()).spawn(run);
         let thread = thread.map_err(ServeError::Events)?;
         match is_ready.recv() {
-            Ok(porch) => {
-                let handle = Handle { porch, process: std::process::id() };
+            Ok(ways) => {
+                let handle = Handle { ways, process: std::process::id() };
                 Ok(Self { handle, asker, refusals, thread: Some(thread) })
             }
             // It ends before it serves only with an error.
@@ -152,7 +179,7 @@ impl Embedded {
         }
         while self.refusals.try_recv().is_ok() {} // of SHUTDOWN ABORT, before
         self.asker.ask(signal);
-        self.handle.porch.rouse();
+        self.handle.ways.porch.rouse();
         if self.refusals.recv().is_ok() {
             self.thread = Some(thread);
             return Err(ServeError::NotSaved);

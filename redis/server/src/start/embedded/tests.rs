@@ -1,5 +1,7 @@
 //! Servers within this process, by their connections.
 
+mod views;
+
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,223 @@
+//! Views of the data that other threads of the program read: how they ask for one, and what its
+//! user may see.
+//!
+//! - Who asks waits in a queue, which the turn looks at behind the effects of its requests: a view
+//!   begins between two commands or transactions.
+//! - A view ends with its last handle, or is given up when views hold more than `views-memory`.
+
+use std::ops::Range;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stillframe::{Point, SinkError};
+use stillframe_commands::facts::READ;
+use stillframe_keyspace::{
+    Entry, EntrySink, Keyspace, ReadView, ReadViewError, ReadViewLost, ScanError, Usage,
+};
+use stillframe_storage::wake::Wake;
+
+use crate::node::acl::{Touched, User, Users};
+
+/// The data as they were at an instant, for any number of threads of this program, while the server
+/// goes on. Clones are of the same instant; dropping the last one gives memory back.
+///
+/// It shows what commands have done, acknowledged or not: under `appendfsync always` some of it may
+/// be on its way to the disk.
+#[derive(Clone)]
+pub struct DataView {
+    view: ReadView,
+    /// Sees all keys if there is none.
+    user: Option<Arc<Sight>>,
+}
+
+/// A user, as it was when the view began.
+struct Sight {
+    user: User,
+    /// `STILLFRAME VIEW` in the table of commands.
+    command: usize,
+}
+
+/// No view was opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataViewError {
+    /// The server is over, or in the process that this one was forked from.
+    #[error("the server has ended")]
+    Ended,
+    /// As to AUTH.
+    #[error("invalid username-password pair or user is disabled")]
+    WrongPassword,
+    /// The user may not call `STILLFRAME VIEW`.
+    #[error("the user has no permissions to run the 'stillframe|view' command")]
+    NotAllowed,
+    /// The keyspace opens none.
+    #[error(transparent)]
+    View(#[from] ReadViewError),
+}
+
+impl DataView {
+    /// When it began, in unix milliseconds. Keys that had expired by then are absent.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.view.now()
+    }
+
+    /// Keys of a database, of all users, including expired ones that nothing had met.
+    #[must_use]
+    pub fn len(&self, db: usize) -> usize {
+        self.view.len(db)
+    }
+
+    /// Whether no database had keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.view.is_empty()
+    }
+
+    /// Slots, of which keys take one each: threads share them out.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.view.slots()
+    }
+
+    /// Gives `sink` the keys in these slots that the user may read, in no order, each once in each
+    /// database that has it; see [`ReadView::scan`].
+    ///
+    /// # Errors
+    /// [`ScanError`]: the view was given up for want of memory, or the sink failed.
+    pub fn scan(&self, slots: Range<usize>, sink: &mut impl EntrySink) -> Result<(), ScanError> {
+        match &self.user {
+            Some(sight) => self.view.scan(slots, &mut Seen { sight, sink }),
+            None => self.view.scan(slots, sink),
+        }
+    }
+
+    /// Whether the view has not been given up.
+    ///
+    /// # Errors
+    /// [`ReadViewLost`].
+    pub fn check(&self) -> Result<(), ReadViewLost> {
+        if self.view.is_lost() { Err(ReadViewLost) } else { Ok(()) }
+    }
+}
+
+impl Sight {
+    fn may(&self, keys: Vec<(&[u8], u8)>) -> bool {
+        let (command, first, channels) = (self.command, None, Vec::new());
+        let touched = Touched { command, open: false, first, keys, channels, patterns: false };
+        self.user.unlimited || self.user.check(&touched).is_ok()
+    }
+}
+
+/// What a user sees of entries.
+struct Seen<'a, E> {
+    sight: &'a Sight,
+    sink: &'a mut E,
+}
+
+impl<E: EntrySink> EntrySink for Seen<'_, E> {
+    fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
+        if self.sight.may(vec![(entry.key(), READ)]) { self.sink.entry(db, entry) } else { Ok(()) }
+    }
+
+    fn used_entry(&mut self, db: usize, entry: &Entry, usage: Usage) -> Result<(), SinkError> {
+        let may = self.sight.may(vec![(entry.key(), READ)]);
+        if may { self.sink.used_entry(db, entry, usage) } else { Ok(()) }
+    }
+}
+
+/// A name and a password.
+pub(crate) type Login = (Vec<u8>, Vec<u8>);
+
+/// Who asks for a view, and where the answer goes.
+struct Ask {
+    login: Option<Login>,
+    answer: Sender<Result<DataView, DataViewError>>,
+}
+
+/// The queue of those who ask; `None` once nobody answers.
+#[derive(Clone, Default)]
+pub(crate) struct Door(Arc<Mutex<Option<Vec<Ask>>>>);
+
+impl Door {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Ask>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks, has the loop look by `rouse`, and waits.
+    pub(crate) fn ask(
+        &self,
+        login: Option<Login>,
+        rouse: impl FnOnce(),
+    ) -> Result<DataView, DataViewError> {
+        let (answer, answered) = channel();
+        self.lock().as_mut().ok_or(DataViewError::Ended)?.push(Ask { login, answer });
+        rouse();
+        answered.recv().unwrap_or(Err(DataViewError::Ended))
+    }
+}
+
+/// The loop's side of the queue.
+#[derive(Default)]
+pub(crate) struct ReadViews {
+    door: Door,
+    opened: u64,
+}
+
+impl ReadViews {
+    /// From now on there is somebody who answers.
+    pub(crate) fn open_door(&self) -> Door {
+        self.door.lock().get_or_insert_default();
+        self.door.clone()
+    }
+
+    /// Read views since the start.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Answers those who ask. Called every turn, at a point of consistency.
+    pub(crate) fn attend(
+        &mut self,
+        keyspace: &mut Keyspace,
+        users: &Users,
+        now: i64,
+        wake: impl Fn() -> Wake,
+    ) {
+        let Some(asks) = self.door.lock().as_mut().filter(|it| !it.is_empty()).map(std::mem::take)
+        else {
+            return;
+        };
+        for Ask { login, answer } in asks {
+            let seen = login.as_ref().map(|login| sight(users, login)).transpose();
+            let view = seen.and_then(|user| {
+                let view = keyspace.read_view(Point::declare(), now, wake())?;
+                Ok(DataView { view, user: user.map(Arc::new) })
+            });
+            match view {
+                // A database is being swept: the next turn may be the one.
+                Err(DataViewError::View(ReadViewError::Unswept)) => {
+                    self.door.lock().get_or_insert_default().push(Ask { login, answer });
+                }
+                view => {
+                    self.opened += u64::from(view.is_ok());
+                    let _ = answer.send(view); // nobody waits any more: it is dropped
+                }
+            }
+        }
+    }
+}
+
+impl Drop for ReadViews {
+    fn drop(&mut self) {
+        drop(self.door.lock().take());
+    }
+}
+
+fn sight(users: &Users, (name, password): &Login) -> Result<Sight, DataViewError> {
+    let number = users.log_in(name, password).ok_or(DataViewError::WrongPassword)?;
+    let user = users.get(number).ok_or(DataViewError::WrongPassword)?.clone();
+    let command = users.catalog().find(b"stillframe|view").unwrap_or(usize::MAX);
+    let sight = Sight { user, command };
+    if sight.may(Vec::new()) { Ok(sight) } else { Err(DataViewError::NotAllowed) }
+}
