@@ -34,8 +34,8 @@ try() {
     for delay in 0 200; do
         [ ! -d $debug ] || echo $delay >$debug/delay_us
         if stillframe hunt --target "127.0.0.1:$port" --dump "$dir/dump.rdb" --images "$images" \
-            --keys 4k --for 300s --patience 600s >"$dir/hunt" 2>&1; then
-            echo "ok   $name: $(grep -iE 'images|right' "$dir/hunt" | tail -1), delay $delay us"
+            --keys 4k --for 1200s --patience 600s >"$dir/hunt" 2>&1; then
+            echo "ok   $name: $(grep -iE '^[0-9]+ images of|images by' "$dir/hunt" | tr '\n' ';') delay $delay us"
         else
             echo "BAD  $name, delay $delay us" && tail -20 "$dir/hunt" && bad=1
         fi
