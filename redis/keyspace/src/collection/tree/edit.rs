@@ -277,3 +277,34 @@ fn split_by_hash(leaf: &mut Chunk, shape: Shape, hasher: &Hasher) -> Option<(Chu
     *leaf = left;
     Some((right, Bound { head: cut, tail: None }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::packed::Element;
+
+    /// T3: of two elements, each as long as a leaf, a split leaves one on either side.
+    #[test]
+    fn each_long_element_has_a_leaf_of_its_own() {
+        let (hasher, long) = (Hasher(std::hash::RandomState::new()), [b'x'; LEAF_BYTES_MAX]);
+        let names: Vec<Vec<u8>> = (0..20_u8).map(|number| vec![number * 7 % 20; 9]).collect();
+        let mut by_hash = Tree::new(Shape::Pair, Order::Hash);
+        let mut by_rank = Tree::new(Shape::Ranked, Order::Rank);
+        let mut list = Tree::new(Shape::Single, Order::Position);
+        for name in &names {
+            by_hash.put_named(&hasher, Element::new(name, &long));
+            let element = Element::single(&long);
+            by_rank.insert_ranked(&hasher, Element { head: name[0].into(), ..element });
+            let at = list.len() / 2;
+            list.edit(Seek::Rank(at), &hasher, &mut |leaf, index| {
+                leaf.insert(leaf.span(Shape::Single, index), Shape::Single, element);
+                index
+            });
+            for tree in [&by_hash, &by_rank, &list] {
+                let counts = (0..tree.len()).map(|rank| tree.leaf_at(rank).0.count);
+                assert_eq!(counts.max(), Some(1), "{:?}", tree.order);
+                tree.check(&hasher);
+            }
+        }
+    }
+}
