@@ -369,7 +369,13 @@ pub(super) fn fill(servers: &[SocketAddr], speed: Speed, seed: u64, stop: &Stop)
 
 /// Asks one server for something, once.
 pub(super) fn ask(server: SocketAddr, words: &[&str]) -> Option<Raw> {
+    ask_at_most(server, words, PATIENCE)
+}
+
+/// As [`ask`], for what may take this long: asked again too soon, a server would be busy with what
+/// nobody waits for any more.
+pub(super) fn ask_at_most(server: SocketAddr, words: &[&str], patience: Duration) -> Option<Raw> {
     let words = words.iter().map(|&word| word.to_owned()).collect();
-    let mut connection = Connection::open(server, PATIENCE).ok()?;
+    let mut connection = Connection::open(server, patience).ok()?;
     connection.ask(&[words]).ok()?.pop()
 }

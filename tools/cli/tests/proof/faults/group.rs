@@ -10,7 +10,8 @@ use stillframe_peers::reply::Reply as Raw;
 use tempfile::TempDir;
 
 use super::clients::{
-    CLIENTS, Caller, KEYS, Keys, Seeker, Speed, Work, ask, call_at_random, fill, read_all,
+    CLIENTS, Caller, KEYS, Keys, Seeker, Speed, Work, ask, ask_at_most, call_at_random, fill,
+    read_all,
 };
 use super::expiry::Expiry;
 use super::member::{Common, Member};
@@ -403,8 +404,10 @@ impl Group {
     /// All members have the same data once they have applied the same entries.
     fn are_equal(&mut self) -> Result<(), String> {
         let servers = self.servers.clone();
+        let patience = self.patience;
         let everywhere = |words: &[&str]| {
-            let replies: Option<Vec<Raw>> = servers.iter().map(|&it| ask(it, words)).collect();
+            let reply = |&it: &SocketAddr| ask_at_most(it, words, patience);
+            let replies: Option<Vec<Raw>> = servers.iter().map(reply).collect();
             replies.filter(|all| !all.iter().any(|it| matches!(it, Raw::Error(_))))
         };
         let mut seeker = Seeker::new(&self.servers, 0);
@@ -426,7 +429,8 @@ impl Group {
             everywhere(&["INFO", "raft"])
                 .filter(|all| all.iter().all(|it| it.text().contains(&members)))
         })?;
-        let digests = self.wait_for("all members answer", |_| everywhere(&["DEBUG", "DIGEST"]))?;
+        let digests =
+            self.wait_for("all members digest their data", |_| everywhere(&["DEBUG", "DIGEST"]))?;
         self.wait_for("all members answer", |_| everywhere(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"]))?;
         if digests.iter().any(|it| *it != digests[0]) {
             let digests: Vec<String> = digests.iter().map(Raw::text).collect();
