@@ -122,6 +122,40 @@ pub(crate) fn unclear(source: &(impl Source + ?Sized), list: usize) -> Option<us
 mod tests {
     use super::*;
 
+    /// Words of which there can be only so many.
+    struct Limited(Vec<u64>, usize);
+
+    impl Source for Limited {
+        fn words(&self) -> usize {
+            self.0.len()
+        }
+        fn read(&self, index: usize) -> u64 {
+            self.0[index]
+        }
+    }
+
+    impl Target for Limited {
+        fn write(&mut self, index: usize, value: u64) {
+            self.0[index] = value;
+        }
+        fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+            match words <= self.1 {
+                true => self.0.grow(words),
+                false => Err(MemoryError::TooLarge { words }),
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_can_be_filled_to_its_last_word() {
+        for room in [10, 15, 100, 1000] {
+            let mut words = Limited(vec![0; HEADER], HEADER + room);
+            begin(&mut words.0, HEADER);
+            let taken = (0..room).take_while(|_| take(&mut words, 5).is_ok()).count();
+            assert_eq!((taken, words.words()), (room / 5, HEADER + room));
+        }
+    }
+
     #[test]
     fn each_size_holds_what_it_is_taken_for_and_little_more() {
         let mut last = 0;

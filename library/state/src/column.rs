@@ -127,3 +127,22 @@ impl<T: Record, const N: usize> State for Column<T, N> {
 }
 
 places!([T] Value<T>, [T, const N: usize] Column<T, N>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "record 3 of 3")]
+    fn what_lies_behind_a_column_is_none_of_its_records() {
+        #[derive(Clone, Copy, crate::State)]
+        struct Root {
+            column: Column<u64, 3>,
+            behind: Value<u64>,
+        }
+        let mut words = vec![0; Root::layout().words()];
+        let root = Root::attach(&mut words).expect("it is new");
+        root.behind.set(&mut words, 7);
+        let _ = root.column.get(&words, 3);
+    }
+}

@@ -323,3 +323,35 @@ macro_rules! places {
     };
 }
 pub(crate) use places;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::List;
+
+    #[derive(Debug, Clone, Copy, crate::State)]
+    struct Root {
+        list: List<u64>,
+    }
+
+    #[test]
+    fn the_first_seed_stays() {
+        let mut words = vec![0; Root::layout().words()];
+        for seed in [7, 8] {
+            Root::attach_seeded(&mut words, seed).expect("it is its own");
+            assert_eq!(words[blocks::SEED], 7);
+        }
+    }
+
+    #[test]
+    fn a_state_whose_end_is_lost_is_refused() {
+        let mut words = vec![0; Root::layout().words()];
+        let root = Root::attach(&mut words).expect("it is new");
+        root.list.push(&mut words, 1).expect("memory");
+        words.truncate(blocks::end(&words));
+        Root::from_source(&words).expect("it is whole");
+        words.pop();
+        let refused = Root::from_source(&words).expect_err("a block ends behind it");
+        assert_eq!(refused.found, Some(refused.wanted.fingerprint()));
+    }
+}

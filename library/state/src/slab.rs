@@ -329,6 +329,21 @@ mod tests {
     }
 
     #[test]
+    fn a_string_gets_the_words_of_one_that_was_removed() {
+        let mut words = vec![0; Root::layout().words()];
+        let Root { slab } = Root::attach(&mut words).expect("it is new");
+        let mut ends = Vec::new();
+        for turn in 0..100_u8 {
+            let names = [9, 90].map(|len| slab.put(&mut words, &vec![turn; len]).expect("memory"));
+            ends.push(blocks::end(&words));
+            for name in names {
+                slab.remove(&mut words, name).expect("it is there");
+            }
+        }
+        assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+    }
+
+    #[test]
     fn what_is_read_replaces_what_was_there() {
         let mut words = vec![0; Root::layout().words()];
         let Root { slab } = Root::attach(&mut words).expect("it is new");
