@@ -272,5 +272,7 @@ mod tests {
         access.set_clock(10 * 60_000);
         assert_eq!(access.frequency(0), 0);
         assert_eq!(access.frequency(3), found[3] - 10);
+        access.set_counting(Counting::Frequency { log_factor: 10, decay_minutes: 0 });
+        assert_eq!(access.frequency(3), found[3], "without decay");
     }
 }

@@ -304,3 +304,52 @@ impl Drop for Walk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use stillframe::SinkError;
+
+    use super::*;
+    use crate::store::tests::keyspace;
+    use crate::{Entry, Expire};
+
+    /// Counts entries as soon as nobody holds it up any more.
+    struct Held(Receiver<()>, usize);
+
+    impl EntrySink for Held {
+        fn entry(&mut self, _db: usize, _entry: &Entry) -> Result<(), SinkError> {
+            let _ = self.0.recv();
+            self.1 += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_piece_that_finds_no_room_waits_for_it() {
+        let (mut keyspace, keys) = (keyspace(), 3 * AHEAD * PIECE);
+        for key in 0..keys {
+            keyspace.set(0, &key.to_le_bytes(), b"value", Expire::Never).expect("memory");
+        }
+        let (sender, counts) = channel();
+        let mut begin = || {
+            let ((gate, open), sender) = (channel::<()>(), sender.clone());
+            let publish = move |sink: &mut Held, captured: Result<(), CaptureError>| {
+                sender.send(captured.map(|()| sink.1)).expect("the test listens");
+            };
+            let image = keyspace.image(Point::declare(), Held(open, 0), Arc::new(|| ()), publish);
+            (image.expect("memory and a thread"), gate)
+        };
+        let [(first, one), (second, other)] = [begin(), begin()];
+        (0..keys).for_each(|_| _ = keyspace.tend()); // more often than there are pieces
+        drop((one, other));
+        for image in [second, first] {
+            keyspace.wait_for(image);
+        }
+        for _ in 0..2 {
+            let count = counts.recv().expect("both end").expect("nothing fails");
+            assert_eq!(count, keys);
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Expiry, clearing, and state kept from one call to the next.
 
+use stillframe::SinkError;
 use stillframe::algorithms::naive::Naive;
 
 use super::*;
@@ -88,6 +89,32 @@ fn clearing_gives_the_slots_back() {
     assert_eq!(keyspace.stats().entry_bytes, 0);
 }
 
+/// The keys of an image.
+struct Keys(Vec<Box<[u8]>>);
+
+impl EntrySink for Keys {
+    fn entry(&mut self, _db: usize, entry: &Entry) -> Result<(), SinkError> {
+        self.0.push(entry.key().into());
+        Ok(())
+    }
+}
+
+#[test]
+fn an_image_shows_nothing_that_was_cleared_just_before() {
+    let mut keyspace = keyspace();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    for (db, key) in [(0, b"cleared"), (1, b"beside!")] {
+        keyspace.set(db, key, b"1", Expire::Never).unwrap();
+    }
+    keyspace.clear(0); // nothing has swept it yet
+    let publish = move |keys: &mut Keys, captured: Result<CaptureReport, CaptureError>| {
+        sender.send(captured.map(|_| std::mem::take(&mut keys.0))).unwrap();
+    };
+    keyspace.snapshot(Point::declare(), Keys(Vec::new()), publish).unwrap();
+    keyspace.wait_image();
+    assert_eq!(receiver.recv().unwrap().unwrap(), [Box::from(&b"beside!"[..])]);
+}
+
 #[test]
 fn a_key_has_the_uses_of_no_other_but_of_what_it_is_a_copy_of() {
     let mut keyspace = keyspace();
@@ -101,6 +128,40 @@ fn a_key_has_the_uses_of_no_other_but_of_what_it_is_a_copy_of() {
     keyspace.set_clock(9_000);
     keyspace.set(0, b"b", b"3", Expire::Never).unwrap();
     assert_eq!((keyspace.slots.used(), keyspace.idle_ms(0, b"b")), (2, Some(0)), "in its slot");
+}
+
+#[test]
+fn a_collection_is_packed_up_to_its_limit_and_not_beyond() {
+    for more in [0, 1] {
+        let (mut keyspace, limits) = (keyspace(), Limits::default());
+        let names = |count: usize| (0..count + more).map(|name| name.to_string().into_bytes());
+        let text = |len: usize| vec![b'x'; len + more];
+        let edited = [
+            keyspace.edit_hash(0, b"fields", |it| {
+                names(limits.hash_entries).for_each(|name| _ = it.set(&name, b""));
+            }),
+            keyspace.edit_hash(0, b"value", |it| _ = it.set(b"", &text(limits.hash_value_bytes))),
+            keyspace.edit_set(0, b"integers", |it| {
+                names(limits.set_integers).for_each(|name| _ = it.insert(&name));
+            }),
+            keyspace.edit_sorted(0, b"members", |it| {
+                names(limits.sorted_entries).for_each(|name| _ = it.set(&name, 1.0));
+            }),
+            keyspace.edit_sorted(0, b"member", |it| {
+                _ = it.set(&text(limits.sorted_value_bytes), 1.0);
+            }),
+        ];
+        assert!(edited.iter().all(Result::is_ok));
+        for key in [&b"fields"[..], b"value", b"integers", b"members", b"member"] {
+            let is_packed = match keyspace.get(0, key, 0).expect("it is there").value() {
+                Value::Hash(hash) => hash.is_packed(),
+                Value::Set(set) => set.is_packed(),
+                Value::Sorted(sorted) => sorted.is_packed(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(is_packed, more == 0, "{}", key.escape_ascii());
+        }
+    }
 }
 
 /// Slots are kept for what branches may need, and all others can be had.

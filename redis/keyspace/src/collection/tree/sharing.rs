@@ -279,6 +279,46 @@ fn limbo_counts_what_it_alone_holds() {
     }
 }
 
+/// A node that goes up in its neighbour is left to the image, as one that is copied.
+#[test]
+fn limbo_counts_what_was_merged_away() {
+    let len = sized(2_000, 150);
+    for kind in KINDS {
+        let mut keyspace = keyspace();
+        filled(&mut keyspace, kind, len);
+        let size = keyspace.stats().entry_bytes;
+        let (gate, _image) = held_image(&mut keyspace);
+        for number in 1..len {
+            remove(&mut keyspace, b"key", kind, if kind == Type::List { 1 } else { number });
+        }
+        let all = keyspace.stats().limbo_bytes;
+        assert!(all.abs_diff(size) < 1000, "{kind:?}: {all} of {size} bytes");
+        drop(gate);
+        keyspace.wait_image();
+    }
+}
+
+#[test]
+fn limbo_counts_an_end_of_a_list_that_changes() {
+    let mut keyspace = keyspace();
+    let push = |keyspace: &mut Keyspace<Imprint>, is_front: bool, value: &[u8]| {
+        let edited = keyspace.edit_list(0, b"key", |it| match is_front {
+            true => it.push_front(value),
+            false => it.push_back(value),
+        });
+        edited.unwrap();
+    };
+    (0..40).for_each(|number| push(&mut keyspace, number % 2 == 0, &[b'x'; 1000]));
+    let (gate, _image) = held_image(&mut keyspace);
+    for (pushed, is_front) in [(1, true), (2, false)] {
+        push(&mut keyspace, is_front, b"short");
+        let limbo = keyspace.stats().limbo_bytes;
+        assert!(limbo > pushed * 1000, "{limbo} bytes after {pushed} ends");
+    }
+    drop(gate);
+    keyspace.wait_image();
+}
+
 /// What one consumer does with an entry, delivered and acknowledged, touches every tree of groups.
 #[test]
 fn a_delivery_during_an_image_copies_a_path_of_each_tree_once() {
