@@ -70,6 +70,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_checkpoint_or_a_merge_that_was_not_finished_is_left_over() {
+        for (name, is_left) in [(TEMPORARY, true), (MERGING, true), ("notes", false)] {
+            let disk = crate::disk::SimulatedDisk::default();
+            let location = crate::disk::Location::on("simulated", std::sync::Arc::new(disk));
+            let directory = Directory::existing(location).expect("it is there");
+            directory.create_file(name).expect("a sound disk");
+            assert_eq!(list(&directory).expect("a sound disk").leftover, is_left, "{name}");
+        }
+    }
+
+    #[test]
     fn only_names_of_ours_have_numbers() {
         for value in [0, 1, 42, u64::MAX - 1] {
             assert_eq!(number(&checkpoint(value)), Some((value, false)));

@@ -135,3 +135,47 @@ pub(crate) fn truncate(directory: &Directory, from: u64) -> Result<(), Error> {
     let needed = needed(firsts.iter().copied(), from);
     firsts[..needed].iter().try_for_each(|&first| directory.discard(&log::name(first)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::disk::{Fault, Location, SimulatedDisk};
+
+    #[test]
+    fn the_past_is_kept_from_the_last_checkpoint_before_it_on() {
+        let age = Some(Duration::from_millis(100));
+        let rule = Retention { generations: 1, age, ..Retention::default() };
+        let generation = |created_ms| Generation { created_ms, log_from: 0, bytes: 1 };
+        let keeps = |newer: [u64; 2]| rule.keeps(&newer.map(generation), &generation(1), &[], 1000);
+        assert!(keeps([950, 901]), "it alone leads to 900");
+        assert!(!keeps([950, 900]));
+    }
+
+    #[test]
+    fn a_checkpoint_that_does_not_go_is_reported_and_holds_up_no_other() {
+        let begin = || {
+            let disk = SimulatedDisk::default();
+            let location = Location::on("simulated", Arc::new(disk.clone()));
+            let directory = Directory::existing(location).expect("it is there");
+            for number in [1, 2] {
+                directory.create_file(&names::checkpoint(number)).expect("a sound disk");
+            }
+            (disk, directory)
+        };
+        let (disk, directory) = begin();
+        let before = disk.calls();
+        remove_below(&directory, 3).expect("a sound disk");
+        let mut left = Vec::new();
+        for call in 1..=disk.calls() - before {
+            let (disk, directory) = begin();
+            disk.fail_at(disk.calls() + call, Fault::IO);
+            let removed = remove_below(&directory, 3);
+            let stay = names::list(&directory).expect("a sound disk").numbers;
+            assert!(stay.is_empty() || removed.is_err(), "call {call}: {stay:?}");
+            left.push(stay);
+        }
+        assert!(left.contains(&vec![1]) && left.contains(&vec![2]), "{left:?}");
+    }
+}

@@ -185,3 +185,25 @@ impl Drop for PackThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash::Random;
+
+    #[test]
+    fn a_block_that_packing_makes_no_shorter_stays_as_it_is() {
+        const PAYLOAD: usize = 4096;
+        let (mut packer, mut random) = (Packer::new(PAYLOAD), Random(7));
+        for is_random in [true, false] {
+            let mut plain = vec![0; BLOCK_HEADER_BYTES + PAYLOAD];
+            if is_random {
+                plain.fill_with(|| random.next() as u8);
+            }
+            let bytes = plain.len();
+            let sealed = packer.seal(&mut plain, 0).len();
+            assert_eq!(sealed == bytes, is_random, "{sealed} of {bytes} bytes");
+            assert!(sealed <= bytes);
+        }
+    }
+}
