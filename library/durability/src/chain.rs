@@ -143,3 +143,23 @@ pub(crate) fn tolerable(
         damage => Ok(damage),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn increments_are_many_from_their_number_on_and_beyond_their_share() {
+        let rule = Increments::at_most(3).percent(50);
+        let are_many = |bytes: &[u64]| {
+            let part = |(&bytes, number)| Part { link: Link { number, identity: 7 }, bytes };
+            rule.are_many(&bytes.iter().zip(1..).map(part).collect::<Vec<_>>())
+        };
+        for few in [&[][..], &[100], &[100, 50], &[100, 25, 25], &[0, 0]] {
+            assert!(!are_many(few), "{few:?}");
+        }
+        for many in [&[100, 51][..], &[100, 25, 26], &[100, 1, 1, 1], &[0, 1]] {
+            assert!(are_many(many), "{many:?}");
+        }
+    }
+}
