@@ -49,7 +49,7 @@ pub use memory::read_view::{ReadView, ReadViewError, ReadViewLost, ScanError};
 pub use memory::slots::CreateError;
 pub use memory::value::Value;
 pub use memory::word_sink::EntrySink;
-pub use stillframe::MemoryError;
+pub use stillframe::{MemoryError, SinkError};
 pub use store::Keyspace;
 pub use store::beside::HeldImage;
 pub use store::branch::{Branch, Change, Changes};

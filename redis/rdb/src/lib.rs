@@ -167,6 +167,12 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
+    /// Texts by what they are together, and where each of them ends.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], ends: &'a [usize]) -> Self {
+        Self { bytes, ends }
+    }
+
     /// How many they are.
     #[must_use]
     pub fn count(self) -> usize {

@@ -32,7 +32,8 @@ mod state;
 mod turn;
 
 pub use connections::net::Connection;
-pub use data::read_views::{DataView, DataViewError};
+pub use data::queries::{OpenQueries, QueryWish};
+pub use data::read_views::{DataView, DataViewError, ViewDoor};
 #[cfg(any(test, feature = "in-process"))]
 pub use in_process::{ImageUnderWay, InProcess};
 #[cfg(feature = "mutants")]
@@ -50,4 +51,4 @@ pub use start::import::{Imported, import};
 pub use start::rewind::{RewindError, Rewound, replay_batches, rewind};
 #[cfg(feature = "in-process")]
 pub use start::stepped::Stepped;
-pub use start::{check_names, enter_directory, leaves_terminal, serve};
+pub use start::{Hooks, check_names, enter_directory, leaves_terminal, serve};

@@ -25,7 +25,7 @@ mod moment;
 mod outcome;
 mod query;
 mod rewind;
-mod serve;
+pub mod serve;
 #[cfg(feature = "measure")]
 mod values;
 
@@ -102,7 +102,7 @@ enum Command {
 /// Runs the command that the arguments of the process name.
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments, None),
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Group(arguments) => group::run(&arguments),

@@ -1,5 +1,5 @@
-//! `stillframe query` and `stillframe export`: a program of its own answers them, since an SQL
-//! engine is many times as large as a server.
+//! `stillframe query`, `stillframe export`, and servers that answer SQL: they are a program of
+//! their own, since an SQL engine is many times as large as a server.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -19,14 +19,18 @@ pub(crate) struct Arguments {
     line: Vec<OsString>,
 }
 
-/// Becomes the program beside this one, or else the one on the PATH.
 pub(crate) fn run(command: &str, arguments: &Arguments) -> Result<(), ExitCode> {
+    become_the_program(command, &arguments.line)
+}
+
+/// Becomes the program beside this one, or else the one on the PATH.
+pub(crate) fn become_the_program(command: &str, words: &[OsString]) -> Result<(), ExitCode> {
     let beside = std::env::current_exe().ok().map(|it| it.with_file_name(PROGRAM));
     let mut program = PathBuf::from(PROGRAM);
     let mut error = std::io::Error::from(ErrorKind::NotFound);
     for place in beside.into_iter().chain([PathBuf::from(PROGRAM)]) {
         if error.kind() == ErrorKind::NotFound {
-            error = Command::new(&place).arg(command).args(&arguments.line).exec();
+            error = Command::new(&place).arg(command).args(words).exec();
             program = place;
         }
     }

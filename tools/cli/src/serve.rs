@@ -11,13 +11,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use stillframe_server::{Config, ConfigError, enter_directory, leaves_terminal, split_words};
+use stillframe_server::{
+    Config, ConfigError, Hooks, OpenQueries, enter_directory, leaves_terminal, split_words,
+};
 
 use crate::outcome::{OrFail, fail};
-use crate::{allocator, archive, daemon, logs};
+use crate::{allocator, archive, daemon, logs, query};
 
 /// The text of `serve --help` that clap does not write.
-pub(crate) fn examples() -> String {
+#[must_use]
+pub fn examples() -> String {
     let flags = stillframe_server::flags_help();
     format!("Flags: every directive of stillframe.conf or redis.conf, such as\n{flags}{EXAMPLES}")
 }
@@ -37,9 +40,10 @@ Sizes: 100, 64k (thousands), 64kb, 64MB, 1GiB (powers of 1024). Clients: redis-c
 library. Progress of a save: redis-cli info persistence. Stop: SHUTDOWN, Ctrl-C or SIGTERM save
 first if there is a schedule; a second Ctrl-C stops at once.";
 
+/// The command line of `serve`.
 #[derive(Args)]
 #[command(override_usage = "stillframe serve [FILE] [--DIRECTIVE VALUE...]... [-]")]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// A file of redis.conf directives, then directives as flags; - reads more from standard input
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE and flags")]
     words: Vec<OsString>,
@@ -134,8 +138,12 @@ fn shown(flag: &[u8]) -> String {
     format!("--{}", String::from_utf8_lossy(flag))
 }
 
-/// Runs the server until a signal or SHUTDOWN stops it.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
+/// Runs the server until a signal or SHUTDOWN stops it. With `query-port` a program that has
+/// `queries` runs it: this one becomes that one if it has none.
+///
+/// # Errors
+/// The exit status of the process.
+pub fn run(arguments: &Arguments, queries: Option<OpenQueries>) -> Result<(), ExitCode> {
     let (is_daemon, words) = daemon::is_daemon(&arguments.words);
     let mut input = Vec::new();
     let read = Line::read(words).and_then(|line| {
@@ -147,6 +155,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     });
     let mut config = read
         .map_err(|problem| fail(2, &format_args!("{problem} (see 'stillframe serve --help')")))?;
+    if config.answers_queries() && queries.is_none() {
+        if !input.is_empty() {
+            return Err(fail(2, &"query-port does not go with settings from standard input"));
+        }
+        return query::become_the_program("serve", &arguments.words);
+    }
     if leaves_terminal(&config) && !is_daemon {
         return daemon::start(words, &input)
             .map_err(|error| fail(1, &format_args!("cannot leave the terminal: {error}")));
@@ -156,9 +170,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
     let has_file = config.logfile().is_some();
     config.on_give_back(allocator::give_back);
     config.on_archive(archive::open);
-    let member =
-        Box::new(|begin| stillframe_group::start(begin).map_err(|error| error.to_string()));
-    let served = stillframe_server::serve(config, member);
+    let start = Box::new(|begin| stillframe_group::start(begin).map_err(|error| error.to_string()));
+    let served = stillframe_server::serve(config, Hooks { start, queries });
     if has_file {
         let _ = served.as_ref().inspect_err(|error| tracing::error!("{error}"));
     }

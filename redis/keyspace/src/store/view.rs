@@ -107,8 +107,9 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.history().oldest()
     }
 
-    /// Gives up the oldest view that other threads read, unless one that was given up is still read: its readers get errors, and its memory
-    /// comes back when all have noticed. False if it gives up none.
+    /// Gives up the oldest view that other threads read, unless one that was given up is still
+    /// read: its readers get errors, and its memory comes back when all have noticed. False if it
+    /// gives up none.
     pub fn give_up_read_view(&mut self) -> bool {
         self.slots.read_views_mut().give_up()
     }

@@ -2,6 +2,7 @@
 //! other threads, and scripts on it.
 
 pub(crate) mod memory;
+pub(crate) mod queries;
 pub(crate) mod read_views;
 pub(crate) mod scripts;
 pub(crate) mod views;

@@ -127,7 +127,7 @@ impl<E: EntrySink> EntrySink for Seen<'_, E> {
 }
 
 /// A name and a password.
-pub(crate) type Login = (Vec<u8>, Vec<u8>);
+type Login = (Vec<u8>, Vec<u8>);
 
 /// Who asks for a view, and where the answer goes.
 struct Ask {
@@ -137,22 +137,49 @@ struct Ask {
 
 /// The queue of those who ask; `None` once nobody answers.
 #[derive(Clone, Default)]
-pub(crate) struct Door(Arc<Mutex<Option<Vec<Ask>>>>);
+struct Queue(Arc<Mutex<Option<Vec<Ask>>>>);
 
-impl Door {
+impl Queue {
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Ask>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Asks, has the loop look by `rouse`, and waits.
-    pub(crate) fn ask(
-        &self,
-        login: Option<Login>,
-        rouse: impl FnOnce(),
-    ) -> Result<DataView, DataViewError> {
+/// Where threads of the program ask for views of the data.
+#[derive(Clone)]
+pub struct ViewDoor {
+    queue: Queue,
+    rouse: Wake,
+    process: u32,
+}
+
+impl ViewDoor {
+    /// The data as they are now, to be read while the server goes on. What is written meanwhile
+    /// takes memory, up to `views-memory`; then the view is given up. It waits for a turn of the
+    /// server.
+    ///
+    /// # Errors
+    /// [`DataViewError`].
+    pub fn view(&self) -> Result<DataView, DataViewError> {
+        self.ask(None)
+    }
+
+    /// As [`view`](Self::view), for a user of the server, who may call `STILLFRAME VIEW`: the keys
+    /// that its rules let it read.
+    ///
+    /// # Errors
+    /// [`DataViewError`].
+    pub fn view_as(&self, user: &[u8], password: &[u8]) -> Result<DataView, DataViewError> {
+        self.ask(Some((user.to_vec(), password.to_vec())))
+    }
+
+    fn ask(&self, login: Option<Login>) -> Result<DataView, DataViewError> {
+        if std::process::id() != self.process {
+            return Err(DataViewError::Ended);
+        }
         let (answer, answered) = channel();
-        self.lock().as_mut().ok_or(DataViewError::Ended)?.push(Ask { login, answer });
-        rouse();
+        self.queue.lock().as_mut().ok_or(DataViewError::Ended)?.push(Ask { login, answer });
+        (self.rouse)();
         answered.recv().unwrap_or(Err(DataViewError::Ended))
     }
 }
@@ -160,15 +187,15 @@ impl Door {
 /// The loop's side of the queue.
 #[derive(Default)]
 pub(crate) struct ReadViews {
-    door: Door,
+    queue: Queue,
     opened: u64,
 }
 
 impl ReadViews {
-    /// From now on there is somebody who answers.
-    pub(crate) fn open_door(&self) -> Door {
-        self.door.lock().get_or_insert_default();
-        self.door.clone()
+    /// From now on there is somebody who answers; `rouse` ends the sleep of the loop.
+    pub(crate) fn open_door(&self, rouse: Wake) -> ViewDoor {
+        self.queue.lock().get_or_insert_default();
+        ViewDoor { queue: self.queue.clone(), rouse, process: std::process::id() }
     }
 
     /// Read views since the start.
@@ -184,10 +211,7 @@ impl ReadViews {
         now: i64,
         wake: impl Fn() -> Wake,
     ) {
-        let Some(asks) = self.door.lock().as_mut().filter(|it| !it.is_empty()).map(std::mem::take)
-        else {
-            return;
-        };
+        let asks = self.queue.lock().as_mut().map(std::mem::take).unwrap_or_default();
         for Ask { login, answer } in asks {
             let seen = login.as_ref().map(|login| sight(users, login)).transpose();
             let view = seen.and_then(|user| {
@@ -197,7 +221,7 @@ impl ReadViews {
             match view {
                 // A database is being swept: the next turn may be the one.
                 Err(DataViewError::View(ReadViewError::Unswept)) => {
-                    self.door.lock().get_or_insert_default().push(Ask { login, answer });
+                    self.queue.lock().get_or_insert_default().push(Ask { login, answer });
                 }
                 view => {
                     self.opened += u64::from(view.is_ok());
@@ -210,7 +234,7 @@ impl ReadViews {
 
 impl Drop for ReadViews {
     fn drop(&mut self) {
-        drop(self.door.lock().take());
+        drop(self.queue.lock().take());
     }
 }
 

@@ -39,6 +39,9 @@ pub enum ServeError {
     /// The archive cannot be used.
     #[error("cannot archive: {0}")]
     Archive(String),
+    /// Questions in SQL cannot be answered.
+    #[error("cannot answer queries: {0}; see query-port")]
+    Queries(String),
     /// The port of the figures cannot be listened on.
     #[error("cannot serve metrics at {address}: {error}; choose another port with --metrics-port")]
     Metrics {

@@ -8,6 +8,7 @@ pub(crate) mod rewind;
 pub(crate) mod stepped;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::{io, thread};
 
@@ -20,7 +21,8 @@ use crate::commands;
 use crate::connections::net::{Listeners, Network, Poller, Porch};
 use crate::connections::tls::Tls;
 use crate::consensus::{MEMBER_FILE, Start};
-use crate::data::read_views::Door;
+use crate::data::queries::{self, OpenQueries};
+use crate::data::read_views::ViewDoor;
 use crate::node::acl::Users;
 use crate::node::config::{Eviction, rewrite};
 use crate::node::machine::room_for_clients;
@@ -31,12 +33,19 @@ use crate::turn::metrics;
 use crate::{Config, ServeError};
 pub(crate) use boot::{Boot, Opened};
 
-/// Runs a server until SHUTDOWN or a signal stops it. `start` makes it a member of a group if the
-/// settings say so.
+/// What the program around a server does for it.
+pub struct Hooks {
+    /// Makes it a member of a group if the settings say so.
+    pub start: Start,
+    /// Answers SQL if the settings name a port for that.
+    pub queries: Option<OpenQueries>,
+}
+
+/// Runs a server until SHUTDOWN or a signal stops it.
 ///
 /// # Errors
 /// [`ServeError`] in one sentence.
-pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
+pub fn serve(mut config: Config, hooks: Hooks) -> Result<(), ServeError> {
     check_member(&config)?;
     tracing::info!(
         "stillframe {} starting: process {}, snapshots by {}, compatible with Redis {}",
@@ -53,7 +62,7 @@ pub fn serve(mut config: Config, start: Start) -> Result<(), ServeError> {
     if config.process.ends_with_input {
         end_with_input(signals.asker()).map_err(ServeError::Signals)?;
     }
-    run(config, start, signals, None)
+    run(config, hooks, signals, None)
 }
 
 /// From now on the end of standard input asks the server to stop: a parent that dies need not.
@@ -69,13 +78,13 @@ fn end_with_input(asker: Asker) -> io::Result<()> {
 #[derive(Clone)]
 struct Ways {
     porch: Porch,
-    views: Door,
+    views: ViewDoor,
 }
 
 /// Runs a server. Who has it in a program is told when it serves, and who it connects by.
 fn run(
     config: Config,
-    start: Start,
+    hooks: Hooks,
     signals: Signals,
     ready: Option<Sender<Ways>>,
 ) -> Result<(), ServeError> {
@@ -90,6 +99,7 @@ fn run(
     let metrics = config.process.metrics_port;
     let metrics = (metrics > 0).then(|| metrics::bind(config.process.metrics_bind, metrics));
     let metrics = metrics.transpose()?;
+    let queries = queries::listen(config)?;
     let _pid_file = PidFile::write(&config.process.pidfile);
     let Opened { keyspace, mut state, table } = boot.open(directory, poller.waker().into_wake())?;
     state.net = Network::new(listeners, tls);
@@ -101,17 +111,9 @@ fn run(
         server.start_io_threads(io_threads).map_err(ServeError::Events)?;
     }
     if let Some(listener) = metrics {
-        server.answer_to(metrics::serve(listener, waker).map_err(ServeError::Events)?);
+        server.answer_to(metrics::serve(listener, waker.clone()).map_err(ServeError::Events)?);
     }
-    // Expired keys of a replica wait for its primary's DEL.
-    let follows = &server.state.config;
-    let is_replica = follows.replication.primary.is_some() || follows.raft.id > 0;
-    let is_loaded = load_dump(&mut server, is_replica)?;
-    if !is_replica {
-        refuse_to_evict(&server)?;
-    }
-    import::refuse_foreign(&server.state)?;
-    if !is_loaded || recover_log(&mut server)? {
+    if !load(&mut server)? {
         tracing::info!("stopping, as asked while loading");
         return Ok(());
     }
@@ -129,12 +131,33 @@ fn run(
         tracing::warn!("{warning}");
     }
     process::notify(state.config.process.supervised, "READY=1");
-    server.join(start)?;
+    server.join(hooks.start)?;
     if let Some((ready, porch)) = ready {
-        let views = server.state.read_views.open_door();
-        let _ = ready.send(Ways { porch, views }); // who started it has gone, and the server with it
+        let rouse = porch.clone();
+        let views = server.state.read_views.open_door(Arc::new(move || rouse.rouse()));
+        // If it fails, who started it has gone, and the server with it.
+        let _ = ready.send(Ways { porch, views });
     }
+    let _queries = queries
+        .map(|listener| {
+            let views = server.state.read_views.open_door(waker.into_wake());
+            queries::open(&server.state.config, listener, views, hooks.queries)
+        })
+        .transpose()?;
     server.run()
+}
+
+/// Loads the dump and the log behind it; false if the server is asked to stop meanwhile.
+fn load(server: &mut Server) -> Result<bool, ServeError> {
+    // Expired keys of a replica wait for its primary's DEL.
+    let follows = &server.state.config;
+    let is_replica = follows.replication.primary.is_some() || follows.raft.id > 0;
+    let is_loaded = load_dump(server, is_replica)?;
+    if !is_replica {
+        refuse_to_evict(server)?;
+    }
+    import::refuse_foreign(&server.state)?;
+    Ok(is_loaded && !recover_log(server)?)
 }
 
 /// Says whether commands can have these names, for settings that rename them.

@@ -514,6 +514,12 @@ impl Config {
         self.give_back = Some(give_back);
     }
 
+    /// Whether questions in SQL are to be answered.
+    #[must_use]
+    pub fn answers_queries(&self) -> bool {
+        self.process.query_port > 0
+    }
+
     /// Sets the function that opens an archive: the program knows object stores.
     pub fn on_archive(&mut self, open: OpenArchive) {
         self.open_archive = Some(open);

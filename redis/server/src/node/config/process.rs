@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::error::ValueError;
 use super::kinds::{Kind, one_of, text, whole, word, words, yes_or_no};
 use super::setting::settings;
+use super::values::Size;
 use super::{Effect, INT_MAX};
 
 settings! {
@@ -32,6 +33,16 @@ settings! {
     /// The address of that port.
     metrics_bind: IpAddr = Ipv4Addr::LOCALHOST.into(),
         "metrics-bind": word(address, IpAddr::to_string) .own_at_start();
+    /// The port of questions in SQL, by Arrow Flight, or 0.
+    query_port: u16 = 0,
+        "query-port": whole(0, 65535) .own_at_start()
+        .help("PORT", "SQL by Arrow Flight, with stillframe-query [{query-port}: no port]");
+    /// The address of that port.
+    query_bind: IpAddr = Ipv4Addr::LOCALHOST.into(),
+        "query-bind": word(address, IpAddr::to_string) .own_at_start();
+    /// What sorting, grouping and joining may take before they use temporary files.
+    query_memory: Size = Size::Percent(10),
+        "query-memory": word(Size::parse, Size::to_string) .own_at_start();
     /// The threads that read and write the sockets of clients; 1: the one that runs commands does.
     io_threads: usize = io_threads_by_cores(),
         "io-threads": whole(1, 128) .at_start()

@@ -12,11 +12,10 @@ use std::thread::{Builder, JoinHandle};
 pub use client::{Client, ClientError};
 use log::LogTo;
 
-use super::Ways;
+use super::{Hooks, Ways};
 use crate::LogLevel;
 use crate::connections::net::{Connection, forked};
 use crate::consensus::Start;
-use crate::data::read_views::Login;
 use crate::node::config::{OomScore, Supervised};
 use crate::node::process::{Asker, Signal, Signals};
 use crate::{Config, DataView, DataViewError, ServeError};
@@ -60,29 +59,20 @@ impl Handle {
         self.ways.porch.connect().map(Connection::new)
     }
 
-    /// The data as they are now, for threads of this program to read while the server goes on. What
-    /// is written meanwhile takes memory, up to `views-memory`; then the view is given up.
+    /// As [`ViewDoor::view`](crate::ViewDoor::view).
     ///
     /// # Errors
     /// [`DataViewError`].
     pub fn view(&self) -> Result<DataView, DataViewError> {
-        self.ask_for_view(None)
+        self.ways.views.view()
     }
 
-    /// As [`view`](Self::view), for a user of the server, who may call `STILLFRAME VIEW`: the keys
-    /// that its rules let it read.
+    /// As [`ViewDoor::view_as`](crate::ViewDoor::view_as).
     ///
     /// # Errors
     /// [`DataViewError`].
     pub fn view_as(&self, user: &[u8], password: &[u8]) -> Result<DataView, DataViewError> {
-        self.ask_for_view(Some((user.to_vec(), password.to_vec())))
-    }
-
-    fn ask_for_view(&self, login: Option<Login>) -> Result<DataView, DataViewError> {
-        if std::process::id() != self.process {
-            return Err(DataViewError::Ended);
-        }
-        self.ways.views.ask(login, || self.ways.porch.rouse())
+        self.ways.views.view_as(user, password)
     }
 
     /// A client with a connection of its own.
@@ -129,7 +119,9 @@ impl Embedded {
         let (signals, asker) = Signals::asked_by(refuse);
         let run = move || {
             let no_group: Start = Box::new(|_| Err("a server in a program has no group".into()));
-            let run = || super::run(config, no_group, signals, Some(ready));
+            let run = || {
+                super::run(config, Hooks { start: no_group, queries: None }, signals, Some(ready))
+            };
             match on_log {
                 Some(on_log) => {
                     tracing::dispatcher::with_default(&LogTo::dispatch(on_log, least), run)
