@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SQL over images: answers compared with those of servers, then exported files read by DuckDB,
-# pyarrow and polars. Builds analytics/, a workspace of its own, which takes some 15 minutes.
+# pyarrow and polars, then a server asked by ADBC. Builds analytics/, a workspace of its own, which
+# takes some 15 minutes.
 #   --quick   only that what it needs is known and can be fetched
 set -euo pipefail
 cd "$(dirname "$0")/../analytics"
@@ -16,9 +17,10 @@ cargo test --quiet --locked
 
 venv="$(mktemp -d)"
 trap 'rm -rf "$venv"' EXIT
-python3 -m venv "$venv" && "$venv/bin/pip" install --quiet duckdb pyarrow polars || {
-    echo "!!! SKIPPED: exported files: DuckDB, pyarrow and polars cannot be installed"
+python3 -m venv "$venv" && "$venv/bin/pip" install --quiet duckdb pyarrow polars adbc-driver-flightsql || {
+    echo "!!! SKIPPED: exported files, Flight: DuckDB, pyarrow, polars, ADBC cannot be installed"
     exit 0
 }
 cargo build --quiet --locked
 "$venv/bin/python" tests/readers.py target/debug/stillframe-query
+"$venv/bin/python" tests/flight.py target/debug/stillframe-query

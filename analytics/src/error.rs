@@ -52,6 +52,9 @@ pub enum QueryError {
         /// The source.
         what: String,
     },
+    /// The view that was asked was given up.
+    #[error(transparent)]
+    View(#[from] stillframe_keyspace::ReadViewLost),
     /// A declaration of a table cannot be read.
     #[error("{0}")]
     Declaration(String),

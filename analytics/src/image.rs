@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,23 +15,32 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use stillframe_durability::Until;
 use stillframe_rdb::{DecodeError, Summary, scan_keys};
-use stillframe_server::{Config, consensus};
+use stillframe_server::{Config, DataView, consensus};
 use tempfile::TempDir;
 
 use crate::error::QueryError;
 use crate::server::{Address, Login};
 
 /// The data of one instant.
-#[derive(Debug)]
 pub struct Image {
     name: String,
-    file: Arc<File>,
-    bytes: u64,
+    content: Content,
     instant: i64,
-    summary: Summary,
-    /// How far a scan has come.
+    /// How far a scan of a file has come.
     at: AtomicU64,
     notices: Vec<String>,
+}
+
+/// Where the data are.
+enum Content {
+    File { file: Arc<File>, bytes: u64, summary: Box<Summary> },
+    View(DataView),
+}
+
+/// One of the parts that a scan reads at once.
+pub(crate) enum Part<'a> {
+    File(ReaderAt, u64),
+    View(&'a DataView, Range<usize>),
 }
 
 /// How a source is opened.
@@ -44,9 +54,18 @@ pub struct Opening {
     pub temporary: Option<PathBuf>,
 }
 
+/// Slots of a view that a thread is worth.
+const SLOTS_MIN: usize = 8192;
+
 /// The names of a server's files, unless it was told otherwise.
 const DUMP: &str = "dump.rdb";
 const LOGS: &str = "appendonlydir";
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Image").field("name", &self.name).finish_non_exhaustive()
+    }
+}
 
 impl Image {
     /// Opens a dump file, a data directory, an archive by its URL, or a server by its address, and
@@ -165,8 +184,20 @@ impl Image {
         let made = made.and_then(|(_, value)| value.parse::<i64>().ok()?.checked_mul(1000));
         let written = || facts.modified().map_or(0, unix_millis);
         let instant = instant.or(made).unwrap_or_else(written);
+        let content = Content::File { file, bytes, summary: Box::new(summary) };
         let (name, at) = (name.to_owned(), AtomicU64::new(0));
-        Ok(Self { name, file, bytes, instant, summary, at, notices: Vec::new() })
+        Ok(Self { name, content, instant, at, notices: Vec::new() })
+    }
+
+    /// The data of a server in this process, as a view shows them.
+    pub fn of_view(view: DataView) -> Self {
+        let (name, instant, at) = ("the server".to_owned(), view.now(), AtomicU64::new(0));
+        Self { name, content: Content::View(view), instant, at, notices: Vec::new() }
+    }
+
+    /// Whether it is a view that was given up.
+    pub fn is_lost(&self) -> bool {
+        matches!(&self.content, Content::View(view) if view.check().is_err())
     }
 
     /// What a person calls it.
@@ -174,9 +205,20 @@ impl Image {
         &self.name
     }
 
-    /// Bytes of its file.
+    /// What is in its file, if it has one.
+    pub fn summary(&self) -> Option<&Summary> {
+        match &self.content {
+            Content::File { summary, .. } => Some(summary),
+            Content::View(_) => None,
+        }
+    }
+
+    /// Bytes of its file; 0 if it has none.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        match &self.content {
+            Content::File { bytes, .. } => *bytes,
+            Content::View(_) => 0,
+        }
     }
 
     /// Its instant, in unix milliseconds.
@@ -184,14 +226,10 @@ impl Image {
         self.instant
     }
 
-    /// What is in its file.
-    pub fn summary(&self) -> &Summary {
-        &self.summary
-    }
-
     /// What a person should know of it: one sentence each.
     pub fn notices(&self) -> impl Iterator<Item = String> {
-        let skipped = self.summary.databases.iter().map(|db| {
+        let databases = self.summary().into_iter().flat_map(|it| &it.databases);
+        let skipped = databases.map(|db| {
             let names = stillframe_rdb::VALUE_TYPES.iter();
             let foreign = names.zip(db.keys).filter(|(name, _)| ["module", "array"].contains(name));
             foreign.map(|(_, keys)| keys).sum::<u64>()
@@ -201,10 +239,27 @@ impl Image {
         self.notices.iter().cloned().chain((skipped > 0).then_some(text))
     }
 
-    /// A reader from the beginning on.
-    pub(crate) fn reader(&self) -> ReaderAt {
-        self.show(0);
-        ReaderAt { file: Arc::clone(&self.file), at: 0 }
+    /// In how many parts it is read, if so many threads are there.
+    pub(crate) fn parts(&self, threads: usize) -> usize {
+        match &self.content {
+            Content::File { .. } => 1,
+            Content::View(view) => threads.min(view.slots().div_ceil(SLOTS_MIN)).max(1),
+        }
+    }
+
+    /// The part of this number, of so many.
+    pub(crate) fn part(&self, number: usize, parts: usize) -> Part<'_> {
+        match &self.content {
+            Content::File { file, bytes, .. } => {
+                self.show(0);
+                Part::File(ReaderAt { file: Arc::clone(file), at: 0 }, *bytes)
+            }
+            Content::View(view) => {
+                let share = view.slots().div_ceil(parts);
+                let slots = number * share..((number + 1) * share).min(view.slots());
+                Part::View(view, slots)
+            }
+        }
     }
 
     /// Notes how far a scan has come.

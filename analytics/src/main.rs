@@ -1,4 +1,5 @@
-//! `stillframe-query`, which `stillframe query` and `stillframe export` run.
+//! `stillframe-query`, which `stillframe query` and `stillframe export` run, and `stillframe serve`
+//! with a `query-port`.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ enum Command {
     /// Write all tables into files.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportArguments),
+    /// Run a server that answers SQL at its query-port.
+    #[command(after_help = stillframe_cli::serve::examples())]
+    Serve(stillframe_cli::serve::Arguments),
 }
 
 const QUERY_EXAMPLES: &str = "\
@@ -292,11 +296,10 @@ fn runtime() -> Result<tokio::runtime::Runtime, QueryError> {
 }
 
 /// Answers. A signal ends it, and its temporary files: what is done meanwhile is not waited for.
-fn run(command: Command) -> Result<(), QueryError> {
-    let source = match &command {
-        Command::Query(arguments) => &arguments.source,
-        Command::Export(arguments) => &arguments.source,
-    };
+fn answer(
+    source: &SourceArguments,
+    work: impl FnOnce(&Path) -> Result<(), QueryError>,
+) -> Result<(), QueryError> {
     let scratch = source.scratch()?;
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| QueryError::Sql(format!("cannot watch for Ctrl-C: {error}")))?;
@@ -308,14 +311,19 @@ fn run(command: Command) -> Result<(), QueryError> {
             std::process::exit(128 + signal);
         }
     });
-    match &command {
-        Command::Query(arguments) => query(arguments, scratch.path()),
-        Command::Export(arguments) => export(arguments, scratch.path()),
-    }
+    work(scratch.path())
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let outcome = match &Cli::parse().command {
+        Command::Query(it) => answer(&it.source, |scratch| query(it, scratch)),
+        Command::Export(it) => answer(&it.source, |scratch| export(it, scratch)),
+        Command::Serve(it) => {
+            let served = stillframe_cli::serve::run(it, Some(stillframe_query::flight::open));
+            return served.err().unwrap_or(ExitCode::SUCCESS);
+        }
+    };
+    match outcome {
         Ok(()) | Err(QueryError::Gone) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "stillframe: {error}");

@@ -287,7 +287,7 @@ impl TableProvider for ImageTable {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        state: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
@@ -303,14 +303,19 @@ impl TableProvider for ImageTable {
         }
         let schema = Arc::new(self.schema.project(&projection)?);
         let table = self.clone();
-        let scan = Scan { table, schema: Arc::clone(&schema), projection, wanted, limit };
-        let plan =
-            StreamingTableExec::try_new(schema, vec![Arc::new(scan)], None, [], false, limit);
+        let parts = self.image.parts(state.config().target_partitions());
+        let scan = |part| {
+            let (table, schema) = (table.clone(), Arc::clone(&schema));
+            let (projection, wanted, part) = (projection.clone(), wanted.clone(), [part, parts]);
+            Arc::new(Scan { table, schema, projection, wanted, limit, part }) as Arc<_>
+        };
+        let scans = (0..parts).map(scan).collect();
+        let plan = StreamingTableExec::try_new(Arc::clone(&schema), scans, None, [], false, limit);
         Ok(Arc::new(plan?))
     }
 }
 
-/// One reading of the file.
+/// One reading of a part of the image.
 #[derive(Clone)]
 struct Scan {
     table: ImageTable,
@@ -318,6 +323,8 @@ struct Scan {
     projection: Vec<usize>,
     wanted: Wanted,
     limit: Option<usize>,
+    /// Its number, and how many there are.
+    part: [usize; 2],
 }
 
 impl fmt::Debug for Scan {
@@ -334,7 +341,7 @@ impl PartitionStream for Scan {
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut stream =
             RecordBatchReceiverStreamBuilder::new(Arc::clone(&self.schema), BATCHES_AHEAD);
-        let (batches, Scan { table, schema, projection, wanted, limit }) =
+        let (batches, Scan { table, schema, projection, wanted, limit, part }) =
             (stream.tx(), self.clone());
         stream.spawn_blocking(move || {
             let mut sheet = Sheet::new(schema, &table.contents, &projection, table.binary);
@@ -344,7 +351,7 @@ impl PartitionStream for Scan {
                 left = left.saturating_sub(batch.num_rows());
                 batches.blocking_send(Ok(batch)).is_ok() && left > 0
             };
-            let outcome = scan(&table.image, &wanted, &mut *rows, &mut sheet, &mut emit);
+            let outcome = scan(&table.image, part, &wanted, &mut *rows, &mut sheet, &mut emit);
             table.findings.escaped.fetch_max(sheet.escaped(), Ordering::Relaxed);
             table.findings.far.fetch_max(sheet.far(), Ordering::Relaxed);
             outcome.map_err(|error| DataFusionError::External(Box::new(error)))

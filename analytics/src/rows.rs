@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use stillframe_rdb::{Decoder, Element, Event, Id, Uses, Value, ValuePlace};
 
 use crate::error::QueryError;
-use crate::image::Image;
+use crate::image::{Image, Part};
 use crate::sheet::{Cell, Sheet};
 use crate::table::{Kind, Table};
 
 /// Most rows of a batch.
-pub const BATCH_ROWS: usize = 8192;
+pub(crate) const BATCH_ROWS: usize = 8192;
 /// About how many bytes end a batch earlier.
-const BATCH_BYTES: usize = 16 << 20;
+pub(crate) const BATCH_BYTES: usize = 16 << 20;
 
 /// A key, and what the file says of it before its value.
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn wants(&self, key: &Key) -> bool {
+    pub(crate) fn wants(&self, key: &Key) -> bool {
         self.dbs.as_ref().is_none_or(|dbs| dbs.contains(&key.db))
             && key.name.starts_with(&self.prefix)
             && self.names.as_ref().is_none_or(|names| names.contains(&key.name))
@@ -69,18 +69,28 @@ pub trait Rows: Send {
     fn end(&mut self, _: &mut Sheet, _: &Key, _: &Facts) {}
 }
 
-/// Reads an image, and passes on batches until `emit` wants no more.
+/// What takes batches; false if it wants no more.
+pub type Emit<'a> = dyn FnMut(arrow::array::RecordBatch) -> bool + Send + 'a;
+
+/// Reads a part of an image, and passes on batches until `emit` wants no more.
 ///
 /// # Errors
-/// The file cannot be read any more, or has changed.
+/// The file cannot be read any more, or has changed; the view was given up.
 pub fn scan(
     image: &Image,
+    [part, parts]: [usize; 2],
     wanted: &Wanted,
     rows: &mut dyn Rows,
     sheet: &mut Sheet,
-    emit: &mut dyn FnMut(arrow::array::RecordBatch) -> bool,
+    emit: &mut Emit<'_>,
 ) -> Result<(), QueryError> {
-    let mut decoder = Decoder::new(image.reader()).with_file_bytes(image.bytes());
+    let (reader, bytes) = match image.part(part, parts) {
+        Part::File(reader, bytes) => (reader, bytes),
+        Part::View(view, slots) => {
+            return crate::live::scan(view, slots, wanted, rows, sheet, emit);
+        }
+    };
+    let mut decoder = Decoder::new(reader).with_file_bytes(bytes);
     decoder.skip_modules();
     let mut reading = Reading::default();
     loop {

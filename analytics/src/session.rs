@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use futures::StreamExt;
@@ -29,6 +29,20 @@ pub struct Bounds {
     pub temporary: PathBuf,
 }
 
+impl Bounds {
+    /// What keeps sessions within them, together.
+    ///
+    /// # Errors
+    /// The bounds cannot be met.
+    pub fn runtime(&self) -> Result<Arc<RuntimeEnv>, QueryError> {
+        let spill = DiskManagerMode::Directories(vec![self.temporary.clone()]);
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(self.memory_bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spill));
+        Ok(runtime.build_arc()?)
+    }
+}
+
 /// SQL on one image.
 pub struct QuerySession {
     context: SessionContext,
@@ -44,13 +58,21 @@ impl QuerySession {
     /// # Errors
     /// The bounds cannot be met.
     pub fn new(image: Image, binary: bool, bounds: &Bounds) -> Result<Self, QueryError> {
-        let spill = DiskManagerMode::Directories(vec![bounds.temporary.clone()]);
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(FairSpillPool::new(bounds.memory_bytes)))
-            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spill))
-            .build_arc()?;
+        Self::within(image, binary, bounds.runtime()?, bounds.threads)
+    }
+
+    /// As [`new`](Self::new), within bounds that it shares with other sessions.
+    ///
+    /// # Errors
+    /// A table cannot be had.
+    pub fn within(
+        image: Image,
+        binary: bool,
+        runtime: Arc<RuntimeEnv>,
+        threads: usize,
+    ) -> Result<Self, QueryError> {
         let config = SessionConfig::new()
-            .with_target_partitions(bounds.threads.max(1))
+            .with_target_partitions(threads.max(1))
             .with_information_schema(true);
         let context = SessionContext::new_with_config_rt(config, runtime);
         let (image, findings) = (Arc::new(image), Arc::new(Findings::default()));
@@ -113,6 +135,52 @@ impl QuerySession {
             answer(frame, format, target, &self.findings).await?;
         }
         Ok(())
+    }
+
+    /// The plan of one statement of somebody else, which may read the tables and nothing more: no
+    /// file, no setting. `None`: it declared a table.
+    ///
+    /// # Errors
+    /// [`QueryError`]: there is not one statement, or it cannot be planned.
+    pub async fn plan(&mut self, sql: &str) -> Result<Option<DataFrame>, QueryError> {
+        let all = statements(sql)?;
+        let [(tokens, text)] = &all[..] else {
+            return Err(QueryError::Sql(format!("one statement at a time, not {}", all.len())));
+        };
+        if let Some(declaration) = Declaration::parse(tokens)? {
+            // A client may say it twice: to prepare it, and to run it.
+            if self.declared.iter().all(|it| **it != declaration) {
+                self.declare(declaration)?;
+            }
+            return Ok(None);
+        }
+        let reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false);
+        let reads = reads.with_allow_statements(false);
+        Ok(Some(self.context.sql_with_options(text, reads).await?))
+    }
+
+    /// Whether its image is a view that was given up.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.image.is_lost()
+    }
+
+    /// The tables that statements have declared.
+    pub(crate) fn declared(&self) -> &[Arc<Declaration>] {
+        &self.declared
+    }
+
+    /// Declares tables that another session had.
+    pub(crate) fn redeclare(&mut self, declared: &[Arc<Declaration>]) -> Result<(), QueryError> {
+        declared.iter().try_for_each(|it| self.declare((**it).clone()))
+    }
+
+    /// The columns of a table.
+    pub(crate) async fn columns(
+        &self,
+        table: &str,
+    ) -> Result<arrow::datatypes::Schema, QueryError> {
+        let table = datafusion::common::TableReference::bare(table);
+        Ok(self.context.table(table).await?.schema().as_arrow().clone())
     }
 
     fn declare(&mut self, declaration: Declaration) -> Result<(), QueryError> {
