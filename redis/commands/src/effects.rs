@@ -11,7 +11,7 @@
 
 use stillframe_keyspace::Keyspace;
 
-use crate::plain::tells_of_messages;
+use crate::plain::{tells_of_messages, tells_of_released};
 use crate::request::write_request;
 use crate::unsynced::Unsynced;
 
@@ -48,8 +48,11 @@ pub struct Needs {
     pub fields: bool,
     /// Messages of producers: Redis 8.6 knows them; others get a [plain form](crate::plain_form).
     pub messages: bool,
-    /// Streams with released entries: Redis 8.8 knows them.
-    pub released: bool,
+    /// Releases of entries as this server says them, and claims of what cannot be processed: Redis
+    /// 8.8 knows them; others get a plain form.
+    pub releases: bool,
+    /// Other releases, as a primary that is Redis sends them: there is no plain form.
+    pub other_releases: bool,
 }
 
 impl Needs {
@@ -59,16 +62,19 @@ impl Needs {
         self.fields |= *name == HPEXPIREAT;
         if let [b'x' | b'X', ..] = name {
             self.messages |= tells_of_messages(args);
-            self.released |= name.eq_ignore_ascii_case(b"XNACK");
+            let released = tells_of_released(args);
+            self.releases |= released;
+            self.other_releases |= !released && name.eq_ignore_ascii_case(b"XNACK");
         }
     }
 
     /// Adds what other requests need.
     pub fn add(&mut self, other: Self) {
-        let Self { fields, messages, released } = other;
+        let Self { fields, messages, releases, other_releases } = other;
         self.fields |= fields;
         self.messages |= messages;
-        self.released |= released;
+        self.releases |= releases;
+        self.other_releases |= other_releases;
     }
 }
 

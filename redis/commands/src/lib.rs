@@ -50,7 +50,7 @@ pub use events::{Classes, Collected, Event, Events, Fields, NoSuchClass};
 pub use facts::{Facts, Keys, categories, flags};
 pub use few::Few;
 pub use ledger::{Ledger, Lookups, Settings};
-pub use plain::plain_form;
+pub use plain::{Unknown, plain_form};
 pub use random::Random;
 pub use request::{request_bytes, write_request};
 pub use table::{Command, DataHandler, Handler, Lookup, RenameError, Table};

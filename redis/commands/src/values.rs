@@ -45,11 +45,6 @@ pub fn encode<O: Output>(
             let falling = || sorted.iter_back_from(last);
             encoder.sorted(head, sorted.len(), || sorted.iter_from(0), falling)
         }
-        Value::Stream(stream)
-            if stream.has_released() && !encoder.written_version().holds_released_entries() =>
-        {
-            return Ok(false);
-        }
         Value::Stream(stream) => encoder.stream(head, Whole(stream)),
         _ => return Ok(false),
     }

@@ -94,7 +94,8 @@ mod walk;
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event, ValuePlace};
 pub use encode::{
-    Encoder, HashField, Head, Origin, StreamConsumer, StreamGroup, StreamValue, Workspace,
+    Encoder, HOPELESS, HOPELESS_BEFORE, HashField, Head, NOBODY, Origin, StreamConsumer,
+    StreamGroup, StreamValue, Workspace,
 };
 pub use error::DecodeError;
 pub use format::{HEADER_BYTES, Version, file_version};

@@ -11,7 +11,7 @@ use crate::{Uses, Value, lzf};
 
 pub use collections::HashField;
 use collections::Place;
-pub use streams::{StreamConsumer, StreamGroup, StreamValue};
+pub use streams::{HOPELESS, HOPELESS_BEFORE, NOBODY, StreamConsumer, StreamGroup, StreamValue};
 
 /// The contents of a file's aux fields.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,8 @@
 //!          length, (id 16 B BE, time 8 B LE, length deliveries)   what is pending
 //!          length, (string, time 8 B LE, [time 8 B LE], length, ids 16 B BE)   consumers:
 //!          when they were seen, and active (from version 11 on; all ones: never)
-//!          [length, ids 16 B BE]          what is pending for nobody (from version 14 on)
+//!          [length, ids 16 B BE]          what is pending for nobody (from version 14 on;
+//!          before, that is pending for a consumer whose name is empty)
 //! producers (from version 13 on, behind the groups)
 //!          length seconds, length entries;
 //!          length, (string, length, (string, id))   producers with their messages;
@@ -27,6 +28,18 @@ use crate::pack::{FRAME_BYTES, MARK, Packed, packed_bytes};
 use crate::sheet::Output;
 use crate::streams::NEVER;
 use crate::{Id, StreamHead, Value};
+
+/// The consumer that has what is pending for nobody, in versions where an entry must have one.
+pub const NOBODY: &[u8] = b"";
+
+/// From Redis 8.8 on, the number of deliveries of an entry that cannot be processed: nothing is
+/// added to it.
+pub const HOPELESS: &[u8] = b"9223372036854775807";
+const HOPELESS_COUNT: u64 = i64::MAX as u64;
+/// What stands for it in versions before: as many digits, and far from both ends, since servers of
+/// these add to it.
+pub const HOPELESS_BEFORE: &[u8] = b"4611686018427387904";
+const HOPELESS_COUNT_BEFORE: u64 = 1 << 62;
 
 /// As in Redis by default: most entries and bytes of a node.
 const NODE_ENTRIES_MAX: usize = 100;
@@ -99,6 +112,10 @@ pub trait StreamConsumer: Copy {
 
 fn bytes((ms, seq): Id) -> [u8; 16] {
     (u128::from(ms) << 64 | u128::from(seq)).to_be_bytes()
+}
+
+fn is_nobody(consumer: &impl StreamConsumer) -> bool {
+    consumer.name() == NOBODY
 }
 
 /// Whether two entries have the same names. Entries that share names mostly share their bytes.
@@ -291,27 +308,49 @@ impl<O: Output> Encoder<O> {
         for (id, time_ms, deliveries) in group.pending() {
             self.out.sheet.put(&bytes(id))?;
             self.out.sheet.put(&time_ms.to_le_bytes())?;
-            self.out.length(deliveries)?;
+            self.out.length(match deliveries {
+                HOPELESS_COUNT if !self.version.holds_released_entries() => HOPELESS_COUNT_BEFORE,
+                _ => deliveries,
+            })?;
         }
-        self.out.length(group.consumer_count() as u64)?;
+        let released = group.released_count();
+        let claimed = if self.version.holds_released_entries() { 0 } else { released };
+        let adds_nobody = claimed > 0 && !group.consumers().any(|it| is_nobody(&it));
+        self.out.length((group.consumer_count() + usize::from(adds_nobody)) as u64)?;
         for consumer in group.consumers() {
-            self.out.string(consumer.name())?;
-            self.out.sheet.put(&consumer.seen_ms().to_le_bytes())?;
-            if self.version != Version::Redis10 {
-                let active_ms = consumer.active_ms().unwrap_or(NEVER);
-                self.out.sheet.put(&active_ms.to_le_bytes())?;
-            }
-            self.out.length(consumer.pending_count() as u64)?;
-            for id in consumer.pending() {
-                self.out.sheet.put(&bytes(id))?;
-            }
+            let claimed = if is_nobody(&consumer) { claimed } else { 0 };
+            self.stream_consumer(consumer.name(), consumer.seen_ms(), consumer.active_ms())?;
+            self.out.length((consumer.pending_count() + claimed) as u64)?;
+            self.ids(consumer.pending().chain(group.released().take(claimed)))?;
+        }
+        if adds_nobody {
+            self.stream_consumer(NOBODY, 0, None)?;
+            self.out.length(claimed as u64)?;
+            self.ids(group.released())?;
         }
         if self.version.holds_released_entries() {
-            self.out.length(group.released_count() as u64)?;
-            for id in group.released() {
-                self.out.sheet.put(&bytes(id))?;
-            }
+            self.out.length(released as u64)?;
+            self.ids(group.released())?;
         }
         Ok(())
+    }
+
+    /// A consumer without what it has.
+    fn stream_consumer(
+        &mut self,
+        name: &[u8],
+        seen_ms: i64,
+        active_ms: Option<i64>,
+    ) -> Result<(), O::Error> {
+        self.out.string(name)?;
+        self.out.sheet.put(&seen_ms.to_le_bytes())?;
+        if self.version != Version::Redis10 {
+            self.out.sheet.put(&active_ms.unwrap_or(NEVER).to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn ids(&mut self, mut ids: impl Iterator<Item = Id>) -> Result<(), O::Error> {
+        ids.try_for_each(|id| self.out.sheet.put(&bytes(id)))
     }
 }

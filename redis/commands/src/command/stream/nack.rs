@@ -1,4 +1,7 @@
 //! XNACK: what is pending is released, so that any consumer may claim it at once.
+//!
+//! Log and replicas get the number of deliveries that each release leaves, so that replicas that
+//! know no XNACK get a [plain form](crate::plain_form).
 
 use stillframe_keyspace::{Pending, Stream, StreamId};
 use stillframe_resp::parse_integer;
@@ -6,6 +9,7 @@ use stillframe_resp::parse_integer;
 use super::{Word, id, no_group};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal};
+use crate::plain::RELEASE_END;
 use crate::table::Table;
 use crate::text::c_string;
 
@@ -103,7 +107,7 @@ fn xnack(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let options = Options::parse(&args[4..])?;
     let db = ctx.caller.db;
     let released = ctx.keyspace.edit_stream(db, key, |edit| {
-        let mut released = 0;
+        let mut released = Vec::new();
         for &id in &options.ids {
             let stream = edit.view();
             let before = match stream.group(name).and_then(|group| group.pending(id)) {
@@ -113,15 +117,31 @@ fn xnack(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             };
             let count = options.count_after(mode, before);
             edit.deliver(name, Pending { id, consumer: None, time_ms: 0, count });
-            released += 1;
+            released.push((id, count));
         }
         released
     })?;
-    if released > 0 {
-        ctx.ledger.dirty += released;
+    if !released.is_empty() {
+        ctx.ledger.dirty += released.len() as u64;
         // Who claims what is old enough gets it now.
         ctx.ledger.waiters.touch(db, key);
+        note_released(ctx, key, name, &released);
     }
-    ctx.out.integer(released as i64);
+    ctx.out.integer(released.len() as i64);
     Ok(())
+}
+
+/// States the effects: a request for each run of entries with as many deliveries.
+fn note_released(ctx: &mut Context<'_>, key: &[u8], group: &[u8], released: &[(StreamId, u64)]) {
+    if !ctx.ledger.effects.wanted() {
+        return;
+    }
+    for run in released.chunk_by(|one, next| one.1 == next.1) {
+        let ids: Vec<_> = run.iter().map(|&(id, _)| id::text(id)).collect();
+        let [number, count] = [run.len().to_string(), run[0].1.to_string()];
+        let head: [&[u8]; 6] = [b"XNACK", key, group, b"FAIL", b"IDS", number.as_bytes()];
+        let ids = ids.iter().map(<_ as AsRef<[u8]>>::as_ref);
+        let end = [&[&b"RETRYCOUNT"[..], count.as_bytes()], &RELEASE_END[..]].concat();
+        ctx.effect(&head.into_iter().chain(ids).chain(end).collect::<Vec<_>>());
+    }
 }

@@ -196,7 +196,16 @@ fn released_entries_come_first_and_at_once() {
     it.harness.all(&["XADD s 3-1 f c", "XREADGROUP GROUP g a STREAMS s >"]);
     it.lines();
     it.harness.all(&["XNACK s g SILENT IDS 2 3-1 9-9", "XNACK s g FAIL IDS 1 2-1"]);
-    assert_eq!(it.lines(), ["XNACK s g SILENT IDS 2 3-1 9-9", "XNACK s g FAIL IDS 1 2-1"]);
+    let released =
+        |id: &str, count| format!("XNACK s g FAIL IDS 1 {id} RETRYCOUNT {count} FORCE FORCE");
+    assert_eq!(it.lines(), [released("3-1", 0), released("2-1", 1)]);
+    // As many deliveries, one request; in the order in which they were released.
+    it.harness.all(&["XADD s 4-1 f d", "XNACK s g SILENT IDS 3 2-1 3-1 4-1 FORCE"]);
+    let lines = it.lines();
+    assert_eq!(lines[1..], ["XNACK s g FAIL IDS 3 2-1 3-1 4-1 RETRYCOUNT 0 FORCE FORCE"]);
+    it.harness.all(&["XACK s g 4-1", "XDEL s 4-1", "XNACK s g FAIL IDS 1 3-1 RETRYCOUNT 0"]);
+    it.harness.all(&["XNACK s g FAIL IDS 1 2-1 RETRYCOUNT 1"]);
+    it.lines();
     assert_eq!(it.harness.run("XNACK s g FAIL IDS 1 9-9"), ":0");
     assert_eq!(it.lines(), [""; 0]);
     let told = it.harness.run("XINFO STREAM s FULL");

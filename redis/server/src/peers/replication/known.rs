@@ -60,7 +60,7 @@ impl Known {
         trials.loaded = None;
         trials.refused = trials.refused.into_iter().chain([version]).min_by_key(|it| it.number());
         let address = address.to_owned();
-        if version == Version::Redis13 {
+        if matches!(version, Version::Redis13 | Version::Redis14) {
             // It gets the data in a lower version at once.
             return Some(Unable { address, version, failures: 1, pause: Duration::ZERO });
         }
@@ -122,8 +122,8 @@ impl Unable {
             ),
             Version::Redis14 => (
                 "entries of streams are pending for nobody here, which Redis before 8.8 cannot \
-                 hold; upgrade it, or have consumers claim them",
-                format!("Next image in {} s", pause.as_secs()),
+                 hold",
+                "It gets them as those of a consumer without a name".to_owned(),
             ),
             _ => (
                 "fields of hashes expire here, which Redis before 7.4 cannot hold; upgrade it, or \

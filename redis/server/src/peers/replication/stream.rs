@@ -4,12 +4,12 @@
 //!   kept, in blocks that all replicas share. Unsent bytes are not copied for a replica, which only
 //!   has a position.
 //! - The server keeps the configured backlog, and all that a replica still needs.
-//! - Replicas that know no messages of producers get a [plain form](plain_form) of what tells of
-//!   them, which has as many bytes.
+//! - Replicas that know no messages of producers, or no entries that are pending for nobody, get a
+//!   [plain form](plain_form) of what tells of them, which has as many bytes.
 
 use std::collections::VecDeque;
 
-use stillframe_commands::{Needs, plain_form};
+use stillframe_commands::{Needs, Unknown, plain_form};
 use stillframe_rdb::Version;
 use stillframe_resp::{Limits, Parser};
 
@@ -25,7 +25,7 @@ pub(crate) struct Stream {
     end: u64,
     /// See [`note_branch`](Self::note_branch).
     branched: u64,
-    /// See [`note_needs`](Self::note_needs): fields of hashes, and released entries of streams.
+    /// See [`note_needs`](Self::note_needs): fields of hashes, and releases without a plain form.
     timed: u64,
     released: u64,
     /// What some replicas get in place of kept bytes, in order.
@@ -34,9 +34,10 @@ pub(crate) struct Stream {
     plain_bytes: usize,
 }
 
-/// What replicas get that know no messages of producers.
+/// What replicas get that do not know a part of a request.
 struct Plain {
     start: u64,
+    unknown: Unknown,
     bytes: Box<[u8]>,
 }
 
@@ -69,6 +70,13 @@ impl Abilities {
             fields: replica.knows_fields(),
             messages: is_redis(Version::Redis13),
             released: is_redis(Version::Redis14),
+        }
+    }
+
+    fn has(self, unknown: Unknown) -> bool {
+        match unknown {
+            Unknown::Messages => self.messages,
+            Unknown::Released => self.released,
         }
     }
 }
@@ -105,7 +113,7 @@ impl Stream {
         if needs.fields {
             self.timed = self.end;
         }
-        if needs.released {
+        if needs.other_releases {
             self.released = self.end;
         }
     }
@@ -143,7 +151,7 @@ impl Stream {
 
     /// Adds whole requests, which need this.
     pub(crate) fn append_requests(&mut self, bytes: &[u8], needs: Needs) {
-        if needs.messages {
+        if needs.messages || needs.releases {
             self.add_plain_forms(bytes);
         }
         self.append(bytes);
@@ -155,9 +163,9 @@ impl Stream {
         let (mut rest, mut start) = (&mut requests[..], self.end);
         while let Ok(Some(used)) = parser.parse(rest) {
             let args: Vec<&[u8]> = parser.args().iter().map(|range| &rest[range.clone()]).collect();
-            if let Some(bytes) = plain_form(&args, used) {
+            if let Some((unknown, bytes)) = plain_form(&args, used) {
                 self.plain_bytes += bytes.len();
-                self.plain.push_back(Plain { start, bytes: bytes.into() });
+                self.plain.push_back(Plain { start, unknown, bytes: bytes.into() });
             }
             (rest, start) = (&mut rest[used..], start + used as u64);
         }
@@ -166,11 +174,10 @@ impl Stream {
     /// As [`from`](Self::from), for a replica by what it knows.
     pub(crate) fn bytes_for(&self, offset: u64, knows: Abilities) -> Option<&[u8]> {
         let bytes = self.from(offset)?;
-        if knows.messages {
-            return Some(bytes);
-        }
         let next = self.plain.partition_point(|plain| plain.end() <= offset);
-        Some(match self.plain.get(next) {
+        let end = offset + bytes.len() as u64;
+        let mut ahead = self.plain.range(next..).take_while(|plain| plain.start < end);
+        Some(match ahead.find(|plain| !knows.has(plain.unknown)) {
             Some(plain) if plain.start <= offset => &plain.bytes[(offset - plain.start) as usize..],
             Some(plain) => &bytes[..bytes.len().min((plain.start - offset) as usize)],
             None => bytes,
@@ -232,28 +239,60 @@ mod tests {
         assert!(stream.from(999).is_none() && stream.from(301_001).is_none());
     }
 
-    fn abilities(messages: bool) -> Abilities {
-        Abilities { branches: false, fields: false, messages, released: false }
+    fn read(stream: &Stream, at: u64, messages: bool) -> String {
+        read_by(stream, at, messages, false)
     }
 
-    fn read(stream: &Stream, mut at: u64, messages: bool) -> String {
+    fn read_by(stream: &Stream, mut at: u64, messages: bool, released: bool) -> String {
         let mut read = Vec::new();
-        while let Some(piece @ [_, ..]) = stream.bytes_for(at, abilities(messages)) {
+        let knows = Abilities { branches: false, fields: false, messages, released };
+        while let Some(piece @ [_, ..]) = stream.bytes_for(at, knows) {
             read.extend_from_slice(piece);
             at += piece.len() as u64;
         }
         String::from_utf8(read).expect("it is text")
     }
 
+    fn request(words: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        stillframe_commands::write_request(&mut bytes, &words);
+        bytes
+    }
+
+    #[test]
+    fn replicas_get_the_plain_form_of_what_they_do_not_know_alone() {
+        let mut stream = Stream::default();
+        let [add, release, set] = [
+            "XADD s IDMP p i 1-1 f v",
+            "XNACK s g FAIL IDS 1 1-1 RETRYCOUNT 2 FORCE FORCE",
+            "SET a 1",
+        ]
+        .map(request);
+        let needs = Needs { messages: true, releases: true, ..Needs::default() };
+        stream.append_requests(&[&set[..], &add, &release, &set, &add].concat(), needs);
+        stream.append_requests(&release, Needs { releases: true, ..Needs::default() });
+        let all = String::from_utf8([&set[..], &add, &release, &set, &add, &release].concat());
+        let all = all.expect("text");
+        for at in 0..stream.end() {
+            let read = |messages, released| read_by(&stream, at, messages, released);
+            assert_eq!(read(true, true), all[at as usize..], "from {at}");
+            let knows_messages = read(true, false);
+            assert!(!knows_messages.contains("XNACK"), "from {at}");
+            assert_eq!(
+                knows_messages.matches("IDMP").count(),
+                all[at as usize..].matches("IDMP").count()
+            );
+            let knows_none = read(false, false);
+            assert!(!knows_none.contains("IDMP") && !knows_none.contains("XNACK"), "from {at}");
+            assert_eq!([knows_messages.len(), knows_none.len()], [all.len() - at as usize; 2]);
+        }
+        assert!(read_by(&stream, 0, true, false).contains("XCLAIM"));
+    }
+
     #[test]
     fn replicas_that_know_no_messages_get_as_many_bytes_without() {
         let mut stream = Stream::default();
-        let request = |words: &str| {
-            let mut bytes = Vec::new();
-            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-            stillframe_commands::write_request(&mut bytes, &words);
-            bytes
-        };
         let value = "v".repeat(BLOCK_BYTES);
         let [set, add] = [request("SET a 1"), request(&format!("XADD s IDMP p i 1-1 f {value}"))];
         let again = request("XADD s NOMKSTREAM IDMP p i * f v");

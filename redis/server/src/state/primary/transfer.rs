@@ -5,8 +5,8 @@
 //! - Each replica gets a version that it reads: Redis's lowest that holds the data, or that of
 //!   Valkey 9 if it announces it and fields expire. One that reads none is refused beforehand.
 //! - A replica that announces no version, and then does not load an image in a later one, gets the
-//!   next one after a pause that grows; without messages of producers at once, if these are all
-//!   that the version is for.
+//!   next one after a pause that grows; in a lower version at once, if that is for streams alone:
+//!   without messages of producers, and with what is pending for nobody as a consumer's.
 //! - There is one image for replicas at a time, beside that of a save: a replica that comes while
 //!   one is under way waits for the next.
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
@@ -132,20 +132,27 @@ impl Way {
 /// The way to a replica. `None`: no version that it reads holds the data.
 fn way(keyspace: &Keyspace, state: &ServerState, replica: &Replica, name: &str) -> Option<Way> {
     let lowest = image_version(keyspace, RdbVersion::Auto).unwrap_or_default();
-    let without_messages = match keyspace.timed_hashes() {
+    let plain = match keyspace.timed_hashes() {
         0 => Version::Redis10,
         _ => Version::Redis12,
     };
     // What has no name cannot be tried.
-    let refuses = || match replica.port {
+    let refuses = |version| match replica.port {
         0 => !replica.image_only,
-        _ => state.replication.known.has_refused(name, lowest),
+        _ => state.replication.known.has_refused(name, version),
     };
     let version = match replica.valkey.filter(|_| !replica.branches) {
-        None if lowest == Version::Redis13 && refuses() => without_messages,
-        None => lowest,
-        Some(_) if lowest == Version::Redis14 => return None,
-        // What is known of producers is left out.
+        None => match lowest {
+            Version::Redis14 if !refuses(lowest) => lowest,
+            Version::Redis13 | Version::Redis14
+                if keyspace.streams_with_idmp() > 0 && !refuses(Version::Redis13) =>
+            {
+                Version::Redis13
+            }
+            Version::Redis13 | Version::Redis14 => plain,
+            _ => lowest,
+        },
+        // Streams are as Valkey knows them.
         Some(_) if keyspace.timed_hashes() == 0 => Version::Redis10,
         Some(9..) => Version::Valkey80,
         Some(_) => return None,
@@ -230,11 +237,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     send_empty(keyspace, state);
     let waiting = waiting(keyspace, state);
     let unable = waiting.iter().filter(|it| it.way.is_none()).flat_map(|it| &it.places);
-    let what = match keyspace.streams_with_released() {
-        0 => "fields of hashes expire",
-        _ => "entries of streams are pending for nobody",
-    };
-    unable.for_each(|&place| refuse(state, place, what));
+    unable.for_each(|&place| refuse(state, place));
     if state.replication.transfers.running.is_some() {
         return;
     }
@@ -267,10 +270,10 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
 }
 
 /// Refuses a replica that reads no version which holds the data.
-fn refuse(state: &mut ServerState, place: usize, what: &str) {
+fn refuse(state: &mut ServerState, place: usize) {
     let Some(client) = state.clients.get_mut(place) else { return };
     let Some(major) = client.replica().and_then(|replica| replica.valkey) else { return };
-    let why = format!("{what} here, and Valkey {major} cannot hold them");
+    let why = format!("fields of hashes expire here, and Valkey {major} cannot hold them");
     tracing::error!("the replica at {} is refused: {why}", client.session.caller.peer);
     client.output.extend_from_slice(format!("-ERR {why}\r\n").as_bytes());
     let _ = client.flush(); // a replica that does not take it gets no image, either

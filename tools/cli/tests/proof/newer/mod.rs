@@ -3,6 +3,7 @@
 
 mod expiring;
 mod messages;
+mod released;
 
 use std::fs;
 use std::path::Path;
