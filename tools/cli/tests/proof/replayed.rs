@@ -158,8 +158,11 @@ fn stream(ask: &mut impl FnMut(&[&[u8]]) -> Reply, key: &[u8]) -> String {
         // Without the time since the delivery.
         let pending: Vec<_> = pending.list().iter().map(Reply::list).collect();
         let pending: Vec<_> = pending.iter().map(|it| (&it[0], &it[1], &it[3])).collect();
-        // Without the lag, which follows from what is read by a rule of each version.
-        let facts = &group.list()[..group.list().len() - 2];
+        // Without the lag, which follows from what is read by a rule of each version, and what is
+        // pending for nobody, which is counted where there is such, or always (Redis 8.8).
+        let left_out = ["lag", "nacked-count"];
+        let facts = group.list().chunks(2).filter(|it| !left_out.contains(&&*it[0].text()));
+        let facts: Vec<_> = facts.collect();
         groups.push(format!(" {facts:?} {pending:?}"));
     }
     groups.sort();

@@ -1,6 +1,7 @@
 //! Entries of streams that are pending for nobody, behind which replicas follow that know no such:
 //! there a consumer without a name has them.
 
+use super::{ALL, is_tried};
 use crate::replication::{Who, wait_for_all, wait_for_link};
 use crate::support::{Client, Peer, Random, Reply, Server, are_here, wait_until};
 
@@ -91,7 +92,7 @@ fn write(client: &mut Client, random: &mut Random, from: &mut u64, requests: usi
 fn replicas_that_know_no_released_entries_have_them_for_nobody() {
     let test = "replicas_that_know_no_released_entries_have_them_for_nobody";
     let mut random = Random::new(test);
-    let newer = [Peer::Redis74, Peer::Redis8, Peer::Redis86, Peer::Valkey].map(Who::Newer);
+    let newer = ALL.into_iter().filter(|&it| it != Peer::Redis810).map(Who::Newer);
     for who in [Who::Redis].into_iter().chain(newer) {
         let peer = match who {
             Who::Newer(peer) => peer,
@@ -113,8 +114,8 @@ fn replicas_that_know_no_released_entries_have_them_for_nobody() {
         assert_equal(&primary, &replica, &format!("{peer:?}: the stream"));
         assert_eq!(images(&mut client), before, "{peer:?} needs no image");
 
-        // Redis tries an image in the version that holds them, once.
-        for tried in [u64::from(peer != Peer::Valkey), 0] {
+        // Redis from 8.0 on tries an image in the version that holds them, once.
+        for tried in [u64::from(is_tried(peer)), 0] {
             let before = images(&mut client);
             let mut own = replica.client();
             own.ok("REPLICAOF NO ONE");
