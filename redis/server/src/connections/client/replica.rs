@@ -136,6 +136,12 @@ impl Replica {
         !self.branches && self.valkey.is_none() && version.number() > announced.number()
     }
 
+    /// Whether it is Redis before 8.0, which announces no RDB channel: it reads no version that
+    /// came later.
+    pub(crate) fn is_before_redis_8(&self) -> bool {
+        !self.branches && self.valkey.is_none() && !self.rdb_channel && !self.image_only
+    }
+
     /// Whether it has loaded, or is loading, a file in this version of Redis or a later one.
     pub(crate) fn reads(&self, version: Version) -> bool {
         match self.reads {

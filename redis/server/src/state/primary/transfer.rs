@@ -6,7 +6,8 @@
 //!   Valkey 9 if it announces it and fields expire. One that reads none is refused beforehand.
 //! - A replica that announces no version, and then does not load an image in a later one, gets the
 //!   next one after a pause that grows; in a lower version at once, if that is for streams alone:
-//!   without messages of producers, and with what is pending for nobody as a consumer's.
+//!   without messages of producers, and with what is pending for nobody as a consumer's. Redis
+//!   before 8.0 tells itself apart, and gets the lower one first.
 //! - There is one image for replicas at a time, beside that of a save: a replica that comes while
 //!   one is under way waits for the next.
 //! - Writes meanwhile stay in the stream, up to the replicas' output limit.
@@ -139,7 +140,7 @@ fn way(keyspace: &Keyspace, state: &ServerState, replica: &Replica, name: &str) 
     // What has no name cannot be tried.
     let refuses = |version| match replica.port {
         0 => !replica.image_only,
-        _ => state.replication.known.has_refused(name, version),
+        _ => replica.is_before_redis_8() || state.replication.known.has_refused(name, version),
     };
     let version = match replica.valkey.filter(|_| !replica.branches) {
         None => match lowest {

@@ -47,7 +47,7 @@ fn knows_fields(peer: Peer) -> bool {
 /// Whether it may be of a later version by what it announces, and is not: a first image is lost on
 /// it.
 fn is_tried(peer: Peer) -> bool {
-    !is_valkey(peer)
+    matches!(peer, Peer::Redis8 | Peer::Redis82 | Peer::Redis86)
 }
 
 fn is_valkey(peer: Peer) -> bool {
