@@ -3,7 +3,7 @@
 //! Every change of a key goes through [`Context::changed`] or [`Context::stored_as`]: a change that
 //! does not would be missed by WATCH and by `save` schedules.
 
-use stillframe_keyspace::{Entry, Keyspace, MemoryError, Value};
+use stillframe_keyspace::{Entry, Expire, Keyspace, MemoryError, Type, Value};
 use stillframe_resp::Out;
 
 use crate::caller::Caller;
@@ -105,11 +105,25 @@ impl Context<'_> {
         self.keyspace.contains(self.caller.db, key, self.now)
     }
 
-    /// Notifies clients if a key has expired whose value is about to be replaced unseen.
+    /// What a key holds that is about to be replaced unseen, for
+    /// [`note_replaced`](Self::note_replaced). Clients are notified if its time has come.
     #[inline]
-    pub(crate) fn notify_expired(&mut self, key: &[u8]) {
-        if !self.ledger.settings.notify.is_empty() {
-            self.exists(key);
+    pub(crate) fn kind_to_replace(&mut self, db: usize, key: &[u8]) -> Option<Type> {
+        if self.ledger.settings.notify.is_empty() {
+            return None;
+        }
+        self.keyspace.peek(db, key, self.now).map(|entry| entry.value().kind())
+    }
+
+    /// Notifies clients of a key that held a value of the first kind, and holds another value now.
+    #[inline]
+    pub(crate) fn note_replaced(&mut self, db: usize, key: &[u8], before: Option<Type>, now: Type) {
+        if let Some(before) = before {
+            self.note_expired();
+            self.ledger.notify('o', "overwritten", db, key);
+            if before != now {
+                self.ledger.notify('c', "type_changed", db, key);
+            }
         }
     }
 
@@ -176,6 +190,22 @@ impl Context<'_> {
         let value = outcome?;
         self.changed_as(key, '$', event);
         Ok(value)
+    }
+
+    /// Stores a string under `key`, whatever is there.
+    #[inline]
+    pub(crate) fn store_string(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<(), Refusal> {
+        let db = self.caller.db;
+        let before = self.kind_to_replace(db, key);
+        self.keyspace.set(db, key, value, expire)?;
+        self.note_replaced(db, key, before, Type::String);
+        self.changed_as(key, '$', "set");
+        Ok(())
     }
 }
 

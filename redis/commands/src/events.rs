@@ -5,17 +5,21 @@
 //!   command, in the same order.
 //! - Only events that a client wants are collected; without such clients a change costs one branch.
 //! - Changes of hashes name their fields, on channels of their own, in the form of Redis 8.8.
+//! - A key whose value is replaced by another is `overwritten`, and perhaps `type_changed`, as in
+//!   Redis from 8.2 on. `a` is for arrays of 8.10, which are absent: no event has this class.
 
 /// Letters of `notify-keyspace-events`, in the order in which CONFIG GET shows them.
-const LETTERS: &[u8] = b"g$lshzxetdnKEmSTIV";
+const LETTERS: &[u8] = b"g$lshzxetdanocKEmSTIV";
 /// The channels that name fields.
 const OF_FIELDS: &[u8] = b"STIV";
 /// Classes that `A` stands for.
 const ALL: &[u8] = b"g$lshzxetd";
+/// Classes that are not shown beside `A`.
+const HIDDEN: &[u8] = b"anoc";
 
 /// Letters of `notify-keyspace-events` that Redis does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid event class character. Use 'Ag$lshzxeKEtmdnSTIV'.")]
+#[error("Invalid event class character. Use 'Ag$lshzxeKEtmdnocaSTIV'.")]
 pub struct NoSuchClass;
 
 /// Classes of events, and the channels that carry them.
@@ -41,10 +45,11 @@ impl Classes {
         })
     }
 
-    /// As Redis shows it: `n` disappears beside `A`.
+    /// As Redis shows it: some disappear beside `A`.
     pub fn show(self) -> String {
-        let all: u32 = ALL.iter().map(|&letter| bit(letter)).sum();
-        let (start, hidden) = if self.0 & all == all { ("A", all | bit(b'n')) } else { ("", 0) };
+        let bits = |letters: &[u8]| letters.iter().map(|&letter| bit(letter)).sum::<u32>();
+        let all = bits(ALL);
+        let (start, hidden) = if self.0 & all == all { ("A", all | bits(HIDDEN)) } else { ("", 0) };
         let rest = LETTERS.iter().filter(|&&letter| self.0 & !hidden & bit(letter) != 0);
         start.chars().chain(rest.map(|&letter| char::from(letter))).collect()
     }

@@ -139,11 +139,16 @@ impl<'c> Context<'c> {
         if !self.exists(key) {
             return Ok(make(self.keyspace, db, key)?);
         }
+        let before = self.kind_to_replace(db, key);
         let name = self.unused_name(key);
         make(self.keyspace, db, &name)?;
         if let Err(error) = self.keyspace.rename(db, &name, db, key) {
             self.keyspace.remove(db, &name);
             return Err(error.into());
+        }
+        let entry = self.keyspace.peek(db, key, self.now);
+        if let Some(now) = entry.map(|entry| entry.value().kind()) {
+            self.note_replaced(db, key, before, now);
         }
         Ok(())
     }

@@ -198,17 +198,6 @@ fn notifications_are_those_of_redis() {
 #[test]
 fn fields_are_named_as_by_redis() {
     let test = "fields_are_named_as_by_redis";
-    if !are_here(test, &[Peer::Redis810]) {
-        return;
-    }
-    let mut random = Random::new(test);
-    let kinds = [Kind::Newer(Peer::Redis810), Kind::subject("imprint")];
-    let servers = kinds.map(Server::start);
-    let mut sides = servers.each_ref().map(|server| (server.client(), server.client()));
-    for (listener, writer) in &mut sides {
-        listener.ok("PSUBSCRIBE __*");
-        writer.ok("CONFIG SET notify-keyspace-events AKESTIV");
-    }
     let lines = [
         "HSET h? f? v g? w f? x",
         "HMSET h? f? v",
@@ -234,15 +223,89 @@ fn fields_are_named_as_by_redis() {
         "COPY h? h?",
         "HLEN h?",
     ];
+    compare_messages(test, "AKESTIV", &lines);
+}
+
+/// Requests that put one value in place of another, message by message beside Redis 8.10.
+#[test]
+fn keys_that_are_overwritten_are_told_as_by_redis() {
+    let test = "keys_that_are_overwritten_are_told_as_by_redis";
+    let lines = [
+        "SET k? v",
+        "SET k? v EX 100",
+        "SET k? v KEEPTTL",
+        "SET k? v NX",
+        "SET k? v XX",
+        "SETEX k? 100 v",
+        "SETNX k? v",
+        "GETSET k? v",
+        "MSET k? v k? w",
+        "MSETNX k? v k? w",
+        "MSETEX 2 k? v l? w EX 100",
+        "MSETEX 2 k? v l? w KEEPTTL",
+        "RPUSH l? a",
+        "SADD s? a b c",
+        "SADD k? a",
+        "ZADD z? 1 a 2 b",
+        "XADD k? 1-1 f v",
+        "HSET k? f v",
+        "SINTERSTORE k? s? s?",
+        "SUNIONSTORE k? s? s?",
+        "SDIFFSTORE k? s? s?",
+        "ZUNIONSTORE k? 2 z? s?",
+        "ZINTERSTORE k? 2 z? z?",
+        "ZDIFFSTORE k? 2 z? z?",
+        "ZRANGESTORE k? z? 0 0",
+        "GEOADD z? 13.361389 38.115556 p",
+        "GEOSEARCHSTORE k? z? FROMLONLAT 13 38 BYRADIUS 500 km",
+        "SORT l? ALPHA STORE k?",
+        "BITOP NOT k? k?",
+        "PFMERGE k? k?",
+        "RENAME k? k?",
+        "RENAMENX k? l?",
+        "COPY k? k?",
+        "COPY l? k? REPLACE",
+        "COPY k? k? DB 1",
+        "COPY k? k? DB 1 REPLACE",
+        "MOVE k? 1",
+        "DEL k? l? s?",
+        "DEL k? z?",
+        "RESTORE k? 0 PAYLOAD REPLACE",
+        "RESTORE k? 0 PAYLOAD",
+    ];
+    compare_messages(test, "AEKoc", &lines);
+}
+
+/// Random requests, message by message beside Redis 8.10. `?` stands for a digit.
+fn compare_messages(test: &str, classes: &str, lines: &[&str]) {
+    if !are_here(test, &[Peer::Redis810]) {
+        return;
+    }
+    let mut random = Random::new(test);
+    let kinds = [Kind::Newer(Peer::Redis810), Kind::subject("imprint")];
+    let servers = kinds.map(Server::start);
+    let mut sides = servers.each_ref().map(|server| (server.client(), server.client()));
+    for (listener, writer) in &mut sides {
+        listener.ok("PSUBSCRIBE __*");
+        writer.ok(&format!("CONFIG SET notify-keyspace-events {classes}"));
+    }
+    sides[1].1.ok("SET payload 7");
+    let payload = sides[1].1.ask("DUMP payload").bytes().expect("a payload").to_vec();
+    sides[1].1.ok("DEL payload");
+    sides.iter_mut().for_each(|(listener, _)| _ = messages(listener));
     for round in 0..rounds(1_000, 20_000) {
-        let line = random.pick(&lines);
+        let line = random.pick(lines);
         let digit = |letter: char| match letter {
             '?' => char::from(b'0' + random.below(3) as u8),
             letter => letter,
         };
         let line: String = line.chars().map(digit).collect();
+        let words: Vec<&[u8]> = line
+            .split(' ')
+            .map(|word| if word == "PAYLOAD" { &payload[..] } else { word.as_bytes() })
+            .collect();
         let [theirs, ours] = sides.each_mut().map(|(listener, writer)| {
-            let reply = writer.ask(&line);
+            let reply = writer.call(&words);
             (reply, messages(listener))
         });
         assert_eq!(theirs, ours, "round {round}: {line}");

@@ -72,11 +72,8 @@ fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         })?;
     }
     let result = folded.finish();
-    let db = ctx.caller.db;
     if !result.is_empty() {
-        ctx.notify_expired(destination);
-        let outcome = ctx.keyspace.set(db, destination, &result, Expire::Never);
-        ctx.stored_as(destination, "set", outcome)?;
+        ctx.store_string(destination, &result, Expire::Never)?;
     } else {
         ctx.store_nothing(destination);
     }

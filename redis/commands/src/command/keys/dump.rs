@@ -8,6 +8,7 @@ use stillframe_rdb::{
 };
 use stillframe_resp::parse_integer;
 
+use super::note_arrived;
 use crate::command::hashes::expires_at;
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
@@ -182,7 +183,12 @@ fn put_in_place(
         ctx.out.ok();
         return Ok(());
     }
+    let mut before = None;
     if there {
+        if !ctx.ledger.settings.notify.is_empty() {
+            let entry = ctx.keyspace.peek(db, key, i64::MIN);
+            before = entry.map(|entry| entry.value().kind());
+        }
         if let Err(error) = ctx.keyspace.rename(db, name, db, key) {
             ctx.keyspace.remove(db, name);
             return Err(error.into());
@@ -200,6 +206,7 @@ fn put_in_place(
         ctx.keyspace.set_frequency(db, key, frequency);
     }
     ctx.changed_as(key, 'g', "restore");
+    note_arrived(ctx, db, key, before);
     ctx.out.ok();
     Ok(())
 }

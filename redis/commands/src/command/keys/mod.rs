@@ -99,7 +99,6 @@ fn rename(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err(NO_SUCH_KEY);
     }
     if from != to {
-        ctx.notify_expired(to);
         relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"])?;
     }
     ctx.out.ok();
@@ -130,11 +129,13 @@ fn relocate(
     events: [&'static str; 2],
 ) -> Result<(), Refusal> {
     let db = ctx.caller.db;
+    let before = ctx.kind_to_replace(to_db, to);
     let outcome = ctx.keyspace.rename(db, from, to_db, to).map(drop);
     ctx.touched(db, from);
     relocated(ctx, to_db, to, outcome)?;
     ctx.ledger.notify('g', events[0], db, from);
     ctx.ledger.notify('g', events[1], to_db, to);
+    note_arrived(ctx, to_db, to, before);
     Ok(())
 }
 
@@ -151,6 +152,15 @@ fn relocated(
     ctx.note_expired();
     ctx.ledger.notify('n', "new", to_db, to);
     Ok(())
+}
+
+/// Notifies clients of a key that a value has come to, of what was there before.
+fn note_arrived(ctx: &mut Context<'_>, db: usize, key: &[u8], before: Option<Type>) {
+    if before.is_some()
+        && let Some(now) = ctx.kind_to_replace(db, key)
+    {
+        ctx.note_replaced(db, key, before, now);
+    }
 }
 
 /// `MOVE key db`
@@ -193,9 +203,11 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.integer(0);
         return Ok(());
     }
+    let before = ctx.kind_to_replace(to_db, to);
     let outcome = ctx.keyspace.copy(db, from, to_db, to).map(drop);
     relocated(ctx, to_db, to, outcome)?;
     ctx.ledger.notify('g', "copy_to", to_db, to);
+    note_arrived(ctx, to_db, to, before);
     ctx.out.integer(1);
     Ok(())
 }

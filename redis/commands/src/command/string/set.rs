@@ -1,6 +1,6 @@
 //! SET in all its forms: the commands that store whole strings.
 
-use stillframe_keyspace::{Expire, WARM_BATCH};
+use stillframe_keyspace::{Expire, Type, WARM_BATCH};
 use stillframe_resp::parse_integer;
 
 use super::compare::Comparison;
@@ -124,7 +124,6 @@ impl<'a> Options<'a> {
 /// [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
 fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, key, value] = args {
-        ctx.notify_expired(key);
         store(ctx, key, value, Expire::Never)?;
         ctx.out.ok();
         return Ok(());
@@ -180,8 +179,7 @@ fn set_with(
 
 #[inline]
 fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expire: Expire) -> Result<(), Refusal> {
-    let outcome = ctx.keyspace.set(ctx.caller.db, key, value, expire);
-    ctx.stored_as(key, "set", outcome)?;
+    ctx.store_string(key, value, expire)?;
     if let Expire::At(instant) = expire {
         ctx.effect(&[b"SET", key, value, b"PXAT", instant.to_string().as_bytes()]);
         ctx.ledger.notify('g', "expire", ctx.caller.db, key);
@@ -292,13 +290,32 @@ fn msetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     } else {
         for &[key, value] in pairs.as_chunks().0 {
             ctx.exists(key); // one whose time has come has no time to keep
-            store(ctx, key, value, expire)?;
-            if expire == Expire::Keep {
-                ctx.effect(&[b"SET", key, value, b"KEEPTTL"]);
-            }
+            store_with_time(ctx, key, value, expire)?;
         }
     }
     ctx.out.integer(1);
+    Ok(())
+}
+
+/// Stores a pair of several that have a time: notifications tell of the time first, as in Redis
+/// 8.4.
+fn store_with_time(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    value: &[u8],
+    expire: Expire,
+) -> Result<(), Refusal> {
+    let db = ctx.caller.db;
+    let before = ctx.kind_to_replace(db, key);
+    ctx.keyspace.set(db, key, value, expire)?;
+    ctx.note_replaced(db, key, before, Type::String);
+    if let Expire::At(instant) = expire {
+        ctx.effect(&[b"SET", key, value, b"PXAT", instant.to_string().as_bytes()]);
+        ctx.ledger.notify('g', "expire", db, key);
+    } else {
+        ctx.effect(&[b"SET", key, value, b"KEEPTTL"]);
+    }
+    ctx.changed_as(key, '$', "set");
     Ok(())
 }
 
@@ -309,9 +326,7 @@ fn store_pairs(ctx: &mut Context<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
         if index.is_multiple_of(WARM_BATCH) {
             ctx.keyspace.warm(db, pairs[index * 2..].iter().step_by(2).copied());
         }
-        ctx.notify_expired(key);
-        let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
-        if let Err(refusal) = ctx.stored_as(key, "set", outcome) {
+        if let Err(refusal) = ctx.store_string(key, value, Expire::Never) {
             if let Some(done @ [_, ..]) = pairs.get(..index * 2) {
                 ctx.effect(&[&[&b"MSET"[..]], done].concat());
             }
