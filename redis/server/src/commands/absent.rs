@@ -47,11 +47,12 @@ pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
         "vismember",
         "vlinks",
         "vrandmember",
+        "vrange",
         "vrem",
         "vsetattr",
         "vsim",
     ];
-    const OTHERS: &[&str] = &["clusterscan", "himport", "hotkeys"];
+    const OTHERS: &[&str] = &["backup", "clusterscan", "himport", "hotkeys", "trimslots"];
     const MODULES: &[&str] =
         &["bf", "cf", "cms", "ft", "graph", "json", "search", "tdigest", "topk", "ts"];
     let name = String::from_utf8_lossy(name).to_lowercase();

@@ -10,7 +10,7 @@ use stillframe_peers::{Peer, are_here};
 
 use crate::replayed::{Contents, contents};
 use crate::replication::wait_for_link;
-use crate::support::{Client, Kind, Reply, Setup, redis_is_here, wait_until};
+use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
 use crate::transcript::compare;
 
 /// Transcripts of commands on data, which the commands play without a server.
@@ -105,6 +105,25 @@ fn replicas_of_redis_7_0_follow_newer_commands() {
 #[test]
 fn replicas_of_this_kind_follow_what_only_they_know() {
     follow(Kind::Ours("imprint"), &["newest_producers.txt"], 40, contents);
+}
+
+/// A command of Redis 8.10 is here, or its error says that it is known and absent.
+#[test]
+fn commands_of_redis_8_10_are_here_or_absent_by_name() {
+    if !are_here("commands of Redis 8.10", &[Peer::Redis810]) {
+        return;
+    }
+    let servers = [Kind::Newer(Peer::Redis810), Kind::subject("imprint")].map(Server::start);
+    let [theirs, ours] = &mut servers.each_ref().map(Server::client);
+    let [listed, own] = [theirs, &mut *ours].map(|client| client.ask("COMMAND LIST"));
+    let own: Vec<String> = own.list().iter().map(Reply::text).collect();
+    for name in listed.list().iter().map(Reply::text).filter(|name| !name.contains('|')) {
+        if !own.contains(&name) {
+            let why = ours.ask(&name).text();
+            let is_named = ["not supported", "cluster"].iter().any(|word| why.contains(word));
+            assert!(is_named, "{name}: {why}");
+        }
+    }
 }
 
 /// Those of fields that expire know Redis from 7.4 on and Valkey from 9 on.

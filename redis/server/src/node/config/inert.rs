@@ -116,10 +116,19 @@ pub(super) static INERT: &[Setting] = &[
     inert!(Text, "appendfilename", "appendonly.aof", any).at_start(),
     inert!("crash-log-enabled", "yes", yes_or_no),
     inert!("crash-memcheck-enabled", "yes", yes_or_no),
+    inert!("array-slice-size", "4096", between::<256, 65_536>),
+    inert!("array-sparse-kmax", "10", between::<0, 256>),
+    inert!("array-sparse-kmin", "5", between::<0, 256>),
     inert!("dynamic-hz", "yes", yes_or_no),
+    inert!("hash-max-template-entries", "0", between::<0, { i64::MAX }>),
+    inert!("hash-min-template-entries", "0", between::<0, { i64::MAX }>),
+    inert!("hash-rdb-load-max-template-entries", "0", between::<0, { i64::MAX }>),
+    inert!("hash-rdb-load-min-template-entries", "0", between::<0, { i64::MAX }>),
+    inert!("hash-rdb-load-template-disassembly-threshold", "0", between::<0, { i64::MAX }>),
     inert!(Text, "ignore-warnings", "", any),
     inert!("io-threads-do-reads", "no", yes_or_no).at_start(),
     inert!("jemalloc-bg-thread", "yes", yes_or_no),
+    inert!("lookahead", "16", between::<1, INT_MAX>),
     inert!("list-compress-depth", "0", between::<0, INT_MAX>),
     inert!("list-max-listpack-size", "-2", between::<{ -INT_MAX - 1 }, INT_MAX>)
         .older(&["list-max-ziplist-size"]),
@@ -146,7 +155,9 @@ pub(super) static INERT: &[Setting] = &[
 
 /// Settings that Redis has and that cannot be other than they are here.
 pub(super) static FIXED: &[Setting] = &[
+    fixed!("aof-load-corrupt-tail-max-size", "0"),
     fixed!("aof-load-truncated", "yes"),
+    fixed!("key-memory-histograms", "no"),
     fixed!("aof-use-rdb-preamble", "yes"),
     fixed!("no-appendfsync-on-rewrite", "no"),
     fixed!("databases", "16").at_start(),
@@ -158,6 +169,8 @@ pub(super) static FIXED: &[Setting] = &[
     fixed!(Word, "syslog-enabled", "no", ValueError::NoSyslog),
     fixed!("tls-session-caching", "yes").effects(&[Effect::Tls]),
     fixed!("tls-prefer-server-ciphers", "no").effects(&[Effect::Tls]),
+    fixed!("tls-auth-clients-user", "off").effects(&[Effect::Tls]),
+    fixed!(Text, "tls-expected-peer-name", "").effects(&[Effect::Tls]),
     fixed!("tls-cluster", "no").effects(&[Effect::Tls]),
     fixed!(Text, "tls-ciphers", "").effects(&[Effect::Tls]),
     fixed!(Text, "tls-ciphersuites", "").effects(&[Effect::Tls]),

@@ -212,6 +212,10 @@ settings! {
         "slowlog-log-slower-than": whole(-1, i64::MAX);
     slowlog_max_len: usize = 128,
         "slowlog-max-len": whole(0, LONG_MAX);
+    slowlog_args_max: usize = 32,
+        "slowlog-entry-max-argc": whole(2, INT_MAX as usize);
+    slowlog_arg_bytes_max: usize = 128,
+        "slowlog-entry-max-string-len": whole(1, LONG_MAX);
     latency_threshold_ms: u64 = 0,
         "latency-monitor-threshold": whole(0, LONG_MAX as u64);
     latency_tracking: bool = true,

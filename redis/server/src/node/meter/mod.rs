@@ -59,7 +59,8 @@ impl Meter {
             && micros >= config.slowlog_slower_than_us
             && !traits.is_skipped
         {
-            self.slowlog.add(caller, name, args, micros);
+            let shown = slowlog::shortened(args, config);
+            self.slowlog.add(caller, name, shown, micros);
             self.slowlog.shorten(config.slowlog_max_len);
         }
         self.note_event(config, if traits.is_fast { "fast-command" } else { "command" }, took);

@@ -6,11 +6,7 @@ use stillframe_commands::Caller;
 
 use crate::node::acl::redacted;
 use crate::node::clock::unix_millis;
-
-/// Kept arguments of a slow request.
-const ARGS_MAX: usize = 32;
-/// Kept bytes of an argument.
-const ARG_BYTES_MAX: usize = 128;
+use crate::node::config::Config;
 
 /// The last slow requests, the newest first.
 #[derive(Default)]
@@ -47,14 +43,14 @@ impl SlowLog {
     }
 
     /// Adds a request of a client with this name.
-    pub(super) fn add(&mut self, caller: &Caller, name: &[u8], args: &[&[u8]], micros: i64) {
+    pub(super) fn add(&mut self, caller: &Caller, name: &[u8], args: Vec<Vec<u8>>, micros: i64) {
         let id = self.next_id;
         self.next_id += 1;
         self.entries.push_front(Slow {
             id,
             at_s: unix_millis() / 1000,
             micros,
-            args: shortened(&redacted(args)),
+            args,
             peer: caller.peer.to_string(),
             name: name.to_vec(),
         });
@@ -66,13 +62,17 @@ impl SlowLog {
     }
 }
 
-fn shortened(args: &[&[u8]]) -> Vec<Vec<u8>> {
-    let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
+/// The arguments of a request as the log keeps them: without passwords, and not too many nor too
+/// long.
+pub(super) fn shortened(args: &[&[u8]], config: &Config) -> Vec<Vec<u8>> {
+    let args = &redacted(args);
+    let (args_max, bytes_max) = (config.slowlog_args_max, config.slowlog_arg_bytes_max);
+    let kept = if args.len() > args_max { args_max - 1 } else { args.len() };
     let mut shown: Vec<Vec<u8>> = args[..kept]
         .iter()
-        .map(|arg| match arg.get(..ARG_BYTES_MAX) {
-            Some(start) if arg.len() > ARG_BYTES_MAX => {
-                let more = format!("... ({} more bytes)", arg.len() - ARG_BYTES_MAX);
+        .map(|arg| match arg.get(..bytes_max) {
+            Some(start) if arg.len() > bytes_max => {
+                let more = format!("... ({} more bytes)", arg.len() - bytes_max);
                 [start, more.as_bytes()].concat()
             }
             _ => arg.to_vec(),
@@ -92,10 +92,14 @@ mod tests {
     fn long_requests_are_shortened() {
         let long = vec![b'x'; 130];
         let mut args: Vec<&[u8]> = vec![b"set", b"k", &long];
-        let shown = shortened(&args);
+        let mut config = Config::default();
+        let shown = shortened(&args, &config);
         assert_eq!(shown[2], [&long[..128], b"... (2 more bytes)"].concat());
         args.resize(33, b"y");
-        let shown = shortened(&args);
+        let shown = shortened(&args, &config);
         assert_eq!((shown.len(), &*shown[31]), (32, &b"... (2 more arguments)"[..]));
+        (config.slowlog_args_max, config.slowlog_arg_bytes_max) = (2, 1);
+        let shown = shortened(&args, &config);
+        assert_eq!(shown, [&b"s... (2 more bytes)"[..], b"... (32 more arguments)"]);
     }
 }
