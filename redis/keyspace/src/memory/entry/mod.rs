@@ -71,6 +71,8 @@ const PAD: usize = 4;
 
 const KIND_AT: u32 = 4;
 const LINKED: u64 = 8 << KIND_AT;
+/// Kinds of collections and blobs have one of these bits, those of short texts none.
+const NOT_SHORT: u64 = 12 << KIND_AT;
 const MORTAL: u64 = 1 << 8;
 const WIDE: u64 = 1 << 9;
 const LOOSE: u64 = 1 << 10;
@@ -185,9 +187,14 @@ impl Entry {
         }
     }
 
-    /// Whether a field of it has expired, or a message of a producer.
-    #[inline]
+    /// Whether a field of it has expired, or a message of a producer. Each read asks.
+    #[inline(always)]
     pub(crate) fn has_due(&self, now: i64) -> bool {
+        self.has(NOT_SHORT) && self.part_is_due(now)
+    }
+
+    #[inline(never)]
+    fn part_is_due(&self, now: i64) -> bool {
         match self.kind() {
             Kind::Trunk(Type::Stream) => {
                 let parts = self.trunk().stream.as_deref();
