@@ -257,8 +257,11 @@ static void round_of(const void *none, long first)
 			*(uint64_t *)(at + i) = i + seed;
 	choose_fork();
 	knob("delay_us", (unsigned int[]){ 0, 0, 50, 300, 2000 }[roll(&seed, 5)]);
+	/* A stack must not come to lie where another thread has made a hole. */
+	pthread_rwlock_wrlock(&layout);
 	for (int i = 0; i < n; i++)
 		pthread_create(&threads[i], NULL, changer, (void *)(uintptr_t)(seed + i));
+	pthread_rwlock_unlock(&layout);
 	for (int i = 0; i < forks; i++) {
 		char *copy = shared->copy + (i % COPIES) * SIZE;
 		int turn = i % COPIES, status;
