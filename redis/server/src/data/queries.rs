@@ -45,6 +45,7 @@ pub(crate) fn open(
     views: ViewDoor,
     open: Option<OpenQueries>,
 ) -> Result<Box<dyn Any>, ServeError> {
+    let address = listener.local_addr();
     let none = || ServeError::Queries("this program knows no SQL".to_owned());
     let is_tls = config.tls.port > 0;
     let tls = is_tls.then(|| [&config.tls.cert_file, &config.tls.key_file].map(PathBuf::from));
@@ -55,5 +56,9 @@ pub(crate) fn open(
         timeout_seconds: config.views_timeout_seconds,
         tls,
     };
-    open.ok_or_else(none)?(wish).map_err(ServeError::Queries)
+    let running = open.ok_or_else(none)?(wish).map_err(ServeError::Queries)?;
+    if let Ok(address) = address {
+        tracing::info!("Ready to answer SQL on {address}");
+    }
+    Ok(running)
 }
