@@ -200,11 +200,24 @@ impl Context<'_> {
         value: &[u8],
         expire: Expire,
     ) -> Result<(), Refusal> {
+        self.put_string(key, value, expire)?;
+        self.changed_as(key, '$', "set");
+        Ok(())
+    }
+
+    /// As [`store_string`](Self::store_string), for a caller that tells of the change itself, by
+    /// [`changed_as`](Self::changed_as).
+    #[inline]
+    pub(crate) fn put_string(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<(), Refusal> {
         let db = self.caller.db;
         let before = self.kind_to_replace(db, key);
         self.keyspace.set(db, key, value, expire)?;
         self.note_replaced(db, key, before, Type::String);
-        self.changed_as(key, '$', "set");
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! SET in all its forms: the commands that store whole strings.
 
-use stillframe_keyspace::{Expire, Type, WARM_BATCH};
+use stillframe_keyspace::{Expire, WARM_BATCH};
 use stillframe_resp::parse_integer;
 
 use super::compare::Comparison;
@@ -305,13 +305,10 @@ fn store_with_time(
     value: &[u8],
     expire: Expire,
 ) -> Result<(), Refusal> {
-    let db = ctx.caller.db;
-    let before = ctx.kind_to_replace(db, key);
-    ctx.keyspace.set(db, key, value, expire)?;
-    ctx.note_replaced(db, key, before, Type::String);
+    ctx.put_string(key, value, expire)?;
     if let Expire::At(instant) = expire {
         ctx.effect(&[b"SET", key, value, b"PXAT", instant.to_string().as_bytes()]);
-        ctx.ledger.notify('g', "expire", db, key);
+        ctx.ledger.notify('g', "expire", ctx.caller.db, key);
     } else {
         ctx.effect(&[b"SET", key, value, b"KEEPTTL"]);
     }
