@@ -68,7 +68,7 @@ fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// Begins an image, or has the group begin one.
 fn begin(ctx: &mut Context<'_>, purpose: Purpose) -> Result<(), Refusal> {
     if let Some(member) = ctx.server.group.member_mut() {
-        member.ask_for_image();
+        member.want_image();
         return Ok(());
     }
     let begun = persistence::begin(ctx.keyspace, ctx.server, purpose);

@@ -71,7 +71,7 @@ pub(crate) fn save_and_wait(
 pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
     if let Some(member) = state.group.member_mut() {
         if state.storage.saves.scheduled.take().is_some() {
-            member.ask_for_image();
+            member.want_image();
         }
         return;
     }

@@ -284,9 +284,8 @@ impl Server {
             let failed = || Err("it could not be saved; see the log".to_owned());
             member.end_image(if storage.saves.ended_well { Ok(()) } else { failed() });
         }
-        if member.log_bytes() >= config.raft.log_min_bytes.max(storage.saves.dump_bytes) {
-            member.ask_for_image();
-        }
+        let log_bytes = config.raft.log_min_bytes.max(storage.saves.dump_bytes);
+        member.ask_for_image(log_bytes, clock.turn());
     }
 
     /// Drops the data and loads the dump.

@@ -16,6 +16,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use stillframe_commands::Effects;
 use stillframe_storage::wake::Wake;
@@ -33,6 +34,8 @@ const BATCH_BYTES: usize = 64 << 10;
 const HEAD_BYTES: usize = 5;
 /// Committed batches whose indices are kept: for older ones a later index counts.
 const COMMITTED_MAX: usize = 1024;
+/// So long an image that was asked for may take to begin.
+const IMAGE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// See the head of this file.
 pub(crate) struct Member {
@@ -100,6 +103,10 @@ struct Images {
     give_up: Option<GiveUp>,
     /// Bytes of batches since the last image began.
     log_bytes: u64,
+    /// A client, or the schedule, wants one.
+    is_wanted: bool,
+    /// When openraft was asked for one that has not begun.
+    asked: Option<Instant>,
 }
 
 /// Changes of the group that clients have asked for.
@@ -218,11 +225,6 @@ impl Member {
     pub(crate) fn log_memory(&self) -> u64 {
         let parts = self.parts.as_ref().map_or(0, |parts| parts.bytes.capacity());
         self.consensus.log_memory() + parts as u64
-    }
-
-    /// Bytes of batches since the last image began.
-    pub(crate) fn log_bytes(&self) -> u64 {
-        self.images.log_bytes
     }
 
     /// How many other members have a write once its reply is sent: most of those that vote.
@@ -577,6 +579,8 @@ impl Member {
     /// An image has begun.
     pub(crate) fn note_image(&mut self, done: Reply<Result<(), String>>, give_up: GiveUp) {
         self.images.log_bytes = 0;
+        self.images.is_wanted = false;
+        self.images.asked = None;
         self.counts.images += 1;
         self.images.done = Some(done);
         self.images.give_up = Some(give_up);
@@ -608,9 +612,22 @@ impl Member {
         self.consensus.publish(message);
     }
 
-    pub(crate) fn ask_for_image(&mut self) {
-        self.images.log_bytes = 0; // not once more until it has come
-        self.consensus.take_image();
+    /// Has the next turn ask for an image, whenever it was asked last.
+    pub(crate) fn want_image(&mut self) {
+        self.images.is_wanted = true;
+        self.images.asked = None;
+    }
+
+    /// Asks for an image if one is wanted, or the log has grown by so many bytes since the last one
+    /// began. openraft forgets that if it has not heard yet that the image before has ended: so it
+    /// is asked again.
+    pub(crate) fn ask_for_image(&mut self, log_bytes: u64, now: Instant) {
+        let is_due = self.images.is_wanted || self.images.log_bytes >= log_bytes;
+        let is_patient = |asked| now.duration_since(asked) < IMAGE_PATIENCE;
+        if is_due && !self.images.asked.is_some_and(is_patient) {
+            self.images.asked = Some(now);
+            self.consensus.take_image();
+        }
     }
 
     /// Changes the group; `client` is to get the answer.
@@ -658,10 +675,13 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
-    /// A consensus that only listens.
-    struct Silent;
+    /// A consensus that only listens, and counts how often an image was asked for.
+    #[derive(Default)]
+    struct Silent(Arc<AtomicUsize>);
 
     impl Consensus for Silent {
         fn propose(&mut self, _: Batch) {}
@@ -671,7 +691,9 @@ mod tests {
         }
         fn publish(&mut self, _: Message) {}
         fn report_progress(&mut self, _: bool) {}
-        fn take_image(&mut self) {}
+        fn take_image(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
         fn log_memory(&self) -> u64 {
             0
         }
@@ -680,8 +702,12 @@ mod tests {
     }
 
     fn leader(term: u64) -> Member {
-        let mut member =
-            Member::new(1, 1 << 20, Box::new(Silent), stillframe_storage::wake::nobody());
+        let mut member = Member::new(
+            1,
+            1 << 20,
+            Box::new(Silent::default()),
+            stillframe_storage::wake::nobody(),
+        );
         let view = View { id: 1, term, role: "leader", has_quorum: true, ..View::default() };
         member.see(view);
         assert!(!member.leads(), "the first entry of its reign is not applied");
@@ -699,6 +725,35 @@ mod tests {
             member.see(View { applied: told, last, ..View::default() });
             assert_eq!((member.view().applied, member.view().last), expected);
         }
+    }
+
+    #[test]
+    fn an_image_that_was_asked_for_and_does_not_begin_is_asked_for_again() {
+        let asked = Silent::default();
+        let count = Arc::clone(&asked.0);
+        let mut member =
+            Member::new(1, 1 << 20, Box::new(asked), stillframe_storage::wake::nobody());
+        let start = Instant::now();
+        let ask = |member: &mut Member, seconds| {
+            member.ask_for_image(100, start + Duration::from_secs(seconds));
+            count.load(Ordering::Relaxed)
+        };
+        member.images.log_bytes = 99;
+        assert_eq!(ask(&mut member, 0), 0, "the log is short");
+        member.images.log_bytes = 100;
+        assert_eq!((ask(&mut member, 1), ask(&mut member, 2)), (1, 1), "it may be on its way");
+        assert_eq!(ask(&mut member, 6), 2, "it was forgotten");
+        member.note_image(Box::new(|_| {}), Box::new(|| {}));
+        assert_eq!(ask(&mut member, 60), 2, "it has begun");
+        member.images.log_bytes = 100;
+        assert_eq!(ask(&mut member, 60), 3, "the next one");
+        member.note_image(Box::new(|_| {}), Box::new(|| {}));
+        member.want_image();
+        assert_eq!((ask(&mut member, 61), ask(&mut member, 66)), (4, 5), "a client asked");
+        member.want_image();
+        assert_eq!((ask(&mut member, 67), ask(&mut member, 68)), (6, 6), "and once more");
+        member.note_image(Box::new(|_| {}), Box::new(|| {}));
+        assert_eq!(ask(&mut member, 90), 6, "it has begun");
     }
 
     #[test]
