@@ -348,6 +348,7 @@ impl Machine {
             Ok((incoming, said))
         };
         let (incoming, said) = self.with_files(check).await??;
+        said.check_follows(self.applied.label())?;
         let from = format!("{incoming}/{DUMP}");
         let (place, dump) = (Arc::clone(&files), self.dump.clone());
         let install = Box::new(move || {

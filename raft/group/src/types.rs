@@ -131,6 +131,21 @@ impl Label {
         }
     }
 
+    /// Whether a state of this label may take the place of one of label `before`. What is committed
+    /// stays: two entries at one index are of two groups, or of a group that lost its log.
+    pub(crate) fn check_follows(&self, before: &Self) -> Result<(), Error> {
+        match (self.applied, before.applied) {
+            (Some(theirs), Some(own)) if theirs > own && theirs.index <= own.index => {
+                Err(Error::label(format!(
+                    "it ends with entry {theirs}, and entry {own} was applied here: the data is of \
+                     another history of this group. Remove this member, and add it again with an \
+                     empty directory, if that is the right one"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// As text, which `stillframe inspect` shows: hexadecimal.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = postcard::to_allocvec(self)?;
@@ -238,6 +253,23 @@ mod tests {
             Label::decode(&text[..at]).expect_err("it is cut");
         }
         Label::decode(&[&text[..], b"00"].concat()).expect_err("more follows");
+    }
+
+    #[test]
+    fn data_of_another_history_is_refused() {
+        let label = |term, index| {
+            let applied = Some(LogId::new(CommittedLeaderId::new(term, 2), index));
+            Label { applied, ..Label::default() }
+        };
+        let own = label(3, 41);
+        for (term, index) in [(3, 42), (4, 42), (3, 41), (2, 41), (3, 7)] {
+            label(term, index).check_follows(&own).expect("it follows, or was there before");
+        }
+        own.check_follows(&Label::default()).expect("nothing was applied");
+        for (term, index) in [(4, 41), (4, 40), (9, 0)] {
+            let error = label(term, index).check_follows(&own).expect_err("two at one index");
+            assert!(error.to_string().contains("another history"), "{error}");
+        }
     }
 
     /// Whether an image in the middle of a unit names what was applied before it.

@@ -153,6 +153,16 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
         if id != meta.snapshot_id {
             return Err(wrong(format!("its files are of the snapshot {id}")));
         }
+        let own = self.lock()?.label.applied.clone();
+        if let (Some(theirs), Some(own)) = (&meta.last_log_id, own)
+            && *theirs > own
+            && theirs.index <= own.index
+        {
+            return Err(wrong(format!(
+                "it ends with entry {theirs}, and entry {own} was applied here: two entries of one \
+                 index were never committed by one group"
+            )));
+        }
         // Dropped first: there is not always memory for two.
         drop(self.lock()?.state.take());
         let state = S::open(location, options, teller(images))?;

@@ -109,6 +109,26 @@ fn snapshots_of_strange_files_are_refused() {
     });
 }
 
+/// openraft 0.9.25 takes what is of a greater term for what comes later, whatever its index.
+#[test]
+fn a_snapshot_of_another_history_is_refused() {
+    block_on(async {
+        for last in [18, 19] {
+            let disk = SimulatedDisk::default();
+            let (_log, mut bank) = start(&disk, true).expect("it is new");
+            let elsewhere = |index| Entry {
+                log_id: LogId::new(CommittedLeaderId::new(7, 0), index),
+                ..committed(index)
+            };
+            bank.apply((0..=last).map(elsewhere)).await.expect("it is in memory");
+            let mut sent = build(&mut bank, &disk).await.expect("the disk is sound");
+            let bytes = bytes_of(&mut sent.snapshot).await;
+            let error = refused(&bytes, &sent, "19 was applied in another term").await;
+            assert!(error.contains("two entries of one index"), "{error}");
+        }
+    });
+}
+
 #[test]
 fn a_snapshot_that_says_another_index_is_refused() {
     let mut random = Random::new("another index");
