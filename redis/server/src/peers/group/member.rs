@@ -612,7 +612,7 @@ impl Member {
         self.consensus.publish(message);
     }
 
-    /// Has the next turn ask for an image, whenever it was asked last.
+    /// The next turn asks for an image, whenever one was asked for last.
     pub(crate) fn want_image(&mut self) {
         self.images.is_wanted = true;
         self.images.asked = None;
