@@ -52,7 +52,7 @@ pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
         "vsetattr",
         "vsim",
     ];
-    const OTHERS: &[&str] = &["backup", "clusterscan", "himport", "hotkeys", "trimslots"];
+    const OTHERS: &[&str] = &["backup", "clusterscan", "himport", "trimslots"];
     const MODULES: &[&str] =
         &["bf", "cf", "cms", "ft", "graph", "json", "search", "tdigest", "topk", "ts"];
     let name = String::from_utf8_lossy(name).to_lowercase();
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(text("ArSet"), "ERR unknown command 'ArSet': arrays are not supported");
         assert_eq!(text("FT.SEARCH"), "ERR unknown command 'FT.SEARCH': modules are not supported");
         assert_eq!(text("vadd"), "ERR unknown command 'vadd': vector sets are not supported");
-        assert_eq!(text("HotKeys"), "ERR unknown command 'HotKeys': not supported by this server");
+        assert_eq!(text("HImport"), "ERR unknown command 'HImport': not supported by this server");
         for name in ["ARx", "AR", "x.y", ".", "XNACKS"] {
             let error = format!("ERR unknown command '{name}', with args beginning with: ");
             assert_eq!(text(name), error);

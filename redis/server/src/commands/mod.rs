@@ -17,6 +17,7 @@ mod connection;
 mod debug;
 pub(crate) mod figures;
 mod functions;
+mod hotkeys;
 mod info;
 mod introspect;
 mod lolwut;
@@ -148,6 +149,7 @@ pub(crate) fn table() -> Table {
     client::register(&mut table);
     cluster::register(&mut table);
     tracking::register(&mut table);
+    hotkeys::register(&mut table);
     info::register(&mut table);
     introspect::register(&mut table);
     persistence::register(&mut table);
@@ -323,6 +325,7 @@ fn call_untouching(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 /// Runs a command that was looked up and checked, replies if it refuses, and counts it.
 pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
+    let start_of_reply = ctx.server.meter.hotkeys.is_some().then(|| hotkeys::reply_bytes(&ctx.out));
     let begun_ns = ctx.server.clock.ns();
     let dirty = ctx.server.ledger.dirty;
     ctx.session.caller.last_command = index;
@@ -351,6 +354,9 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let reads = reads && ctx.branch.is_none();
     if ctx.session.tracking.is_some() && reads && !ctx.server.scripts.is_asking() {
         ctx.server.hub.remember_read(ctx.session, &command.keys.in_request(args));
+    }
+    if let Some(start_of_reply) = start_of_reply {
+        hotkeys::note(ctx, command, args, begun_ns, start_of_reply);
     }
     if ctx.session.caller.waits {
         return; // it counts when it is served or gives up

@@ -327,6 +327,32 @@ fn the_group_is_described() {
     assert!(young.ask("CLUSTER INFO").contains("cluster_slots_assigned:0\r\n"));
 }
 
+/// HOTKEYS of a member: slots of a group are there.
+#[test]
+fn hot_keys_of_some_slots_are_shown() {
+    let mut member = Member::with_leader(Some(1));
+    member.check("HOTKEYS START METRICS 1 NET SLOTS 4 5062 5061 7 5063 COUNT 3", "+OK\r\n");
+    for line in ["SET {foo}1 v", "SET {bar}1 v", "MGET {bar}1 {bar}2"] {
+        member.ask(line);
+    }
+    let reply = member.ask("HOTKEYS GET");
+    let slots = "selected-slots\r\n*2\r\n*1\r\n:7\r\n*2\r\n:5061\r\n:5063\r\n";
+    assert!(reply.contains(slots), "{reply}");
+    let keys = "by-net-bytes\r\n*4\r\n$6\r\n{bar}1\r\n:64\r\n$6\r\n{bar}2\r\n:27\r\n";
+    assert!(reply.ends_with(keys), "{reply}");
+    for (line, error) in [
+        ("0", "SLOTS count must be between 1 and 16384"),
+        ("2 0", "not enough slot numbers provided"),
+        ("2 0 0", "duplicate slot number"),
+        ("2 0 16384", "Invalid or out of range slot"),
+        ("1 0 SLOTS 1 1", "SLOTS parameter already specified"),
+    ] {
+        member.ask("HOTKEYS STOP");
+        let line = format!("HOTKEYS START METRICS 1 CPU SLOTS {line}");
+        member.check(&line, &format!("-ERR {error}\r\n"));
+    }
+}
+
 /// The log and the primary's stream are above all this.
 #[test]
 fn what_is_replayed_is_not_redirected() {

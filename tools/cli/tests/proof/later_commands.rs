@@ -24,7 +24,7 @@ fn file(folder: &str, name: &str) -> PathBuf {
 
 #[test]
 fn clients_are_told_apart_as_by_newer_servers() {
-    for name in ["redis_8.txt", "valkey_9.txt"] {
+    for name in ["redis_8.txt", "redis_8_10.txt", "valkey_9.txt"] {
         compare(Kind::subject("imprint"), &file(ON_CONNECTIONS, name));
     }
 }
@@ -47,6 +47,66 @@ fn transcripts_of_valkey_are_those_of_valkey() {
         }
         compare(Kind::Newer(Peer::Valkey), &file(ON_DATA, "valkey_9_fields.txt"));
     }
+}
+
+#[test]
+fn transcripts_of_redis_8_10_are_those_of_redis_8_10() {
+    if are_here("transcripts (against Redis 8.10)", &[Peer::Redis810]) {
+        compare(Kind::Newer(Peer::Redis810), &file(ON_CONNECTIONS, "redis_8_10.txt"));
+    }
+}
+
+/// The map in the reply to HOTKEYS GET, and the names of its keys.
+fn hot_keys(client: &mut Client) -> BTreeMap<String, Reply> {
+    let reply = client.ask("HOTKEYS GET");
+    let [all] = reply.list() else { panic!("{reply:?}") };
+    all.list().chunks(2).map(|field| (field[0].text(), field[1].clone())).collect()
+}
+
+/// HOTKEYS GET shows the same: names in order, slots, and the bytes of each key.
+#[test]
+fn hot_keys_are_those_of_redis_8_10() {
+    if !are_here("hot keys", &[Peer::Redis810]) {
+        return;
+    }
+    let servers = [Kind::subject("imprint"), Kind::Newer(Peer::Redis810)].map(Server::start);
+    let [ours, theirs] = servers.each_ref().map(|server| {
+        let client = &mut server.client();
+        client.ok("HOTKEYS START METRICS 2 CPU NET COUNT 4");
+        for line in [
+            "SET k v",
+            "GET k",
+            "GET none",
+            "MGET k l m",
+            "LPUSH l 1 2 3",
+            "LRANGE l 0 -1",
+            "GET l",
+            "EVAL 'redis.call(\"SET\", \"inner\", 1) return 1' 1 k",
+            "SORT l",
+            "PING",
+            "GET",
+        ] {
+            client.ask(line);
+        }
+        let running = hot_keys(client);
+        client.ok("HOTKEYS STOP");
+        client.ask("GET after");
+        let stopped = hot_keys(client);
+        let names = |keys: &Reply| -> Vec<String> {
+            let mut names: Vec<String> = keys.list().chunks(2).map(|it| it[0].text()).collect();
+            names.sort();
+            names
+        };
+        let shown = |it: &BTreeMap<String, Reply>| {
+            let fields: Vec<&String> = it.keys().collect();
+            let (slots, active) = (&it["selected-slots"], it["tracking-active"].int());
+            let (by_time, by_bytes) = (names(&it["by-cpu-time-us"]), &it["by-net-bytes"]);
+            format!("{active} {fields:?} {slots:?} {by_time:?} {by_bytes:?}")
+        };
+        assert_eq!(running["sample-ratio"].int(), 1);
+        [shown(&running), shown(&stopped)]
+    });
+    assert_eq!(ours, theirs);
 }
 
 /// Since when a server has each of its commands, as COMMAND DOCS says it.

@@ -2,6 +2,7 @@
 //!
 //! The clock is read once a request, at its end, where the next one of the turn starts.
 
+pub(crate) mod hotkeys;
 mod latency;
 mod slowlog;
 mod stats;
@@ -13,6 +14,7 @@ use stillframe_commands::Caller;
 use stillframe_keyspace::KeyspaceStats;
 
 use crate::node::config::Config;
+use hotkeys::HotKeys;
 use latency::Latency;
 use slowlog::{Slow, SlowLog};
 use stats::Stats;
@@ -25,6 +27,8 @@ pub(crate) struct Meter {
     slowlog: SlowLog,
     /// Events that took long.
     latency: Latency,
+    /// The keys that requests spend most on, if HOTKEYS asks for them.
+    pub(crate) hotkeys: Option<Box<HotKeys>>,
 }
 
 /// Traits of a command that decide where its time is noted.
@@ -40,7 +44,7 @@ impl Meter {
     /// Counters at zero, for so many commands.
     pub(crate) fn new(commands: usize, now: Instant) -> Self {
         let (slowlog, latency) = (SlowLog::default(), Latency::default());
-        Self { stats: Stats::new(commands, now), slowlog, latency }
+        Self { stats: Stats::new(commands, now), slowlog, latency, hotkeys: None }
     }
 
     /// Notes how long a request took, if that is long. `name`: that of the client.
