@@ -5,10 +5,11 @@
 use std::fmt::Write as _;
 
 use stillframe_commands::Refusal;
-use stillframe_commands::errors::NOT_AN_INTEGER;
+use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_commands::text::c_string;
 use stillframe_resp::{Out, parse_integer};
 
+use super::pubsub::wrong_subcommand;
 use super::{Context, Table};
 use crate::consensus::{MemberView, View};
 use crate::peers::group::{Group, SLOTS, slot};
@@ -18,7 +19,7 @@ pub(super) const NO_CLUSTER: Refusal =
     Refusal::new("ERR This instance has cluster support disabled");
 
 /// Commands that change a cluster of Redis.
-const CHANGES: [&str; 14] = [
+const CHANGES: [&str; 16] = [
     "cluster|addslots",
     "cluster|addslotsrange",
     "cluster|bumpepoch",
@@ -28,11 +29,13 @@ const CHANGES: [&str; 14] = [
     "cluster|flushslots",
     "cluster|forget",
     "cluster|meet",
+    "cluster|migration",
     "cluster|replicate",
     "cluster|reset",
     "cluster|saveconfig",
     "cluster|set-config-epoch",
     "cluster|setslot",
+    "cluster|syncslots",
 ];
 
 /// Adds the commands of this module.
@@ -49,9 +52,11 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("cluster|keyslot", keyslot);
     table.add_server("cluster|links", links);
     table.add_server("cluster|myid", myid);
+    table.add_server("cluster|myshardid", myshardid);
     table.add_server("cluster|nodes", nodes);
     table.add_server("cluster|replicas", replicas);
     table.add_server("cluster|shards", shards);
+    table.add_server("cluster|slot-stats", slot_stats);
     table.add_server("cluster|slaves", replicas);
     table.add_server("cluster|slots", slots);
     CHANGES.iter().for_each(|name| table.add_server(name, change));
@@ -268,6 +273,14 @@ fn myid(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// `CLUSTER MYSHARDID`: all members are one shard.
+fn myshardid(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    known(&ctx.server.group)?;
+    let shard = ctx.server.group.shard();
+    ctx.out.bulk(shard);
+    Ok(())
+}
+
 /// `CLUSTER LINKS`: members speak to each other otherwise.
 fn links(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     known(&ctx.server.group)?;
@@ -319,6 +332,91 @@ fn get_keys_in_slot(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal
     Ok(())
 }
 
+/// The slots that CLUSTER SLOT-STATS asks for.
+enum Slots {
+    /// Those from one to another.
+    Range(u16, u16),
+    /// The `most` slots with most keys, or with fewest.
+    ByKeys { most: usize, descending: bool },
+}
+
+/// `CLUSTER SLOT-STATS SLOTSRANGE start end`, or `ORDERBY KEY-COUNT [LIMIT count] [ASC | DESC]`:
+/// looks at every key, as no index knows their slots.
+fn slot_stats(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    known(&ctx.server.group)?;
+    let wanted = parse_slots(args)?;
+    let mut counts = vec![0_i64; usize::from(SLOTS)];
+    ctx.keyspace.for_each(ctx.session.caller.db, i64::MIN, |entry| {
+        counts[usize::from(slot(entry.key()))] += 1;
+    });
+    let count = |slot: u16| counts[usize::from(slot)];
+    let mut shown: Vec<u16> = (0..SLOTS).collect();
+    match wanted {
+        Slots::Range(first, last) => shown.retain(|slot| (first..=last).contains(slot)),
+        Slots::ByKeys { most, descending } => {
+            shown.sort_by_key(|&slot| if descending { -count(slot) } else { count(slot) });
+            shown.truncate(most);
+        }
+    }
+    ctx.out.array(shown.len());
+    for slot in shown {
+        ctx.out.array(2);
+        ctx.out.integer(slot.into());
+        ctx.out.map(1);
+        ctx.out.bulk("key-count");
+        ctx.out.integer(count(slot));
+    }
+    Ok(())
+}
+
+fn parse_slots(args: &[&[u8]]) -> Result<Slots, Refusal> {
+    let (how, words) = args[2..].split_first().ok_or(SYNTAX)?;
+    match words {
+        [first, last] if how.eq_ignore_ascii_case(b"SLOTSRANGE") => {
+            let slot = |word| parse_integer(word).and_then(parse_slot);
+            let out_of_range = "ERR Invalid or out of range slot";
+            let (first, last) = slot(first).zip(slot(last)).ok_or(out_of_range)?;
+            if first > last {
+                let text =
+                    format!("ERR Start slot number {first} is greater than end slot number {last}");
+                return Err(text.into_bytes().into());
+            }
+            Ok(Slots::Range(first, last))
+        }
+        [metric, words @ ..] if how.eq_ignore_ascii_case(b"ORDERBY") => {
+            if !metric.eq_ignore_ascii_case(b"KEY-COUNT") {
+                return Err("ERR Unrecognized sort metric for ORDERBY.".into());
+            }
+            parse_order(words)
+        }
+        _ => Err(wrong_subcommand(&[args[0], args[1]])),
+    }
+}
+
+/// `[LIMIT count] [ASC | DESC]`
+fn parse_order(mut words: &[&[u8]]) -> Result<Slots, Refusal> {
+    let (mut limit, mut order) = (None, None);
+    while let [word, rest @ ..] = words {
+        let is_new =
+            if let ([count, after @ ..], true) = (rest, word.eq_ignore_ascii_case(b"LIMIT")) {
+                words = after;
+                let count = parse_integer(count).filter(|count| (1..=SLOTS.into()).contains(count));
+                let text = "ERR Limit has to lie in between 1 and 16384 (maximum number of slots).";
+                limit.replace(count.ok_or(text)?).is_none()
+            } else if word.eq_ignore_ascii_case(b"ASC") || word.eq_ignore_ascii_case(b"DESC") {
+                words = rest;
+                order.replace(word.eq_ignore_ascii_case(b"DESC")).is_none()
+            } else {
+                return Err(SYNTAX);
+            };
+        if !is_new {
+            return Err("ERR Multiple filters of the same type are disallowed.".into());
+        }
+    }
+    let most = limit.unwrap_or(SLOTS.into()) as usize;
+    Ok(Slots::ByKeys { most, descending: order.unwrap_or(true) })
+}
+
 /// `CLUSTER HELP`
 fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     known(&ctx.server.group)?;
@@ -338,6 +436,8 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "    Show none: members speak to each other otherwise.",
         "MYID",
         "    Show the identifier of this server.",
+        "MYSHARDID",
+        "    Show the identifier of the group: its members are one shard.",
         "NODES",
         "    Show the members, a line each:",
         "    <id> <ip:port@raft-port> <flags> <leader> 0 0 <term> <link> <slots>",
@@ -345,6 +445,8 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "    Show those who follow the leader.",
         "SHARDS",
         "    Show the members by the slots that they serve: all are the leader's.",
+        "SLOT-STATS SLOTSRANGE <start> <end> | ORDERBY KEY-COUNT [LIMIT <count>] [ASC | DESC]",
+        "    Count the keys of slots; looks at every key.",
         "SLOTS",
         "    Show who serves which slots, in the older form.",
         "HELP",

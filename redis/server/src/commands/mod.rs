@@ -425,7 +425,7 @@ fn shows_data(command: &Command, serves: bool) -> bool {
     if command.has(flags::READONLY | flags::WRITE) {
         return command.name != "lolwut"; // a read of nothing
     }
-    let slots = ["cluster|countkeysinslot", "cluster|getkeysinslot"];
+    let slots = ["cluster|countkeysinslot", "cluster|getkeysinslot", "cluster|slot-stats"];
     let others = ["function|dump", "function|list", "wait", "waitaof"];
     let is_one = command.is_exec() || slots.contains(&command.name);
     serves && (is_one || others.contains(&command.name))

@@ -314,7 +314,9 @@ fn the_group_is_described() {
     member.check("CLUSTER COUNTKEYSINSLOT 12182", ":1\r\n");
     member.check("CLUSTER GETKEYSINSLOT 12182 5", "*1\r\n$3\r\nfoo\r\n");
     member.check("CLUSTER GETKEYSINSLOT 12182 0", "*0\r\n");
-    assert!(member.ask("CLUSTER MEET h 1").contains("STILLFRAME RAFT"));
+    for line in ["MEET h 1", "MIGRATION IMPORT 0 1", "SYNCSLOTS SYNC x 0 1"] {
+        assert!(member.ask(&format!("CLUSTER {line}")).contains("STILLFRAME RAFT"), "{line}");
+    }
     // While nobody leads the last leader stands for the slots, and no request reaches it.
     member.see(None);
     member.check("CLUSTER SLOTS", &slots);
@@ -325,6 +327,44 @@ fn the_group_is_described() {
     young.check("CLUSTER SLOTS", "*0\r\n");
     assert!(young.ask("CLUSTER NODES").contains(" myself,slave - 0 0 4 connected\n"));
     assert!(young.ask("CLUSTER INFO").contains("cluster_slots_assigned:0\r\n"));
+}
+
+#[test]
+fn keys_of_slots_are_counted() {
+    let mut member = Member::with_leader(Some(1));
+    member.ask("FLUSHALL");
+    for key in ["{foo}1", "{foo}2", "{bar}1"] {
+        member.check(&format!("SET {key} v"), "+OK\r\n");
+    }
+    let slot =
+        |slot: u16, keys: u8| format!("*2\r\n:{slot}\r\n*2\r\n$9\r\nkey-count\r\n:{keys}\r\n");
+    let (foo, bar) = (slot(12182, 2), slot(5061, 1));
+    let ask = |member: &mut Member, line: &str| member.ask(&format!("CLUSTER SLOT-STATS {line}"));
+    let two = format!("*2\r\n{foo}{bar}");
+    assert_eq!(ask(&mut member, "ORDERBY KEY-COUNT LIMIT 2"), two);
+    assert_eq!(ask(&mut member, "orderby key-count desc limit 2"), two);
+    let none = format!("*1\r\n{}", slot(0, 0));
+    assert_eq!(ask(&mut member, "ORDERBY KEY-COUNT ASC LIMIT 1"), none);
+    let range = format!("*3\r\n{}{bar}{}", slot(5060, 0), slot(5062, 0));
+    assert_eq!(ask(&mut member, "SLOTSRANGE 5060 5062"), range);
+    assert!(ask(&mut member, "ORDERBY KEY-COUNT").starts_with(&format!("*16384\r\n{foo}")));
+    for (line, error) in [
+        ("SLOTSRANGE 2 1", "Start slot number 2 is greater than end slot number 1"),
+        ("SLOTSRANGE 0 16384", "Invalid or out of range slot"),
+        ("SLOTSRANGE x 1", "Invalid or out of range slot"),
+        (
+            "ORDERBY KEY-COUNT LIMIT 0",
+            "Limit has to lie in between 1 and 16384 (maximum number of slots).",
+        ),
+        ("ORDERBY CPU-USEC LIMIT 1", "Unrecognized sort metric for ORDERBY."),
+        ("ORDERBY KEY-COUNT DESC DESC", "Multiple filters of the same type are disallowed."),
+        ("ORDERBY KEY-COUNT FOO", "syntax error"),
+    ] {
+        assert_eq!(ask(&mut member, line), format!("-ERR {error}\r\n"), "{line}");
+    }
+    let ids: Vec<String> =
+        [1, 2].map(|leader| Member::with_leader(Some(leader)).ask("CLUSTER MYSHARDID")).to_vec();
+    assert!(ids[0].starts_with("$40\r\n") && ids[0] == ids[1]);
 }
 
 /// HOTKEYS of a member: slots of a group are there.

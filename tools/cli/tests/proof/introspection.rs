@@ -59,7 +59,7 @@ fn map(reply: &Reply, without: &[&str], f: &dyn Fn(&str, &Reply) -> Reply) -> Re
 }
 
 /// An element of COMMAND INFO without what has no order.
-fn info(command: &Reply) -> Reply {
+pub(crate) fn info(command: &Reply) -> Reply {
     let mut fields = command.list().to_vec();
     for unordered in [2, 6, 7] {
         fields[unordered] = sorted(&fields[unordered]);
@@ -80,7 +80,7 @@ fn old_parts(parts: &Reply) -> impl Iterator<Item = &Reply> {
 }
 
 /// A document without texts, which are our own, and history.
-fn document(document: &Reply) -> Reply {
+pub(crate) fn document(document: &Reply) -> Reply {
     map(document, &["summary", "complexity", "history"], &|name, value| match name {
         "doc_flags" => sorted(value),
         "arguments" => arguments(value),
@@ -101,7 +101,8 @@ fn arguments(reply: &Reply) -> Reply {
         !since.any(|field| is_newer(&field[1].text()))
     };
     let old = reply.list().iter().filter(is_old).map(|argument| {
-        map(argument, &[], &|name, value| match name {
+        // Newer versions repeat the name there.
+        map(argument, &["display_text"], &|name, value| match name {
             "arguments" => arguments(value),
             _ => value.clone(),
         })

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use stillframe_peers::transcript::words;
 use stillframe_peers::{Peer, are_here};
 
+use crate::introspection::{document, info};
 use crate::replayed::{Contents, contents};
 use crate::replication::wait_for_link;
 use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
@@ -105,6 +106,29 @@ fn hot_keys_are_those_of_redis_8_10() {
         };
         assert_eq!(running["sample-ratio"].int(), 1);
         [shown(&running), shown(&stopped)]
+    });
+    assert_eq!(ours, theirs);
+}
+
+/// What Redis 7.0 does not have and 8.10 describes is described here in the same way.
+#[test]
+fn later_sub_commands_are_described_as_by_redis_8_10() {
+    if !are_here("later sub-commands", &[Peer::Redis810]) {
+        return;
+    }
+    let servers = [Kind::subject("imprint"), Kind::Newer(Peer::Redis810)].map(Server::start);
+    let [ours, theirs] = servers.each_ref().map(|server| {
+        let names = "hotkeys|get hotkeys|help hotkeys|reset hotkeys|start hotkeys|stop \
+                     cluster|migration cluster|myshardid cluster|slot-stats cluster|syncslots";
+        let client = &mut server.client();
+        let told = names.split(' ').map(|name| {
+            let told = info(&client.ask(&format!("COMMAND INFO {name}")).list()[0]);
+            // What follows SYNCSLOTS is the servers' own matter.
+            let documents = client.ask(&format!("COMMAND DOCS {name}"));
+            let document = (name != "cluster|syncslots").then(|| document(&documents.list()[1]));
+            format!("{told:?} {document:?}")
+        });
+        told.collect::<Vec<_>>()
     });
     assert_eq!(ours, theirs);
 }

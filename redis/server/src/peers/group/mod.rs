@@ -105,6 +105,11 @@ impl Group {
         identifier::identifier(&self.name, id)
     }
 
+    /// The identifier of the group for clients, as that of a shard.
+    pub(crate) fn shard(&self) -> String {
+        identifier::of_group(&self.name)
+    }
+
     /// Replaces what is known of the group. Returns whether the server follows from now on and did
     /// not before.
     pub(crate) fn see(&mut self, view: Option<View>) -> bool {
