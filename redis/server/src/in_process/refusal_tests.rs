@@ -161,6 +161,31 @@ fn plain(command: &Command) -> Vec<String> {
     (0..numbered.len()).map(word).collect()
 }
 
+/// INFO counts what was refused for want of a right, by reason, and slow requests.
+#[test]
+fn info_counts_denials_and_slow_requests() {
+    let mut server = Server::new();
+    let ask = |server: &mut Server, line: &str| {
+        String::from_utf8_lossy(&server.ask(&words(line)).0).into_owned()
+    };
+    ask(&mut server, "CONFIG SET slowlog-log-slower-than 0");
+    ask(&mut server, "ACL SETUSER u on nopass ~a* resetchannels +get +publish +auth");
+    for line in ["AUTH nobody x", "AUTH u x", "GET b", "GET b", "SET a 1", "PUBLISH c m"] {
+        ask(&mut server, line);
+    }
+    server.server.reconnect();
+    for line in ["PING", "PING", "PING", "SLOWLOG RESET"] {
+        ask(&mut server, line);
+    }
+    let info = ask(&mut server, "INFO stats");
+    for (reason, count) in [("auth", 1), ("cmd", 1), ("key", 2), ("channel", 1)] {
+        let field = format!("\r\nacl_access_denied_{reason}:{count}\r\n");
+        assert!(info.contains(&field), "{field}: {info}");
+    }
+    let slow = info.split("slowlog_commands_count:").nth(1).and_then(|it| it.split('\r').next());
+    assert!(slow.is_some_and(|count| count.parse().unwrap_or(0) >= 4), "{info}");
+}
+
 #[test]
 fn a_wrong_number_of_words_is_refused_before_any_handler() {
     let mut server = Server::new();

@@ -298,6 +298,7 @@ impl Turn<'_> {
                 client.session.caller.id,
                 client.session.caller.peer
             );
+            self.state.meter.left(client.over_limit);
             self.state.ledger.watches.forget(client.session.caller.id);
             self.state.views.forget(client.session.branch, client.session.caller.id);
             self.state.hub.forget(&mut client.session, &mut self.state.ledger.events);

@@ -97,16 +97,18 @@ fn expire(server: &mut Server) -> bool {
     let start = Instant::now();
     server.state.clock.read();
     let unix_now = server.state.clock.unix_now();
-    let mut more = true;
+    let (mut more, mut keys, mut fields) = (true, 0, 0);
     while more && start.elapsed() < EXPIRY_SLICE {
         // Few of the keys and hashes had expired: lazy expiry and later runs take the rest.
-        more = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH) > EXPIRY_BATCH / 4;
-        more |= server.keyspace.expire_fields_cycle(unix_now, FIELDS_BATCH) > FIELDS_BATCH / 4;
+        let expired = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH);
+        let expired_fields = server.keyspace.expire_fields_cycle(unix_now, FIELDS_BATCH);
+        more = expired > EXPIRY_BATCH / 4 || expired_fields > FIELDS_BATCH / 4;
+        (keys, fields) = (keys + expired, fields + expired_fields);
         server.state.note_expired(&mut server.keyspace);
         server.state.ledger.effects.seal();
     }
     let took = start.elapsed();
-    server.state.meter.expired(took, more);
+    server.state.meter.expired(took, more, [keys, fields]);
     server.state.meter.note_event(&server.state.config, "expire-cycle", took);
     more
 }

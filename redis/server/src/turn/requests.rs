@@ -367,6 +367,7 @@ impl Turn<'_> {
                 client.session.caller.id,
                 client.session.caller.peer
             );
+            self.state.meter.closed_for_input();
             client.discard_output();
             client.session.closing = true;
         }

@@ -21,6 +21,8 @@ use crate::wake::Wake;
 pub struct Saves {
     /// Whether the last save in the background, or attempt at one, succeeded.
     pub last_ok: bool,
+    /// Saves in the background, or attempts, that failed since the last that succeeded.
+    pub failures: u64,
     /// Whether the last save that ended succeeded, in the foreground or background.
     pub ended_well: bool,
     /// When the last successful save ended (or the server started), in unix seconds.
@@ -136,6 +138,7 @@ impl Saves {
     pub fn new(directory: DataDirectory, wake: Wake) -> Result<Self, MemoryError> {
         Ok(Self {
             last_ok: true,
+            failures: 0,
             ended_well: true,
             last_success_s: unix_millis() / 1000,
             last_duration: None,

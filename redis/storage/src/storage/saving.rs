@@ -106,6 +106,7 @@ impl Storage {
             Err(problem) => {
                 self.saves.directory.discard();
                 self.saves.last_ok &= awaited;
+                self.saves.failures += u64::from(!awaited);
                 tracing::error!("cannot save: {problem}");
                 Err(problem)
             }
@@ -165,10 +166,13 @@ impl Storage {
         saves.last_duration = Some(elapsed);
         saves.ended_well = saved.is_ok();
         // A client that cancels a save, or gets its failure, does not want writes refused for it.
-        saves.last_ok = saved.is_ok() || (running.cancelled || running.awaited) && saves.last_ok;
+        let is_spared = running.cancelled || running.awaited;
+        saves.last_ok = saved.is_ok() || is_spared && saves.last_ok;
+        saves.failures += u64::from(saved.is_err() && !is_spared);
         match saved {
             Ok(_) => {
                 saves.last_success_s = unix_millis() / 1000;
+                saves.failures = 0;
                 saves.count += 1;
                 saves.dump_bytes = running.bytes_done();
                 saves.due = None;

@@ -133,6 +133,26 @@ fn later_sub_commands_are_described_as_by_redis_8_10() {
     assert_eq!(ours, theirs);
 }
 
+/// INFO says what is paused, and why.
+#[test]
+fn pauses_are_shown_as_by_valkey() {
+    if !are_here("pauses", &[Peer::Valkey]) {
+        return;
+    }
+    let shown = [Kind::subject("imprint"), Kind::Newer(Peer::Valkey)].map(|kind| {
+        let server = Server::start(kind);
+        let mut client = server.client();
+        let mut seen = Vec::new();
+        for line in ["PING", "CLIENT PAUSE 1000000 WRITE", "CLIENT UNPAUSE"] {
+            client.ask(line);
+            let left = client.info("paused_timeout_milliseconds") != "0";
+            seen.push((client.info("paused_reason"), client.info("paused_actions"), left));
+        }
+        seen
+    });
+    assert_eq!(shown[0], shown[1]);
+}
+
 /// Since when a server has each of its commands, as COMMAND DOCS says it.
 fn since(client: &mut Client) -> BTreeMap<String, String> {
     let documents = client.ask("COMMAND DOCS");

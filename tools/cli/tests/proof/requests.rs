@@ -152,6 +152,7 @@ fn an_endless_request_is_cut_off() {
     client.send_raw(b"*1000000\r\n$8000000\r\n");
     let sent = (0..64).take_while(|_| client.send_raw(&piece)).count();
     assert!(sent < 64, "a request beyond the buffer's limit was read to its end");
+    assert_eq!(other.info("client_query_buffer_limit_disconnections"), "1");
     let grown = resident(&server).saturating_sub(before);
     assert!(grown < 64 << 20, "endless requests took {grown} bytes");
     assert!(server.client().ready());
@@ -195,6 +196,7 @@ fn a_reader_that_does_not_read_is_cut_off_at_the_limit() {
     // 400 MB of replies, of which the kernel's buffers take a few.
     assert!(lazy.send_raw(&b"GET big\r\n".repeat(4_000)));
     wait_until("the lazy one is cut off", || other.info("connected_clients") == "1");
+    assert_eq!(other.info("client_output_buffer_limit_disconnections"), "1");
     let grown = resident(&server).saturating_sub(before);
     assert!(grown < 64 << 20, "a lazy reader took {grown} bytes");
     assert!(std::iter::from_fn(|| lazy.try_raw()).count() < 4_000);

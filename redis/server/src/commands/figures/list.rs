@@ -41,7 +41,7 @@ impl Section {
 }
 
 /// The sections in INFO's order.
-pub(in crate::commands) static SECTIONS: [Section; 14] = [
+pub(in crate::commands) static SECTIONS: [Section; 15] = [
     section("Server", SERVER),
     section("Clients", CLIENTS),
     section("Memory", MEMORY),
@@ -49,6 +49,7 @@ pub(in crate::commands) static SECTIONS: [Section; 14] = [
     section("Stats", STATS),
     section("Replication", REPLICATION),
     section("CPU", CPU),
+    section("Hotkeys", HOTKEYS),
     section("Modules", &[]),
     section("Commandstats", &[rows(&COMMANDS)]).on_request(),
     section("Errorstats", &[rows(&ERRORS)]),
@@ -71,6 +72,10 @@ pub(super) static UNLISTED: &[Figure] = &[
         "How long turns of the event loop took: as long a request may wait for those before it.",
     ),
 ];
+
+fn millis(time: Duration) -> Option<Value> {
+    Some(Value::Real(time.as_secs_f64() * 1000.0, 2))
+}
 
 fn turns(seen: &Seen<'_>) -> Spread {
     let stats = seen.server.meter.stats();
@@ -147,6 +152,19 @@ static CLIENTS: &[Figure] = &[
     always!("total_watched_keys", |s| s.server.ledger.watches.keys()),
     always!("total_blocking_keys", |s| s.server.ledger.waiters.keys()),
     always!("total_blocking_keys_on_nokey", |s| s.server.ledger.waiters.needed_keys()),
+    always!("paused_reason", |s| match (s.fails_over(), s.server.hub.pause_left()) {
+        (true, _) => "failover_in_progress",
+        (false, Some(_)) => "client_pause",
+        (false, None) => "none",
+    }),
+    always!("paused_actions", |s| match s.server.hub {
+        ref hub if hub.pause_stops(false) => "all",
+        ref hub if s.fails_over() || hub.is_paused() => "write",
+        _ => "none",
+    }),
+    always!("paused_timeout_milliseconds", |s| {
+        s.server.hub.pause_left().map_or(0, |left| left.as_millis())
+    }),
 ];
 
 static MEMORY: &[Figure] = &[
@@ -278,6 +296,7 @@ static PERSISTENCE: &[Figure] = &[
     .gauge("redis_rdb_current_bgsave_duration_sec", "Seconds of the save under way, or -1."),
     always!("rdb_saves", |s| s.server.storage.saves.count)
         .counter("stillframe_snapshot_saves_total", "Good saves since the start."),
+    always!("rdb_saves_consecutive_failures", |s| s.server.storage.saves.failures),
     none("rdb_last_cow_size"),
     always!("rdb_last_load_keys_expired", |s| s.server.storage.saves.loaded.expired),
     always!("rdb_last_load_keys_loaded", |s| s.server.storage.saves.loaded.keys),
@@ -347,7 +366,7 @@ static PERSISTENCE: &[Figure] = &[
     figure("aof_last_bgrewrite_status", |s| Some(Value::Status(s.server.storage.saves.last_ok)))
         .gauge("redis_aof_last_bgrewrite_status", "Whether the last did."),
     always!("aof_rewrites", |s| s.server.storage.saves.count),
-    always!("aof_rewrites_consecutive_failures", |s| !s.server.storage.saves.last_ok),
+    always!("aof_rewrites_consecutive_failures", |s| s.server.storage.saves.failures),
     figure("aof_last_write_status", |s| {
         Some(Value::Status(s.server.storage.journal.problem().is_none()))
     })
@@ -446,6 +465,8 @@ static STATS: &[Figure] = &[
         s.stats.expired_fields_total.saturating_sub(base)
     })
     .counter("redis_expired_subkeys_total", "Fields of hashes whose time was over."),
+    always!("expired_keys_active", |s| s.server.meter.stats().expired_actively[0]),
+    always!("expired_subkeys_active", |s| s.server.meter.stats().expired_actively[1]),
     always!("expired_stale_perc", |_| "0.00"),
     always!("expired_time_cap_reached_count", |s| s.server.meter.stats().expire_slices_spent),
     always!("expire_cycle_cpu_milliseconds", |s| s.server.meter.stats().expire_time.as_millis()),
@@ -485,6 +506,31 @@ static STATS: &[Figure] = &[
         .counter("redis_total_writes_processed", "Writes to clients' sockets."),
     none("io_threaded_reads_processed"),
     none("io_threaded_writes_processed"),
+    always!("client_query_buffer_limit_disconnections", |s| {
+        s.server.meter.stats().input_disconnections
+    }),
+    always!("client_output_buffer_limit_disconnections", |s| {
+        s.server.meter.stats().output_disconnections
+    }),
+    always!("eventloop_cycles", |s| s.server.meter.stats().turns.runs()),
+    always!("eventloop_duration_sum", |s| whole_micros(s.server.meter.stats().turns_time)),
+    always!("eventloop_duration_cmd_sum", |s| {
+        whole_micros(s.server.meter.stats().commands_time())
+    }),
+    figure("instantaneous_eventloop_cycles_per_sec", |s| {
+        Some(Value::Real(s.server.meter.stats().rates()[5], 0))
+    }),
+    figure("instantaneous_eventloop_duration_usec", |s| {
+        let [.., cycles, micros] = s.server.meter.stats().rates();
+        Some(Value::Real(if cycles > 0.0 { micros / cycles } else { 0.0 }, 0))
+    }),
+    always!("slowlog_commands_count", |s| s.server.meter.stats().slow),
+    figure("slowlog_commands_time_ms_max", |s| millis(s.server.meter.stats().slow_max)),
+    figure("slowlog_commands_time_ms_sum", |s| millis(s.server.meter.stats().slow_time)),
+    always!("acl_access_denied_auth", |s| s.server.users.refused_for("auth")),
+    always!("acl_access_denied_cmd", |s| s.server.users.refused_for("command")),
+    always!("acl_access_denied_key", |s| s.server.users.refused_for("key")),
+    always!("acl_access_denied_channel", |s| s.server.users.refused_for("channel")),
 ];
 
 static CPU: &[Figure] = &[
@@ -499,6 +545,11 @@ static CPU: &[Figure] = &[
     figure("used_cpu_sys_main_thread", |_| Some(Value::Real(machine::thread_cpu_seconds()[1], 6))),
     figure("used_cpu_user_main_thread", |_| Some(Value::Real(machine::thread_cpu_seconds()[0], 6))),
 ];
+
+static HOTKEYS: &[Figure] = &[figure("hotkeys-tracking-active", |s| {
+    let now = s.server.clock.unix_now();
+    s.server.meter.hotkeys.as_ref().map(|it| it.is_active(now).into())
+})];
 
 static CLUSTER: &[Figure] = &[always!("cluster_enabled", |s| u8::from(s.server.group.is_member()))];
 

@@ -152,6 +152,11 @@ impl<'a> Seen<'a> {
         if self.server.clients.replicas() > 0 { kept.saturating_sub(backlog) } else { 0 }
     }
 
+    /// Whether writes wait until another server is the primary.
+    fn fails_over(&self) -> bool {
+        self.server.replication.failover().is_some()
+    }
+
     fn forks(&self) -> bool {
         !self.keyspace.algorithm().in_process
     }

@@ -84,6 +84,8 @@ pub(crate) struct Client {
     pub(crate) counted_bytes: usize,
     /// Since when its unread replies have been above the soft limit.
     over_soft_limit: Option<Instant>,
+    /// Whether it is closed because it does not read its replies.
+    pub(crate) over_limit: bool,
 }
 
 /// The result of a read.
@@ -124,6 +126,7 @@ impl Client {
             upstream: None,
             counted_bytes: 0,
             over_soft_limit: None,
+            over_limit: false,
         }
     }
 
@@ -482,6 +485,7 @@ impl Client {
     /// Whether it must be closed because its unread replies exceed the configured limit; logs that.
     pub(crate) fn over_output_limit(&mut self, limit: OutputLimit, now: Instant) -> bool {
         let over = self.exceeds(limit, now);
+        self.over_limit |= over;
         if over {
             tracing::warn!(
                 "closing client {} at {}: it does not read its replies \

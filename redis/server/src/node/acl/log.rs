@@ -1,6 +1,6 @@
 //! Refusals, for ACL LOG.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 /// One kind of refusal, and how often it came.
@@ -26,6 +26,8 @@ pub(crate) struct Entry {
 pub(super) struct Log {
     /// See [`Log`].
     pub(super) entries: VecDeque<Entry>,
+    /// How many were refused for each reason, whatever the log keeps.
+    pub(super) counts: BTreeMap<&'static str, u64>,
 }
 
 /// Bytes kept of the name of a key, channel or user, which the refused client chooses.
@@ -37,6 +39,7 @@ impl Log {
     pub(super) fn add(&mut self, mut new: Entry, len_max: usize) {
         const SAME: Duration = Duration::from_secs(60);
         const NEWEST: usize = 10;
+        *self.counts.entry(new.reason).or_default() += 1;
         new.object.truncate(SHOWN_BYTES_MAX);
         new.user.truncate(SHOWN_BYTES_MAX);
         new.object.shrink_to_fit();

@@ -101,6 +101,11 @@ impl Users {
         &self.log.entries
     }
 
+    /// How many requests were refused for a reason since the start.
+    pub(crate) fn refused_for(&self, reason: &str) -> u64 {
+        self.log.counts.get(reason).copied().unwrap_or(0)
+    }
+
     /// Forgets the refusals.
     pub(crate) fn forget_refusals(&mut self) {
         self.log.entries.clear();

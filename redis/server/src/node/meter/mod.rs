@@ -65,6 +65,7 @@ impl Meter {
         {
             let shown = slowlog::shortened(args, config);
             self.slowlog.add(caller, name, shown, micros);
+            self.stats.count_slow(took);
             self.slowlog.shorten(config.slowlog_max_len);
         }
         self.note_event(config, if traits.is_fast { "fast-command" } else { "command" }, took);
@@ -213,8 +214,20 @@ impl Meter {
         self.stats.evicted_keys += 1;
     }
 
-    /// Active expiry took so long, and ran out of time or not.
-    pub(crate) fn expired(&mut self, took: Duration, out_of_time: bool) {
+    /// A client left, because it did not read its replies or not.
+    pub(crate) fn left(&mut self, over_limit: bool) {
+        self.stats.output_disconnections += u64::from(over_limit);
+    }
+
+    /// A client is closed because its requests are too large.
+    pub(crate) fn closed_for_input(&mut self) {
+        self.stats.input_disconnections += 1;
+    }
+
+    /// Active expiry took so long, ran out of time or not, and found so many keys and fields.
+    pub(crate) fn expired(&mut self, took: Duration, out_of_time: bool, found: [usize; 2]) {
+        self.stats.expired_actively[0] += found[0] as u64;
+        self.stats.expired_actively[1] += found[1] as u64;
         self.stats.expire_time += took;
         self.stats.expire_slices_spent += u64::from(out_of_time);
     }

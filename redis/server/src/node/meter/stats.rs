@@ -52,6 +52,18 @@ pub(crate) struct Stats {
     pub(crate) expire_time: Duration,
     /// How often active expiry ran out of time.
     pub(crate) expire_slices_spent: u64,
+    /// Keys, and fields of hashes, that active expiry found.
+    pub(crate) expired_actively: [u64; 2],
+    /// Clients closed because they did not read their replies.
+    pub(crate) output_disconnections: u64,
+    /// Clients closed because their requests were too large.
+    pub(crate) input_disconnections: u64,
+    /// Slow requests, whatever the log keeps.
+    pub(crate) slow: u64,
+    /// Their time.
+    pub(crate) slow_time: Duration,
+    /// The longest.
+    pub(crate) slow_max: Duration,
     /// How long turns of the event loop took.
     pub(crate) turns: Histogram,
     /// Their sum.
@@ -99,6 +111,12 @@ impl Stats {
             expired_fields_base: 0,
             expire_time: Duration::ZERO,
             expire_slices_spent: 0,
+            expired_actively: [0; 2],
+            output_disconnections: 0,
+            input_disconnections: 0,
+            slow: 0,
+            slow_time: Duration::ZERO,
+            slow_max: Duration::ZERO,
             turns: Histogram::default(),
             turns_time: Duration::ZERO,
             rates: Rates::new(now),
@@ -112,6 +130,18 @@ impl Stats {
             expired_fields_base: keyspace.expired_fields_total,
             ..Self::new(self.commands.len(), now)
         };
+    }
+
+    /// Counts a slow request.
+    pub(super) fn count_slow(&mut self, took: Duration) {
+        self.slow += 1;
+        self.slow_time += took;
+        self.slow_max = self.slow_max.max(took);
+    }
+
+    /// The time of all commands.
+    pub(crate) fn commands_time(&self) -> Duration {
+        Duration::from_nanos(self.commands.iter().map(|it| it.time_ns).sum())
     }
 
     /// Counts an error reply, which starts with its code.
@@ -140,13 +170,15 @@ impl Stats {
             self.output_bytes,
             self.primary_input_bytes,
             self.replicas_output_bytes,
+            self.turns.runs(),
+            u64::try_from(self.turns_time.as_micros()).unwrap_or(u64::MAX),
         ];
         self.rates.sample(counts, now);
     }
 
     /// Recent rates per second: commands, bytes received and sent, bytes of the primary's stream
-    /// and of that to replicas.
-    pub(crate) fn rates(&self) -> [f64; 5] {
+    /// and of that to replicas, turns of the event loop and their microseconds.
+    pub(crate) fn rates(&self) -> [f64; 7] {
         self.rates.smoothed
     }
 }
@@ -154,8 +186,8 @@ impl Stats {
 /// Rates per second, smoothed over about two seconds.
 struct Rates {
     at: Instant,
-    counts: [u64; 5],
-    smoothed: [f64; 5],
+    counts: [u64; 7],
+    smoothed: [f64; 7],
 }
 
 impl Rates {
@@ -163,10 +195,10 @@ impl Rates {
     const WEIGHT: f64 = 1.0 / 16.0;
 
     fn new(now: Instant) -> Self {
-        Self { at: now, counts: [0; 5], smoothed: [0.0; 5] }
+        Self { at: now, counts: [0; 7], smoothed: [0.0; 7] }
     }
 
-    fn sample(&mut self, counts: [u64; 5], now: Instant) {
+    fn sample(&mut self, counts: [u64; 7], now: Instant) {
         let elapsed = now.saturating_duration_since(self.at);
         if elapsed < Self::PERIOD {
             return;

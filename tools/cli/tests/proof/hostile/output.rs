@@ -55,6 +55,8 @@ fn replies_of_one_request_end_at_the_limit() {
             assert!(read <= 2_002, "{read}");
         });
     }
+    let closed = client.info("client_output_buffer_limit_disconnections").parse::<u64>();
+    assert!(closed.expect("a number") >= 10, "each client above the limit counts");
     // Requests behind the reply that was too large have run, as in Redis.
     let mut lazy = server.client();
     assert!(lazy.send_raw(format!("MULTI\r\n{gets}SET after done\r\nEXEC\r\n").as_bytes()));
