@@ -98,6 +98,6 @@ pub use store::action::{Action, ApplyError};
 pub use store::acts::ActStore;
 pub use store::dynamic::DynamicStore;
 pub use store::reader::Reader;
-pub use store::view::{Branch, View, ViewLost, ViewSink};
+pub use store::view::{Branch, View, ViewLost};
 pub use store::{NotClosed, Store};
 pub use until::{NoPoint, Until};

@@ -67,4 +67,4 @@ pub use mutant::with_mutant;
 pub use options::Options;
 pub use os::{Shareable, Shared};
 pub use point::Point;
-pub use sink::{BLOCK_WORDS, Before, Sink, SinkError};
+pub use sink::{BLOCK_WORDS, Before, Sink, SinkError, Unread};

@@ -106,6 +106,32 @@ impl Sink for Vec<u64> {
     }
 }
 
+/// Takes no words, for an image that is kept to be [asked](crate::Image::get) for them.
+#[derive(Debug)]
+pub struct Unread {
+    on_full: OnFull,
+}
+
+impl Unread {
+    /// `on_full`: what happens when the budget is used up while its image is the oldest one.
+    #[must_use]
+    pub fn new(on_full: OnFull) -> Self {
+        Self { on_full }
+    }
+}
+
+impl Sink for Unread {
+    fn push(&mut self, _start: usize, _words: &[u64]) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn wants(&mut self, _start: usize) -> bool {
+        false
+    }
+    fn on_full(&self) -> Option<OnFull> {
+        Some(self.on_full)
+    }
+}
+
 /// Why a sink could not take the image. Plain bytes without a heap part, so that it can cross from
 /// a forked child to its parent.
 #[derive(Clone, Copy)]

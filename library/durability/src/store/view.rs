@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustc_hash::FxBuildHasher;
 use stillframe::algorithms::imprint::Imprint;
-use stillframe::{Algorithm, Image, MemoryError, OnFull, Point, Sink, SinkError};
+use stillframe::{Algorithm, Image, MemoryError, Point, Unread};
 
 use super::{Store, check_run};
 use crate::error::Error;
@@ -49,7 +49,7 @@ impl<A: Algorithm> Store<A> {
         if self.views() >= self.views_most {
             return Err(Error::TooManyViews { most: self.views_most });
         }
-        let sink = ViewSink { on_full: self.views_on_full };
+        let sink = Unread::new(self.views_on_full);
         let image = self.engine.begin(Point::declare(), sink);
         let image = image.map_err(|source| Error::View { source })?;
         Ok(View { image, _counted: Arc::clone(&self.views) })
@@ -75,7 +75,7 @@ impl<A: Algorithm> Store<A> {
 
 /// The state of a store as it was, kept until this is dropped; see [`Store::view`].
 pub struct View<A: Algorithm = Imprint> {
-    image: A::Image<ViewSink>,
+    image: A::Image<Unread>,
     _counted: Arc<()>,
 }
 
@@ -114,7 +114,7 @@ impl<A: Algorithm> View<A> {
 
     /// The view as an image, for code that reads any image.
     #[must_use]
-    pub fn image(&self) -> &A::Image<ViewSink> {
+    pub fn image(&self) -> &A::Image<Unread> {
         &self.image
     }
 }
@@ -132,24 +132,6 @@ impl<A: Algorithm> fmt::Debug for View<A> {
      raise it, keep views for less long, or let the writer wait for them"
 )]
 pub struct ViewLost;
-
-/// The sink of a view, which takes nothing.
-#[derive(Debug)]
-pub struct ViewSink {
-    on_full: OnFull,
-}
-
-impl Sink for ViewSink {
-    fn push(&mut self, _start: usize, _words: &[u64]) -> Result<(), SinkError> {
-        Ok(())
-    }
-    fn wants(&mut self, _start: usize) -> bool {
-        false
-    }
-    fn on_full(&self) -> Option<OnFull> {
-        Some(self.on_full)
-    }
-}
 
 /// A state that goes its own way from where a store was; see [`Store::branch`]. A clone goes
 /// another way from here: it takes the time and the memory of what was written here.

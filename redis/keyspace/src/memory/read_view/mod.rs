@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stillframe::algorithms::any::Selected;
-use stillframe::{Algorithm, BeginError, Gate, Image, OnFull, Sink, SinkError};
+use stillframe::{Algorithm, BeginError, Gate, Image, SinkError, Unread};
 
 use crate::DATABASES;
 use crate::memory::limbo::Bucket;
@@ -114,22 +114,6 @@ pub enum ReadViewError {
     /// No memory, for instance.
     #[error("the view cannot begin: {0}")]
     Begin(#[from] BeginError),
-}
-
-/// Takes no words: they are asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Unread(());
-
-impl Sink for Unread {
-    fn push(&mut self, _start: usize, _words: &[u64]) -> Result<(), SinkError> {
-        Ok(())
-    }
-    fn wants(&mut self, _start: usize) -> bool {
-        false
-    }
-    fn on_full(&self) -> Option<OnFull> {
-        Some(OnFull::Cancel)
-    }
 }
 
 impl<A: Algorithm> Clone for ReadView<A> {

@@ -42,8 +42,8 @@
 use std::io;
 
 use stillframe::{
-    Algorithm, BeginError, Begun, CaptureError, CaptureReport, Engine, MemoryError, Options, Point,
-    Progress, Publication,
+    Algorithm, BeginError, Begun, CaptureError, CaptureReport, Engine, MemoryError, OnFull,
+    Options, Point, Progress, Publication, Unread,
 };
 
 use crate::DATABASES;
@@ -54,7 +54,7 @@ use crate::memory::entry::{Entry, Owned};
 use crate::memory::history::{History, mutants as mistakes};
 use crate::memory::index::Index;
 use crate::memory::limbo::{Limbo, Loan};
-use crate::memory::read_view::{ReadView, ReadViewError, ReadViews, Unread, Wake};
+use crate::memory::read_view::{ReadView, ReadViewError, ReadViews, Wake};
 use crate::memory::reclaim::Reclaimer;
 use crate::memory::shown::{Shown, mutants as shown};
 use crate::memory::word_sink::{AtBegin, EntrySink, WordSink};
@@ -450,7 +450,7 @@ impl<A: Algorithm> Slots<A> {
         at_open: (AtBegin, [usize; DATABASES]),
         wake: Wake,
     ) -> Result<ReadView<A>, ReadViewError> {
-        let image = self.engine.begin(point, Unread::default())?;
+        let image = self.engine.begin(point, Unread::new(OnFull::Cancel))?;
         let (at, keys) = at_open;
         Ok(self.read_views.open::<A>(instant, image, (at, keys, self.used), wake))
     }
