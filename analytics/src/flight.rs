@@ -45,7 +45,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::QueryError;
 use crate::image::Image;
-use crate::session::{Bounds, QuerySession};
+use crate::session::{Bounds, QuerySession, STACK_BYTES};
 
 /// Most sessions of clients that have logged in.
 const SESSIONS_MAX: usize = 1000;
@@ -100,6 +100,7 @@ fn serve(wish: QueryWish) -> Result<Running, Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("query")
+        .thread_stack_size(STACK_BYTES)
         .on_thread_start(stillframe::os::lower_priority)
         .enable_all()
         .build()?;
@@ -213,7 +214,7 @@ impl Desk {
             let image = image.map_err(|error| Status::internal(error.to_string()))??;
             let runtime = Arc::clone(&self.runtime);
             let fresh = QuerySession::within(image, false, runtime, self.threads);
-            let mut fresh = fresh.map_err(failed)?;
+            let mut fresh = fresh.map_err(failed)?.without_growth();
             fresh.redeclare(&declared).map_err(failed)?;
             *open = Some(fresh);
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use stillframe_query::session::STACK_BYTES;
 use stillframe_query::{Bounds, Format, Image, Login, Opening, QueryError, QuerySession};
 use stillframe_tls::{Identity, Material, Named, TLS12, TLS13};
 use tempfile::TempDir;
@@ -291,7 +292,10 @@ fn export(arguments: &ExportArguments, temporary: &Path) -> Result<(), QueryErro
 
 /// Threads that compute. What opens a source must not run on them: it waits.
 fn runtime() -> Result<tokio::runtime::Runtime, QueryError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build();
     runtime.map_err(|error| QueryError::Sql(format!("no threads: {error}")))
 }
 
@@ -315,13 +319,19 @@ fn answer(
 }
 
 fn main() -> ExitCode {
-    let outcome = match &Cli::parse().command {
-        Command::Query(it) => answer(&it.source, |scratch| query(it, scratch)),
-        Command::Export(it) => answer(&it.source, |scratch| export(it, scratch)),
+    let work: Box<dyn FnOnce() -> Result<(), QueryError> + Send> = match Cli::parse().command {
+        Command::Query(it) => Box::new(move || answer(&it.source, |scratch| query(&it, scratch))),
+        Command::Export(it) => Box::new(move || answer(&it.source, |scratch| export(&it, scratch))),
         Command::Serve(it) => {
-            let served = stillframe_cli::serve::run(it, Some(stillframe_query::flight::open));
+            let served = stillframe_cli::serve::run(&it, Some(stillframe_query::flight::open));
             return served.err().unwrap_or(ExitCode::SUCCESS);
         }
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work);
+    let outcome = match thread.map(std::thread::JoinHandle::join) {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => Err(QueryError::Sql(format!("no thread: {error}"))),
     };
     match outcome {
         Ok(()) | Err(QueryError::Gone) => ExitCode::SUCCESS,

@@ -18,6 +18,16 @@ use crate::output::{Format, Output};
 use crate::provider::{Definition, Findings, ImageTable};
 use crate::table::Table;
 
+/// Most tokens of a statement that make its plan deeper: `1 + 1 + 1 ...` is as deep as it is long,
+/// and a plan is walked by recursion.
+const STEPS_MAX: usize = 2000;
+/// What the stack of a thread needs for that.
+pub const STACK_BYTES: usize = 64 << 20;
+
+/// Functions whose result is as long as an argument says.
+const GROWING: [&str; 7] =
+    ["repeat", "lpad", "rpad", "array_repeat", "array_resize", "range", "generate_series"];
+
 /// What a session may take.
 #[derive(Debug, Clone)]
 pub struct Bounds {
@@ -159,6 +169,13 @@ impl QuerySession {
         Ok(Some(self.context.sql_with_options(text, reads).await?))
     }
 
+    /// Takes away the functions whose value is as long as an argument says: what a value takes
+    /// counts against no bound.
+    pub(crate) fn without_growth(self) -> Self {
+        GROWING.iter().for_each(|name| self.context.deregister_udf(name));
+        self
+    }
+
     /// Whether its image is a view that was given up.
     pub(crate) fn is_lost(&self) -> bool {
         self.image.is_lost()
@@ -243,9 +260,10 @@ fn statements(sql: &str) -> Result<Vec<(Vec<Token>, &str)>, QueryError> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| QueryError::Sql(error.to_string()))?;
     let (mut statements, mut held, mut start) = (Vec::new(), Vec::new(), 0);
+    let mut place = Place { sql, offset: 0, at: Location { line: 1, column: 1 } };
     for TokenWithSpan { token, span } in tokens {
         if token == Token::SemiColon {
-            let end = place(sql, span.start);
+            let end = place.advance(span.start);
             statements.push((std::mem::take(&mut held), &sql[start..end]));
             start = end + 1;
         } else if token != Token::EOF {
@@ -254,15 +272,51 @@ fn statements(sql: &str) -> Result<Vec<(Vec<Token>, &str)>, QueryError> {
     }
     statements.push((held, &sql[start..]));
     statements.retain(|(held, _)| held.iter().any(|it| !matches!(it, Token::Whitespace(_))));
-    Ok(statements)
+    match statements.iter().all(|(held, _)| held.iter().filter(|it| nests(it)).count() <= STEPS_MAX)
+    {
+        true => Ok(statements),
+        false => Err(QueryError::Sql(format!(
+            "a statement has more than {STEPS_MAX} names, words and operators; a list of values \
+             is not among them: in ('a', 'b', ...)"
+        ))),
+    }
 }
 
-/// The byte at a line and a column, both from 1 on.
-fn place(sql: &str, at: Location) -> usize {
-    let line = |line: u64| line.saturating_sub(1) as usize;
-    let start: usize = sql.split_inclusive('\n').take(line(at.line)).map(str::len).sum();
-    let rest = &sql[start..];
-    rest.char_indices().nth(line(at.column)).map_or(sql.len(), |(offset, _)| start + offset)
+/// Whether a plan may become deeper by a token. Parentheses are bounded by the parser.
+fn nests(token: &Token) -> bool {
+    !matches!(
+        token,
+        Token::Whitespace(_)
+            | Token::Comma
+            | Token::LParen
+            | Token::RParen
+            | Token::Number(..)
+            | Token::SingleQuotedString(_)
+    )
+}
+
+/// A place in a text, which goes forward.
+struct Place<'a> {
+    sql: &'a str,
+    offset: usize,
+    at: Location,
+}
+
+impl Place<'_> {
+    /// The byte at a line and a column, both from 1 on.
+    fn advance(&mut self, to: Location) -> usize {
+        for char in self.sql[self.offset..].chars() {
+            if (self.at.line, self.at.column) >= (to.line, to.column) {
+                break;
+            }
+            self.offset += char.len_utf8();
+            self.at.column += 1;
+            if char == '\n' {
+                self.at = Location { line: self.at.line + 1, column: 1 };
+            }
+        }
+        self.offset
+    }
 }
 
 #[cfg(test)]

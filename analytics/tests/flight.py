@@ -215,6 +215,30 @@ def bounds(program):
             assert one(ada, "select sum(n) from ys where v = 'y'") == sum(range(30))
 
 
+def costly(program):
+    """No statement ends the server, however deep it is or long a value it asks for."""
+    with server(program) as (path, address, process):
+        Client(path)("SET", "k", "v")
+        with connect(address) as it:
+            for sql, sentence in (
+                ("select " + "+".join(["1"] * 100_000), "names, words and operators"),
+                (" union all ".join(["select 1"] * 20_000), "names, words and operators"),
+                ("select " + "(" * 10_000 + "1" + ")" * 10_000, "RecursionLimit"),
+                (";" * 1_000_000, "one statement at a time"),
+                ("select length(repeat('x', 2000000000))", "repeat"),
+                ("select range(0, 1000000000)", "range"),
+            ):
+                refused(sentence, lambda: ask(it, sql))
+            deep = "+".join(["1"] * 1_900)
+            assert one(it, f"select {deep}") == 1_900
+            assert one(it, f"select {'+'.join(['elements'] * 900)} from keys") == 900
+            many = ", ".join(f"'{n}'" for n in range(20_000))
+            assert one(it, f"select count(*) from keys where key in ({many}, 'k')") == 1
+            either = " or ".join([f"key = '{n}'" for n in range(600)])
+            assert one(it, f"select count(*) from keys where {either} or key = 'k'") == 1
+        assert process.poll() is None
+
+
 def tables(connection):
     found = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
     schemas = [schema for catalog in found for schema in catalog["catalog_db_schemas"]]
@@ -259,6 +283,6 @@ def all_types(program):
 
 
 if __name__ == "__main__":
-    for part in (all_types, rights, bounds, instants):
+    for part in (all_types, rights, bounds, costly, instants):
         part(sys.argv[1])
         print(f"{part.__name__}: right")
