@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
@@ -33,6 +34,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::DataFrame;
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use prost::Message;
 use stillframe_server::{DataViewError, QueryWish, ViewDoor};
@@ -43,6 +45,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::declared::Declaration;
 use crate::error::QueryError;
 use crate::image::Image;
 use crate::session::{Bounds, QuerySession, STACK_BYTES};
@@ -53,6 +56,9 @@ const SESSIONS_MAX: usize = 1000;
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long answers under way may go on once the server ends.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long a connection may say nothing until it is asked whether it is there, and until that is
+/// answered.
+const SILENCE: Duration = Duration::from_secs(30);
 const CATALOG: &str = "datafusion";
 const SCHEMA: &str = "public";
 
@@ -80,7 +86,9 @@ impl Drop for Running {
 }
 
 fn serve(wish: QueryWish) -> Result<Running, Box<dyn std::error::Error>> {
-    let mut server = Server::builder();
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(SILENCE))
+        .http2_keepalive_timeout(Some(SILENCE));
     if let Some([certificates, key]) = &wish.tls {
         let [certificates, key] = [std::fs::read(certificates)?, std::fs::read(key)?];
         let identity = Identity::from_pem(certificates, key);
@@ -139,13 +147,34 @@ struct Session {
     user: Vec<u8>,
     password: Vec<u8>,
     used: Mutex<Instant>,
-    open: tokio::sync::Mutex<Option<QuerySession>>,
+    open: tokio::sync::Mutex<Open>,
+}
+
+/// The tables of a session while it has a view, and those that it has declared, which outlive it.
+#[derive(Default)]
+struct Open {
+    tables: Option<QuerySession>,
+    declared: Vec<Arc<Declaration>>,
+}
+
+impl Open {
+    /// Gives the view back.
+    fn close(&mut self) {
+        if let Some(tables) = self.tables.take() {
+            self.declared = tables.declared().to_vec();
+        }
+    }
+
+    fn tables(&mut self) -> Result<&mut QuerySession, Status> {
+        self.tables.as_mut().ok_or_else(|| Status::internal("no tables"))
+    }
 }
 
 impl Session {
     fn new(user: &[u8], password: &[u8]) -> Arc<Self> {
         let (user, password) = (user.to_vec(), password.to_vec());
-        Arc::new(Self { user, password, used: Mutex::new(Instant::now()), open: None.into() })
+        let (used, open) = (Mutex::new(Instant::now()), tokio::sync::Mutex::default());
+        Arc::new(Self { user, password, used, open })
     }
 }
 
@@ -156,17 +185,19 @@ impl Desk {
 
     /// Ends sessions that nobody uses, and gives back views that were given up.
     fn sweep(&self) {
-        let Some(timeout) = self.timeout else { return };
-        self.lock().retain(|_, session| {
-            let used = session.used.lock().unwrap_or_else(PoisonError::into_inner);
-            // One that answers is in use.
-            Arc::strong_count(session) > 1 || used.elapsed() < timeout
-        });
-        for session in self.lock().values() {
+        let mut sessions = self.lock();
+        if let Some(timeout) = self.timeout {
+            sessions.retain(|_, session| {
+                let used = session.used.lock().unwrap_or_else(PoisonError::into_inner);
+                // One that answers is in use.
+                Arc::strong_count(session) > 1 || used.elapsed() < timeout
+            });
+        }
+        for session in sessions.values() {
             if let Ok(mut open) = session.open.try_lock()
-                && open.as_ref().is_some_and(|it| it.declared().is_empty() && it.is_lost())
+                && open.tables.as_ref().is_some_and(QuerySession::is_lost)
             {
-                *open = None;
+                open.close();
             }
         }
     }
@@ -204,19 +235,19 @@ impl Desk {
     async fn tables<'s>(
         self: &Arc<Self>,
         session: &'s Arc<Session>,
-    ) -> Result<tokio::sync::MutexGuard<'s, Option<QuerySession>>, Status> {
+    ) -> Result<tokio::sync::MutexGuard<'s, Open>, Status> {
         let mut open = session.open.lock().await;
-        if open.as_ref().is_none_or(QuerySession::is_lost) {
+        if open.tables.as_ref().is_none_or(QuerySession::is_lost) {
             // Its view is given back before another one is asked for.
-            let declared = open.take().map(|it| it.declared().to_vec()).unwrap_or_default();
+            open.close();
             let (desk, asks) = (Arc::clone(self), Arc::clone(session));
             let image = tokio::task::spawn_blocking(move || desk.view(&asks)).await;
             let image = image.map_err(|error| Status::internal(error.to_string()))??;
             let runtime = Arc::clone(&self.runtime);
             let fresh = QuerySession::within(image, false, runtime, self.threads);
             let mut fresh = fresh.map_err(failed)?.without_growth();
-            fresh.redeclare(&declared).map_err(failed)?;
-            *open = Some(fresh);
+            fresh.redeclare(&open.declared).map_err(failed)?;
+            open.tables = Some(fresh);
         }
         Ok(open)
     }
@@ -229,8 +260,7 @@ impl Desk {
     ) -> Result<Option<DataFrame>, Status> {
         let session = self.session(metadata)?;
         let mut open = self.tables(&session).await?;
-        let Some(tables) = open.as_mut() else { return Err(Status::internal("no tables")) };
-        tables.plan(sql).await.map_err(failed)
+        open.tables()?.plan(sql).await.map_err(failed)
     }
 }
 
@@ -288,10 +318,43 @@ type Rows = <Answers as FlightService>::DoGetStream;
 /// One batch as an answer.
 fn one(
     schema: arrow::datatypes::SchemaRef,
-    batch: Result<arrow::array::RecordBatch, FlightError>,
+    batch: Result<RecordBatch, FlightError>,
 ) -> Response<Rows> {
     let rows = FlightDataEncoderBuilder::new().with_schema(schema);
     Response::new(Box::pin(rows.build(stream::iter([batch])).map_err(Status::from)))
+}
+
+/// Batches, until nobody takes the next one for so long: who does not read holds no view.
+fn taken(
+    mut batches: BoxStream<'static, Result<RecordBatch, FlightError>>,
+    timeout: Option<Duration>,
+) -> impl Stream<Item = Result<RecordBatch, FlightError>> {
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+    let work = tokio::spawn(async move {
+        loop {
+            let next = tokio::select! {
+                next = batches.next() => next,
+                () = sender.closed() => return Ok(()),
+            };
+            let Some(batch) = next else { return Ok(()) };
+            let sent = match timeout {
+                Some(timeout) => tokio::time::timeout(timeout, sender.send(batch)).await,
+                None => Ok(sender.send(batch).await),
+            };
+            let late = |_| Status::deadline_exceeded("the answer was not read for too long");
+            if sent.map_err(late)?.is_err() {
+                return Ok(());
+            }
+        }
+    });
+    let all = stream::poll_fn(move |context| receiver.poll_recv(context));
+    // A panic must not look like the end of the answer.
+    let end = async move { work.await.map_err(|error| Status::internal(error.to_string())) };
+    let end = stream::once(end).filter_map(async |outcome| {
+        let status = outcome.flatten().err()?;
+        Some(Err(FlightError::Tonic(Box::new(status))))
+    });
+    all.chain(end)
 }
 
 /// The service; see the head of this file.
@@ -305,7 +368,8 @@ impl Answers {
         let batches = match frame {
             Some(frame) => {
                 let batches = frame.execute_stream().await;
-                batches.map_err(|error| Status::from(broken(error)))?.map_err(broken).boxed()
+                let batches = batches.map_err(|error| Status::from(broken(error)))?;
+                taken(batches.map_err(broken).boxed(), self.0.timeout).boxed()
             }
             None => stream::empty().boxed(),
         };
@@ -316,13 +380,11 @@ impl Answers {
     /// The names of all tables, with their columns.
     async fn all_tables(&self, metadata: &MetadataMap) -> Result<Vec<(String, Schema)>, Status> {
         let session = self.0.session(metadata)?;
-        let open = self.0.tables(&session).await?;
-        let mut all = Vec::new();
-        if let Some(tables) = &*open {
-            for name in tables.tables() {
-                let columns = tables.columns(&name).await.map_err(failed)?;
-                all.push((name, columns));
-            }
+        let mut open = self.0.tables(&session).await?;
+        let (tables, mut all) = (open.tables()?, Vec::new());
+        for name in tables.tables() {
+            let columns = tables.columns(&name).await.map_err(failed)?;
+            all.push((name, columns));
         }
         Ok(all)
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow::array::RecordBatch;
 use stillframe_commands::encoding;
 use stillframe_keyspace::{
-    Entry, EntrySink, IntText, ScanError, SinkError, Stream, StreamId, Usage, Value,
+    Entry, EntrySink, IntText, ReadViewLost, ScanError, SinkError, Stream, StreamId, Usage, Value,
 };
 use stillframe_rdb::{Collection, Element, Texts};
 use stillframe_server::DataView;
@@ -41,6 +41,8 @@ pub fn scan(
         match scanned {
             Ok(()) if reading.pass_on() => {}
             Err(ScanError::Lost(lost)) => return Err(QueryError::View(lost)),
+            // Those who take the batches have waited until the view was given up.
+            Ok(()) | Err(_) if view.check().is_err() => return Err(ReadViewLost.into()),
             // Nobody wants more, or columns that do not fit together.
             Ok(()) | Err(_) => return reading.end(),
         }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, SchemaRef};
@@ -18,6 +19,8 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::declared::{Declaration, OfDeclaration, Unfit};
 use crate::image::Image;
@@ -27,6 +30,8 @@ use crate::table::{Content, Table, schema};
 
 /// Batches that are read ahead.
 const BATCHES_AHEAD: usize = 2;
+/// Longest sleep of a scan between two looks whether its batches are taken.
+const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// What all tables of a session share.
 #[derive(Debug, Default)]
@@ -349,7 +354,7 @@ impl PartitionStream for Scan {
             let mut rows = table.rows();
             let mut emit = |batch: RecordBatch| {
                 left = left.saturating_sub(batch.num_rows());
-                batches.blocking_send(Ok(batch)).is_ok() && left > 0
+                give(&batches, batch, &table.image) && left > 0
             };
             let outcome = scan(&table.image, part, &wanted, &mut *rows, &mut sheet, &mut emit);
             table.findings.escaped.fetch_max(sheet.escaped(), Ordering::Relaxed);
@@ -357,6 +362,22 @@ impl PartitionStream for Scan {
             outcome.map_err(|error| DataFusionError::External(Box::new(error)))
         });
         stream.build()
+    }
+}
+
+/// Hands on a batch; false if nobody takes it, or it waited until the view was given up, whose
+/// memory comes back when its scans have ended.
+fn give(batches: &Sender<Outcome<RecordBatch>>, batch: RecordBatch, image: &Image) -> bool {
+    let (mut batch, mut pause) = (Ok(batch), Duration::from_micros(100));
+    loop {
+        match batches.try_send(batch) {
+            Ok(()) => return true,
+            Err(TrySendError::Closed(_)) => return false,
+            Err(TrySendError::Full(_)) if image.is_lost() => return false,
+            Err(TrySendError::Full(waits)) => batch = waits,
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

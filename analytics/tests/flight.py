@@ -239,6 +239,27 @@ def costly(program):
         assert process.poll() is None
 
 
+def slow(program):
+    """Who stops in the middle of an answer holds no view for long, and hears of it."""
+    for flags, sentence in (
+        (("--views-timeout", "1"), "not read for too long"),
+        (("--views-timeout", "0", "--views-memory", "1mb"), "the view was given up"),
+    ):
+        with server(program, *flags) as (path, address, _):
+            client, text = Client(path), "x" * 500_000
+            for n in range(300):
+                client("HSET", "large", f"f{n}", text)
+            client.send(*[("SET", f"k{n}", text) for n in range(10)])
+            with connect(address) as it, it.cursor() as cursor:
+                cursor.execute("select field, value from hashes")
+                rows = cursor.fetch_record_batch()
+                rows.read_next_batch()
+                client.send(*[("SET", f"k{n}", "y") for n in range(10)])
+                while "1" in flags and b"views_read_open:0" not in client("INFO", "everything"):
+                    time.sleep(0.05)
+                refused(sentence, rows.read_all)
+
+
 def tables(connection):
     found = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
     schemas = [schema for catalog in found for schema in catalog["catalog_db_schemas"]]
@@ -283,6 +304,6 @@ def all_types(program):
 
 
 if __name__ == "__main__":
-    for part in (all_types, rights, bounds, costly, instants):
+    for part in (all_types, rights, bounds, costly, slow, instants):
         part(sys.argv[1])
         print(f"{part.__name__}: right")
