@@ -38,10 +38,16 @@ pub(crate) fn become_the_program(command: &str, words: &[OsString]) -> Result<()
         ErrorKind::NotFound => fail(
             1,
             &format_args!(
-                "{command} needs the program {PROGRAM} beside this one or on the PATH: cargo \
-                 install --path analytics"
+                "{} needs the program {PROGRAM} beside this one or on the PATH: cargo install --path \
+                 analytics",
+                what_needs_it(command)
             ),
         ),
         _ => fail(1, &format_args!("cannot run {}: {error}", program.display())),
     })
+}
+
+/// What a person asked for.
+fn what_needs_it(command: &str) -> &str {
+    if command == "serve" { "the setting 'query-port'" } else { command }
 }
