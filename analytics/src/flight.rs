@@ -220,15 +220,19 @@ impl Desk {
         Ok(Session::new(&user, &password))
     }
 
-    fn view(&self, session: &Session) -> Result<Image, Status> {
-        let view = self.views.view_as(&session.user, &session.password);
-        let view = view.map_err(|error| match error {
+    /// The view of a session, or a new one: as the rules of its user are now.
+    fn view(&self, session: &Session, image: Option<&Image>) -> Result<Option<Image>, Status> {
+        let (user, password) = (&session.user, &session.password);
+        let view = match image.and_then(Image::view) {
+            Some(view) => self.views.renew(view, user, password).map(|()| None),
+            None => self.views.view_as(user, password).map(Image::of_view).map(Some),
+        };
+        view.map_err(|error| match error {
             DataViewError::WrongPassword => Status::unauthenticated(error.to_string()),
             DataViewError::NotAllowed => Status::permission_denied(error.to_string()),
             DataViewError::View(_) => Status::resource_exhausted(error.to_string()),
             _ => Status::unavailable(error.to_string()),
-        })?;
-        Ok(Image::of_view(view))
+        })
     }
 
     /// The tables of a session, of one that is not lost.
@@ -237,12 +241,18 @@ impl Desk {
         session: &'s Arc<Session>,
     ) -> Result<tokio::sync::MutexGuard<'s, Open>, Status> {
         let mut open = session.open.lock().await;
-        if open.tables.as_ref().is_none_or(QuerySession::is_lost) {
+        if open.tables.as_ref().is_some_and(QuerySession::is_lost) {
             // Its view is given back before another one is asked for.
             open.close();
-            let (desk, asks) = (Arc::clone(self), Arc::clone(session));
-            let image = tokio::task::spawn_blocking(move || desk.view(&asks)).await;
-            let image = image.map_err(|error| Status::internal(error.to_string()))??;
+        }
+        let image = open.tables.as_ref().map(|it| Arc::clone(it.image()));
+        let (desk, asks) = (Arc::clone(self), Arc::clone(session));
+        let view = move || desk.view(&asks, image.as_deref());
+        let view = tokio::task::spawn_blocking(view).await;
+        let view = view.map_err(|error| Status::internal(error.to_string()));
+        // Who may ask no more holds no view.
+        let fresh = view.flatten().inspect_err(|_| open.close())?;
+        if let Some(image) = fresh {
             let runtime = Arc::clone(&self.runtime);
             let fresh = QuerySession::within(image, false, runtime, self.threads);
             let mut fresh = fresh.map_err(failed)?.without_growth();

@@ -195,6 +195,11 @@ impl Image {
         Self { name, content: Content::View(view), instant, at, notices: Vec::new() }
     }
 
+    /// The view, if it is one.
+    pub(crate) fn view(&self) -> Option<&DataView> {
+        if let Content::View(view) = &self.content { Some(view) } else { None }
+    }
+
     /// Whether it is a view that was given up.
     pub fn is_lost(&self) -> bool {
         matches!(&self.content, Content::View(view) if view.check().is_err())

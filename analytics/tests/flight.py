@@ -183,6 +183,14 @@ def rights(program):
         refused("invalid username-password", lambda: asks(connect))
         refused("no permissions", lambda: asks(session, "bob", "secret"))
 
+        # Rules that change count for a session that is open.
+        with session(address, "ada", "secret") as ada:
+            assert ask(ada, keys) == [{"key": "own:1"}]
+            client("ACL", "SETUSER", "ada", "resetkeys", "%R~other:*")
+            assert ask(ada, keys) == [{"key": "other:1"}]
+            client("ACL", "SETUSER", "ada", "off")
+            refused("invalid username-password", lambda: ask(ada, keys))
+
 
 def bounds(program):
     """Questions reach no file; a view that is given up ends with that sentence, and its session

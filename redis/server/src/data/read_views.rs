@@ -27,10 +27,10 @@ use crate::node::acl::{Touched, User, Users};
 pub struct DataView {
     view: ReadView,
     /// Sees all keys if there is none.
-    user: Option<Arc<Sight>>,
+    user: Option<Arc<Mutex<Arc<Sight>>>>,
 }
 
-/// A user, as it was when the view began.
+/// A user, as it was when the view began or was renewed.
 struct Sight {
     user: User,
     /// `STILLFRAME VIEW` in the table of commands.
@@ -87,9 +87,20 @@ impl DataView {
     /// [`ScanError`]: the view was given up for want of memory, or the sink failed.
     pub fn scan(&self, slots: Range<usize>, sink: &mut impl EntrySink) -> Result<(), ScanError> {
         match &self.user {
-            Some(sight) => self.view.scan(slots, &mut Seen { sight, sink }),
+            Some(user) => {
+                let sight = Arc::clone(&user.lock().unwrap_or_else(PoisonError::into_inner));
+                self.view.scan(slots, &mut Seen { sight: &sight, sink })
+            }
             None => self.view.scan(slots, sink),
         }
+    }
+
+    /// Scans that begin from now on are for this user, if it is not a view of all keys.
+    fn shown_to(self, sight: Option<Sight>) -> Self {
+        if let (Some(user), Some(sight)) = (&self.user, sight) {
+            *user.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(sight);
+        }
+        self
     }
 
     /// Whether the view has not been given up.
@@ -132,6 +143,8 @@ type Login = (Vec<u8>, Vec<u8>);
 /// Who asks for a view, and where the answer goes.
 struct Ask {
     login: Option<Login>,
+    /// The view that it has already, which is to be as the user's rules are now.
+    renewed: Option<DataView>,
     answer: Sender<Result<DataView, DataViewError>>,
 }
 
@@ -161,7 +174,7 @@ impl ViewDoor {
     /// # Errors
     /// [`DataViewError`].
     pub fn view(&self) -> Result<DataView, DataViewError> {
-        self.ask(None)
+        self.ask(None, None)
     }
 
     /// As [`view`](Self::view), for a user of the server, who may call `STILLFRAME VIEW`: the keys
@@ -170,15 +183,38 @@ impl ViewDoor {
     /// # Errors
     /// [`DataViewError`].
     pub fn view_as(&self, user: &[u8], password: &[u8]) -> Result<DataView, DataViewError> {
-        self.ask(Some((user.to_vec(), password.to_vec())))
+        self.ask(Some((user.to_vec(), password.to_vec())), None)
     }
 
-    fn ask(&self, login: Option<Login>) -> Result<DataView, DataViewError> {
+    /// Makes a view of a user, and its clones, show what the rules of the user allow now: still of
+    /// the same instant.
+    ///
+    /// # Errors
+    /// [`DataViewError`]: the user may not log in any more, or not ask for views.
+    pub fn renew(
+        &self,
+        view: &DataView,
+        user: &[u8],
+        password: &[u8],
+    ) -> Result<(), DataViewError> {
+        let login = (user.to_vec(), password.to_vec());
+        self.ask(Some(login), Some(view.clone())).map(drop)
+    }
+
+    fn ask(
+        &self,
+        login: Option<Login>,
+        renewed: Option<DataView>,
+    ) -> Result<DataView, DataViewError> {
         if std::process::id() != self.process {
             return Err(DataViewError::Ended);
         }
         let (answer, answered) = channel();
-        self.queue.lock().as_mut().ok_or(DataViewError::Ended)?.push(Ask { login, answer });
+        self.queue.lock().as_mut().ok_or(DataViewError::Ended)?.push(Ask {
+            login,
+            renewed,
+            answer,
+        });
         (self.rouse)();
         answered.recv().unwrap_or(Err(DataViewError::Ended))
     }
@@ -212,16 +248,24 @@ impl ReadViews {
         wake: impl Fn() -> Wake,
     ) {
         let asks = self.queue.lock().as_mut().map(std::mem::take).unwrap_or_default();
-        for Ask { login, answer } in asks {
+        for Ask { login, renewed, answer } in asks {
             let seen = login.as_ref().map(|login| sight(users, login)).transpose();
+            if let Some(view) = renewed {
+                let _ = answer.send(seen.map(|sight| view.shown_to(sight)));
+                continue;
+            }
             let view = seen.and_then(|user| {
                 let view = keyspace.read_view(Point::declare(), now, wake())?;
-                Ok(DataView { view, user: user.map(Arc::new) })
+                Ok(DataView { view, user: user.map(|it| Arc::new(Mutex::new(Arc::new(it)))) })
             });
             match view {
                 // A database is being swept: the next turn may be the one.
                 Err(DataViewError::View(ReadViewError::Unswept)) => {
-                    self.queue.lock().get_or_insert_default().push(Ask { login, answer });
+                    self.queue.lock().get_or_insert_default().push(Ask {
+                        login,
+                        renewed: None,
+                        answer,
+                    });
                 }
                 view => {
                     self.opened += u64::from(view.is_ok());

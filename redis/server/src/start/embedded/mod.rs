@@ -75,6 +75,19 @@ impl Handle {
         self.ways.views.view_as(user, password)
     }
 
+    /// As [`ViewDoor::renew`](crate::ViewDoor::renew).
+    ///
+    /// # Errors
+    /// [`DataViewError`].
+    pub fn renew_view(
+        &self,
+        view: &DataView,
+        user: &[u8],
+        password: &[u8],
+    ) -> Result<(), DataViewError> {
+        self.ways.views.renew(view, user, password)
+    }
+
     /// A client with a connection of its own.
     ///
     /// # Errors

@@ -124,6 +124,33 @@ fn a_user_sees_the_keys_that_it_may_read() {
     assert_eq!(read(&handle.view().expect("a view"), 1).expect("it is there").0.len(), 5);
 }
 
+/// Rules that change count for a view that is there.
+#[test]
+fn a_view_is_renewed_as_the_rules_of_its_user_are() {
+    let folder = folder();
+    let server = started(&folder, &["save \"\""]);
+    let handle = server.handle();
+    let mut client = handle.client().expect("a client");
+    ask(&mut client, "ACL SETUSER ada on >secret +stillframe|view %R~a* %R~b*");
+    ask(&mut client, "MSET a 1 b 2 c 3");
+    let view = handle.view_as(b"ada", b"secret").expect("a view");
+    let clone = view.clone();
+    let mut renewed = |line: &str, keys: usize| {
+        ask(&mut client, line);
+        let renewed = handle.renew_view(&view, b"ada", b"secret");
+        assert_eq!(read(&clone, 2).expect("the view is there").0.len(), keys, "{line}");
+        renewed
+    };
+    renewed("SET a2 4", 2).expect("nothing has changed, and the instant stays");
+    renewed("ACL SETUSER ada resetkeys %R~c*", 1).expect("other keys");
+    renewed("ACL SETUSER ada allkeys", 3).expect("all keys");
+    assert!(matches!(renewed("ACL SETUSER ada -@all", 3), Err(DataViewError::NotAllowed)));
+    renewed("ACL SETUSER ada +@all", 3).expect("rights again");
+    for line in ["ACL SETUSER ada off", "ACL SETUSER ada on resetpass >x", "ACL DELUSER ada"] {
+        assert!(matches!(renewed(line, 3), Err(DataViewError::WrongPassword)), "{line}");
+    }
+}
+
 /// A view for which there is no memory any more ends its readers' work with that error, and costs
 /// nothing from then on; a view after it is served.
 #[test]
