@@ -2,7 +2,7 @@
 
 use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId, StoredMembership};
 use serde::{Deserialize, Serialize};
-use stillframe_openraft::SnapshotData;
+use stillframe_openraft::{SnapshotData, is_of_another_history};
 use stillframe_raft_net::{Id, Member};
 use stillframe_server::consensus::{self, Batch, Content, Reign};
 
@@ -131,11 +131,10 @@ impl Label {
         }
     }
 
-    /// Whether a state of this label may take the place of one of label `before`. What is committed
-    /// stays: two entries at one index are of two groups, or of a group that lost its log.
+    /// Whether a state of this label may take the place of one of label `before`.
     pub(crate) fn check_follows(&self, before: &Self) -> Result<(), Error> {
         match (self.applied, before.applied) {
-            (Some(theirs), Some(own)) if theirs > own && theirs.index <= own.index => {
+            (Some(theirs), Some(own)) if is_of_another_history(&theirs, &own) => {
                 Err(Error::label(format!(
                     "it ends with entry {theirs}, and entry {own} was applied here: the data is of \
                      another history of this group. Remove this member, and add it again with an \

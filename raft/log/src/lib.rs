@@ -26,7 +26,7 @@ use stillframe_durability::{Application, LogOptions};
 pub use error::Error;
 pub use local::{Local, LocalLink};
 pub use log::LogStore;
-pub use machine::{SnapshotBuilder, StateMachine};
+pub use machine::{SnapshotBuilder, StateMachine, is_of_another_history};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, with_mutant};
 pub use snapshot::{Incoming, SnapshotData};

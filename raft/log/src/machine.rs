@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine, Snapshot};
 use openraft::{
-    Entry, EntryPayload, LogId, OptionalSend, RaftTypeConfig, SnapshotMeta, StorageError,
+    Entry, EntryPayload, LogId, NodeId, OptionalSend, RaftTypeConfig, SnapshotMeta, StorageError,
     StoredMembership,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -154,9 +154,8 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
             return Err(wrong(format!("its files are of the snapshot {id}")));
         }
         let own = self.lock()?.label.applied.clone();
-        if let (Some(theirs), Some(own)) = (&meta.last_log_id, own)
-            && *theirs > own
-            && theirs.index <= own.index
+        if let (Some(theirs), Some(own)) = (&meta.last_log_id, &own)
+            && is_of_another_history(theirs, own)
         {
             return Err(wrong(format!(
                 "it ends with entry {theirs}, and entry {own} was applied here: two entries of one \
@@ -189,6 +188,14 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
         let _ = root.remove_all_below(&manifest::state(before.state));
         Ok(())
     }
+}
+
+/// Whether a state that ends with entry `theirs` cannot come after one that has applied `own`: what
+/// is committed stays, so two entries at one index are of two groups, or of a group that lost its
+/// log. openraft 0.9 takes a greater term for a later state, whatever the index.
+#[must_use]
+pub fn is_of_another_history<N: NodeId>(theirs: &LogId<N>, own: &LogId<N>) -> bool {
+    theirs > own && theirs.index <= own.index
 }
 
 /// What tells the images of their end.
