@@ -697,7 +697,7 @@ sf_code sf_branch_read(struct sf_branch branch,
                        uint64_t *value,
                        struct sf_error *error);
 
-// The latest values of the `count` words from `start` on.
+// The latest values of the `count` words from `start` on: much faster than one by one.
 sf_code sf_branch_read_run(struct sf_branch branch,
                            uint64_t start,
                            uint64_t *values,

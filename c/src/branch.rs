@@ -109,7 +109,7 @@ pub extern "C" fn sf_branch_read(
     })
 }
 
-/// The latest values of the `count` words from `start` on.
+/// The latest values of the `count` words from `start` on: much faster than one by one.
 #[unsafe(no_mangle)]
 pub extern "C" fn sf_branch_read_run(
     branch: sf_branch,
@@ -122,9 +122,7 @@ pub extern "C" fn sf_branch_read_run(
         let mut branch = take_branch(branch)?;
         let branch = branch.get();
         let start = run_in_bounds(start, count, branch.words())?;
-        for (index, value) in (start..).zip(memory::slice_mut(values, count, "values")?) {
-            *value = branch.try_read(index)?;
-        }
+        branch.read_run(start, memory::slice_mut(values, count, "values")?)?;
         Ok(())
     })
 }

@@ -76,9 +76,7 @@ impl Branch {
     fn read(&self, py: Python<'_>, start: usize, len: usize) -> PyResult<Memory> {
         self.with(py, |branch| {
             check_bytes(branch.words(), start, len)?;
-            let words = start / 8..(start + len).div_ceil(8);
-            let words: Result<_, _> = words.map(|index| branch.try_read(index)).collect();
-            Ok(Memory::copy(words.map_err(lost)?, start % 8, len))
+            Ok(Memory::copy(words_of(branch, start, len)?, start % 8, len))
         })
     }
 
@@ -87,12 +85,8 @@ impl Branch {
         let bytes = bytes.to_vec(py)?;
         self.with(py, |branch| {
             check_bytes(branch.words(), start, bytes.len())?;
-            let first = start / 8;
-            let mut old = Vec::new();
-            for index in first..(start + bytes.len()).div_ceil(8) {
-                old.push(branch.try_read(index).map_err(lost)?);
-            }
-            for (index, word) in (first..).zip(patched(old, start % 8, &bytes)) {
+            let old = words_of(branch, start, bytes.len())?;
+            for (index, word) in (start / 8..).zip(patched(old, start % 8, &bytes)) {
                 branch.write(index, word);
             }
             Ok(())
@@ -108,6 +102,14 @@ impl Branch {
     fn branch(&self, py: Python<'_>) -> PyResult<Self> {
         self.with(py, |branch| Ok(Self::new(branch.clone())))
     }
+}
+
+/// The words that hold these bytes.
+fn words_of(branch: &durability::Branch, start: usize, len: usize) -> PyResult<Vec<u64>> {
+    let first = start / 8;
+    let mut words = vec![0; (start + len).div_ceil(8) - first];
+    branch.read_run(first, &mut words).map_err(lost)?;
+    Ok(words)
 }
 
 impl Branch {

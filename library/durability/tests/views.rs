@@ -42,9 +42,16 @@ fn check_view(view: &View, expected: &[u64], random: &mut Random) {
     assert_eq!(run, expected[index..index + length], "from word {index} on");
 }
 
-fn check_branch(branch: &Branch, expected: &[u64]) {
+fn check_branch(branch: &Branch, expected: &[u64], random: &mut Random) {
     let found: Vec<u64> = (0..branch.words()).map(|index| branch.read(index)).collect();
     assert_eq!(found, expected);
+    let index = random.below(expected.len());
+    let rest = expected.len() - index;
+    for length in [rest, random.below(rest.min(70) + 1)] {
+        let mut run = vec![!0; length];
+        branch.read_run(index, &mut run).expect("its view is kept");
+        assert_eq!(run, expected[index..index + length], "from word {index} on");
+    }
     branch.check().expect("its view is kept");
 }
 
@@ -114,7 +121,7 @@ impl World {
                     kept.grow(words).expect("there is room");
                     expected.resize(words, 0);
                 }
-                check_branch(kept, expected);
+                check_branch(kept, expected, &mut self.random);
             }
             12 if !self.branches.is_empty() => {
                 let at = self.random.below(self.branches.len());
@@ -180,7 +187,7 @@ fn views_beside_everything_else() {
                 check_view(kept, expected, &mut random);
             }
             for Kept { kept, expected } in &branches {
-                check_branch(kept, expected);
+                check_branch(kept, expected, &mut random);
             }
         }
     }
@@ -244,6 +251,9 @@ fn a_view_is_given_up_for_a_checkpoint() {
         assert_eq!((branch.read(3), branch.read(4)), (7, 0), "what is lost reads as zero");
         assert_eq!((branch.try_read(3), branch.try_read(4)), (Ok(7), Err(ViewLost)));
         assert_eq!(branch.check(), Err(ViewLost));
+        let (mut here, mut beyond) = ([0; 1], [0; 2]);
+        assert_eq!((branch.read_run(3, &mut here), here), (Ok(()), [7]));
+        assert_eq!(branch.read_run(3, &mut beyond), Err(ViewLost));
         drop((view, branch));
         assert_eq!(store.views(), 0);
     }
@@ -406,4 +416,13 @@ fn a_word_beyond_a_branch() {
     let mut store: Store = Store::open(data.path(), options()).expect("a new directory");
     let branch = store.branch().expect("none is kept");
     let _ = branch.read(WORDS);
+}
+
+#[test]
+#[should_panic(expected = "of 5000")]
+fn a_run_beyond_a_branch() {
+    let data = directory();
+    let mut store: Store = Store::open(data.path(), options()).expect("a new directory");
+    let branch = store.branch().expect("none is kept");
+    let _ = branch.read_run(WORDS - 1, &mut [0; 2]);
 }

@@ -57,6 +57,14 @@ fn each_loss_is_told() -> Result<u64, String> {
         if by_window.check() != Err(ViewLost) {
             return Err(format!("the loss of word {index} of a window is not told"));
         }
+        let by_run = whole.clone();
+        if (by_run.read_run(index, &mut [0]), by_run.check()) != (Err(ViewLost), Err(ViewLost)) {
+            return Err(format!("the loss of word {index} of a run is not told"));
+        }
+    }
+    let mut run = [0];
+    if (whole.read_run(WRITTEN, &mut run), run) != (Ok(()), [7]) {
+        return Err("a run that was written here is lost".into());
     }
     if (whole.try_read(WRITTEN), whole.check()) != (Ok(7), Ok(())) {
         return Err("a word that was written here is lost".into());

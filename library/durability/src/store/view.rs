@@ -203,6 +203,40 @@ impl<A: Algorithm> Branch<A> {
         })
     }
 
+    /// A run of words as they are here: faster than one by one. Panics if it is out of bounds.
+    ///
+    /// # Errors
+    /// [`ViewLost`] as for [`try_read`](Self::try_read) of each; `into` then holds anything.
+    pub fn read_run(&self, start: usize, into: &mut [u64]) -> Result<(), ViewLost> {
+        check_run(self.words, start, into.len());
+        let below = self.base.words().saturating_sub(start).min(into.len());
+        let (old, grown) = into.split_at_mut(below);
+        grown.fill(0);
+        if below > 0 && self.base.read_run(start, old).is_err() {
+            return self.read_each(start, into);
+        }
+        if self.written.len() < into.len() {
+            for (&index, &value) in &self.written {
+                if let Some(word) = index.checked_sub(start).and_then(|at| into.get_mut(at)) {
+                    *word = value;
+                }
+            }
+        } else {
+            for (index, word) in (start..).zip(into) {
+                *word = self.written.get(&index).copied().unwrap_or(*word);
+            }
+        }
+        Ok(())
+    }
+
+    /// A run of which some was lost below: what was written here is there all the same.
+    fn read_each(&self, start: usize, into: &mut [u64]) -> Result<(), ViewLost> {
+        for (index, word) in (start..).zip(into) {
+            *word = self.try_read(index)?;
+        }
+        Ok(())
+    }
+
     fn read_base(&self, index: usize) -> Result<u64, ViewLost> {
         assert!(index < self.words, "word {index} of {}", self.words);
         if index >= self.base.words() {
