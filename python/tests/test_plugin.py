@@ -76,3 +76,72 @@ def test_entry_points_of_fakeredis() -> None:
         await client.aclose()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "is_one"),
+    [
+        (lambda: fake.FakeRedis("a", 1), lambda: fake.FakeStrictRedis(host="a", port=1), True),
+        (lambda: fake.FakeRedis("b"), lambda: fake.FakeRedis.from_url("redis://:p@b/0"), True),
+        (lambda: fake.FakeRedis(port=2), lambda: fake.FakeRedis(port=3), False),
+        (lambda: fake.FakeRedis.from_url("redis://c/0"), lambda: fake.FakeRedis("c", db=1), False),
+        (
+            lambda: fake.FakeRedis.from_url("rediss://d"),
+            lambda: redis.Redis(
+                connection_pool=redis.ConnectionPool(connection_class=fake.FakeConnection, host="d")
+            ),
+            True,
+        ),
+    ],
+)
+def test_clients_of_one_address_share_a_server(
+    first: Callable[[], Any], other: Callable[[], Any], is_one: bool
+) -> None:
+    first().set("key", 1)  # the server outlives its client
+    assert other().get("key") == (b"1" if is_one else None)
+    first().flushall()
+
+
+def test_options_of_fakeredis_and_of_sockets_are_taken() -> None:
+    options: dict[str, Any] = {"version": (7, 4), "server_type": "redis", "lua_modules": set()}
+    sockets = {"ssl": True, "password": "none", "socket_connect_timeout": 1, "socket_timeout": 3}
+    client = fake.FakeRedis(single_connection_client=True, **options, **sockets)
+    assert client.ping() and client.fake_server is not None
+    assert fake.FakeRedis(server=fake.FakeServer(7, "redis"), version=6).ping()
+    own = fake.FakeServer(requirepass="secret")
+    assert fake.FakeRedis(server=own, password="secret").ping()
+    with pytest.raises(redis.AuthenticationError):
+        fake.FakeRedis(server=own, password="wrong").ping()
+
+
+def test_a_server_that_is_not_connected_answers_nobody() -> None:
+    server = fake.FakeServer()
+    client = fake.FakeRedis(server=server, retry=None)
+    messages = client.pubsub()
+    messages.subscribe("channel")
+    assert client.set("key", 1) and messages.get_message(timeout=5)
+    server.connected = False
+    with pytest.raises(redis.ConnectionError):
+        client.get("key")
+    with pytest.raises(redis.ConnectionError):
+        messages.get_message(timeout=5)
+    server.connected = True
+    assert client.get("key") == b"1"
+
+
+def test_clients_of_asyncio_have_the_same_entry_points() -> None:
+    async def run() -> None:
+        async with fake.aioredis.FakeRedis(host="e") as one:
+            await one.set("key", 1)
+        async with fake.FakeAsyncRedis.from_url("redis://e") as other:
+            assert await other.get("key") == b"1"
+        pool = redis.asyncio.ConnectionPool(
+            connection_class=fake.aioredis.FakeConnection, host="e", port=6379
+        )
+        assert await redis.asyncio.Redis(connection_pool=pool).get("key") == b"1"
+        await pool.disconnect()
+
+    import redis.asyncio
+
+    asyncio.run(run())
+    assert fake.FakeRedis("e").get("key") == b"1"
