@@ -11,6 +11,7 @@
 
 mod direct;
 mod dirty;
+mod ends;
 mod errors;
 mod follow;
 mod frozen;
@@ -32,6 +33,7 @@ fn _stillframe(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::register(module)?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<store::Store>()?;
+    module.add_class::<ends::End>()?;
     module.add_class::<view::View>()?;
     module.add_class::<view::Branch>()?;
     module.add_class::<view::Reader>()?;

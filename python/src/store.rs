@@ -15,6 +15,7 @@ use stillframe_durability::{
 };
 
 use crate::dirty::PAGE_BYTES;
+use crate::ends::{End, Ends};
 use crate::errors::{Error, raise};
 use crate::follow::Followed;
 use crate::guard::{Guard, Trace};
@@ -39,6 +40,7 @@ struct Inner {
     guard: Option<Guard>,
     /// Memory of others.
     followed: Vec<Followed>,
+    ends: Ends,
 }
 
 impl Inner {
@@ -226,7 +228,9 @@ impl Store {
     /// Opens the store in a directory.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, settings: Settings) -> PyResult<Self> {
-        let options = settings.options()?;
+        let ends = Ends::default();
+        let told = ends.clone();
+        let options = settings.options()?.on_checkpoint(move |ended| told.tell(ended));
         let is_logged = settings.log.is_some();
         let store = py.detach(|| {
             if is_logged {
@@ -243,7 +247,7 @@ impl Store {
             shadow = Some(words);
             guard = Some(Guard::new(live(&store)?, trace)?);
         }
-        let inner = Inner { store, mutations: 0, shadow, guard, followed: Vec::new() };
+        let inner = Inner { store, mutations: 0, shadow, guard, followed: Vec::new(), ends };
         Ok(Self(Own::new(Mutex::new(Some(inner)))))
     }
 
@@ -389,11 +393,19 @@ impl Store {
         })
     }
 
-    /// Takes a checkpoint of now and waits until it is durable.
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<u64> {
+    /// Begins a checkpoint of now, and returns whether that is so, and its end; if one is under
+    /// way, the end of that.
+    fn begin_checkpoint(&self, py: Python<'_>) -> PyResult<(bool, End)> {
         self.with(py, |inner| {
             inner.check_point()?;
-            inner.store.checkpoint_and_wait().map_err(|error| raise(&error))
+            if inner.store.stats().running.is_some() {
+                return Ok((false, inner.ends.next()));
+            }
+            let _ = inner.store.wait(); // it may have ended, and not have been told
+            let end = inner.ends.next();
+            inner.store.checkpoint();
+            let begun = inner.store.point().map_err(|error| raise(&error))?;
+            Ok((begun.is_some() || end.is_told(), end))
         })
     }
 
@@ -549,13 +561,17 @@ impl Store {
             if inner.store.in_act() {
                 inner.end_act(false)?;
             }
+            let last = inner.ends.clone();
+            let closed = || last.tell(Err(&durability::Error::Closed)); // to who waits still
             if give_up {
                 drop(inner);
+                closed();
                 return Ok(());
             }
-            let Inner { store, mutations, shadow, guard, followed } = inner;
-            store.close().map_err(|NotClosed { store, error }| {
-                *slot = Some(Inner { store: *store, mutations, shadow, guard, followed });
+            let Inner { store, mutations, shadow, guard, followed, ends } = inner;
+            store.close().map(|()| closed()).map_err(|NotClosed { store, error }| {
+                let store = *store;
+                *slot = Some(Inner { store, mutations, shadow, guard, followed, ends });
                 raise(&error)
             })
         })

@@ -612,12 +612,18 @@ class Store:
 
     def checkpoint(self, wait: bool = True) -> int | None:
         """Takes a checkpoint of now, as at a :meth:`point`, and returns its number when it is
-        durable; without ``wait`` it begins at the next point."""
+        durable; without ``wait`` it begins at the next point. While one thread waits here others
+        go on, and Ctrl-C ends the wait, not the checkpoint."""
         if not wait:
             self._raw.request_checkpoint()
             return None
-        self._check()
-        return self._raw.checkpoint()
+        number = None
+        while number is None:
+            with self._alone:
+                self._check()
+                is_mine, end = self._raw.begin_checkpoint()
+            number = end.wait(is_mine)
+        return number
 
     def wait_durable(self) -> None:
         """Returns when all that is in the log is certain to survive."""

@@ -49,7 +49,7 @@ def unpacked(name, version, cache):
     """The folder of a source package."""
     folder = cache / f"{name}-{version}"
     if not folder.exists():
-        run_tool(["venv/bin/pip", "download", "-q", "--no-deps", "--no-binary", ":all:",
+        run_tool(["venv/bin/pip", "download", "-q", "--no-deps", "--no-binary", name,
                   f"{name}=={version}"], cache)
         with tarfile.open(cache / f"{name}-{version}.tar.gz") as package:
             package.extractall(cache, filter="data")

@@ -411,6 +411,58 @@ def test_checkpoints_come_by_time_and_as_increments(tmp_path: Path) -> None:
         assert store.stats()["increments"] > 0
 
 
+def test_others_go_on_while_one_waits_for_a_checkpoint(tmp_path: Path) -> None:
+    specs = {"a": ArraySpec("int64", (1_000_000,))}
+    with Store.open(tmp_path, specs, bandwidth=1_000_000, increments=False) as store:
+        store["a"][...] = 1
+        numbers: list[int | None] = []
+
+        def wait() -> None:
+            try:
+                numbers.append(store.checkpoint())
+            except stillframe.Error:  # the second may find it closed
+                numbers.append(None)
+
+        waits = [threading.Thread(target=wait) for _ in range(2)]
+        for thread in waits:
+            thread.start()
+        while store.stats()["running"] is None:
+            pass
+        for step in range(100):  # the checkpoint takes 8 s
+            store["a"][step] = 2
+            store.point()
+        assert store.view()["a"][:100].sum() == 200
+        assert store.stats()["running"] == 1 and not numbers
+        store.close()  # at full speed
+        for thread in waits:
+            thread.join()
+        assert 1 in numbers and len(numbers) == 2
+
+
+def test_ctrl_c_ends_the_wait_for_a_checkpoint(tmp_path: Path) -> None:
+    program = f"""
+import os, signal, stillframe, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what runs in the background
+specs = {{"a": stillframe.ArraySpec("int64", (1_000_000,))}}
+store = stillframe.Store.open({str(tmp_path)!r}, specs, bandwidth=100_000, increments=False)
+def interrupt():
+    while store.stats()["running"] is None:
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    store.checkpoint()
+except KeyboardInterrupt:
+    assert store.stats()["running"] == 1
+    store.close()  # at full speed
+else:
+    raise SystemExit("it went on")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    with Store.open(tmp_path) as store:
+        assert store.recovery()["checkpoint"]
+
+
 @pytest.mark.parametrize("offset", [0, 3])
 def test_memory_of_others_is_followed(tmp_path: Path, offset: int) -> None:
     rng = np.random.default_rng(3)
