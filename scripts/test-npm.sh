@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the packed npm packages and tests them with ioredis, node-redis, BullMQ, vitest and tsc:
-# scripts/test-npm.sh BINARY. It needs node and npm's registry.
+# Installs the packed npm packages and tests them with ioredis, node-redis, BullMQ, vitest, jest and
+# tsc: scripts/test-npm.sh BINARY. It needs node and npm's registry.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
@@ -10,5 +10,6 @@ cp -r "$root/npm/test" "$work/test"
 cd "$work/test"
 npm install --silent --no-audit --no-fund "$work"/packed/*.tgz
 STILLFRAME_PAGES="$root/docs/embed/node.md:$root/npm/stillframe/README.md" node --test server.js
-npx vitest run
+npx vitest run --globals
+npx jest globals.spec.cjs
 npx tsc
