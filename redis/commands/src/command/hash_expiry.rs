@@ -10,9 +10,7 @@
 use stillframe_keyspace::{FIELD_DEADLINE_MAX, Hash, HashEdit};
 use stillframe_resp::{Out, parse_integer};
 
-use super::hashes::{
-    NO_FIELDS, NO_WORD, answer_field, counted_fields, expire_as_before, expires_at,
-};
+use super::hashes::{NO_FIELDS, answer_field, counted_fields, expire_as_before, expires_at};
 use super::keys::expire::{
     Conditions, MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS,
 };
@@ -123,7 +121,8 @@ impl Change {
     }
 }
 
-/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field...` and its three siblings
+/// `HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field...` and its three siblings; the
+/// condition may stand behind the fields
 fn hexpire(
     ctx: &mut Context<'_>,
     args: &[&[u8]],
@@ -133,8 +132,7 @@ fn hexpire(
     let key = args[1];
     let is_there = ctx.found_to_edit::<Hash<'_>>(key)?.1.is_some();
     let deadline = deadline(ctx, args[2], form, command)?;
-    let (conditions, rest) = conditions(&args[3..])?;
-    let fields = counted_fields(rest, "ERR Parameter `numFields` should be greater than 0")?;
+    let (conditions, fields) = conditions_and_fields(&args[3..])?;
     if !is_there {
         answer_all(&mut ctx.out, fields, |out| out.integer(NO_FIELD));
         return Ok(());
@@ -178,17 +176,57 @@ fn change_fields(
     Ok(())
 }
 
-/// The conditions that stand before FIELDS (Redis takes one, Valkey several), and the rest.
-fn conditions<'r, 'a>(options: &'r [&'a [u8]]) -> Result<(Conditions, &'r [&'a [u8]]), Refusal> {
-    let is_condition = |word: &&&[u8]| {
-        [&b"nx"[..], b"xx", b"gt", b"lt"].iter().any(|it| word.eq_ignore_ascii_case(it))
-    };
-    let (named, rest) = options.split_at(options.iter().take_while(is_condition).count());
-    match Conditions::parse(named) {
-        Ok(conditions) if rest.len() > 1 => Ok((conditions, rest)),
-        _ => Err(NO_WORD.into()),
-    }
+/// What stands behind a word FIELDS: so many words for each of `numfields` fields, and what follows.
+type Listed<'r, 'a> = (&'r [&'a [u8]], &'r [&'a [u8]]);
+
+/// Reads `numfields field...`; `none` refuses a number that counts nothing.
+fn listed<'r, 'a>(
+    count: &[u8],
+    rest: &'r [&'a [u8]],
+    words_each: usize,
+    none: &'static str,
+) -> Result<Listed<'r, 'a>, Refusal> {
+    let count = parse_integer(count).and_then(|count| i32::try_from(count).ok());
+    let count = count.filter(|&count| count > 0).ok_or(none)? as usize;
+    let listed = rest.split_at_checked(count.saturating_mul(words_each));
+    listed.ok_or_else(|| "ERR wrong number of arguments".into())
 }
+
+const FIELDS_TWICE: &str = "ERR FIELDS keyword specified multiple times";
+const FIELDS_MISSING: &str = "ERR missing FIELDS argument";
+
+fn unknown_argument(word: &[u8]) -> Refusal {
+    [b"ERR unknown argument: ", crate::text::c_string(word)].concat().into()
+}
+
+/// Conditions (Redis takes one, Valkey several) and the fields, in any order.
+fn conditions_and_fields<'r, 'a>(
+    mut rest: &'r [&'a [u8]],
+) -> Result<(Conditions, &'r [&'a [u8]]), Refusal> {
+    let (mut conditions, mut fields) = (Vec::new(), None);
+    while let [word, after @ ..] = rest {
+        rest = after;
+        match word.to_ascii_lowercase().as_slice() {
+            b"nx" | b"xx" | b"gt" | b"lt" => conditions.push(*word),
+            b"fields" if fields.is_some() => return Err(FIELDS_TWICE.into()),
+            b"fields" => {
+                let [count, after @ ..] = rest else { return Err(FEW_BEHIND_FIELDS.into()) };
+                if after.is_empty() {
+                    return Err(FEW_BEHIND_FIELDS.into());
+                }
+                let none = "ERR Parameter `numFields` should be greater than 0";
+                let (found, after) = listed(count, after, 1, none)?;
+                (fields, rest) = (Some(found), after);
+            }
+            _ => return Err(unknown_argument(word)),
+        }
+    }
+    let fields = fields.ok_or(FIELDS_MISSING)?;
+    let conditions = Conditions::parse(&conditions);
+    Ok((conditions.map_err(|_| "ERR Multiple condition flags specified")?, fields))
+}
+
+const FEW_BEHIND_FIELDS: &str = "ERR FIELDS requires at least numfields and one field argument";
 
 /// `HTTL key FIELDS numfields field...` and its siblings
 fn remaining(ctx: &mut Context<'_>, args: &[&[u8]], form: TimeForm) -> Result<(), Refusal> {
@@ -241,25 +279,20 @@ fn time_form(word: &[u8]) -> Option<TimeForm> {
     })
 }
 
-/// `HGETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST] FIELDS numfields field...`
+/// `HGETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST] FIELDS numfields field...`; the option
+/// may stand behind the fields
 fn hgetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
     let is_there = ctx.found_to_edit::<Hash<'_>>(key)?.1.is_some();
-    let (change, rest) = if let Some(form) = time_form(args[2]) {
-        (Some(Change::At(deadline(ctx, args[3], form, "hgetex")?)), &args[4..])
-    } else if args[2].eq_ignore_ascii_case(b"persist") {
-        (Some(Change::Persist), &args[3..])
-    } else {
-        (None, &args[2..])
-    };
-    if rest.len() < 2 {
-        return Err(wrong_arity("hgetex"));
-    }
-    let fields = counted_fields(rest, NO_FIELDS)?;
+    let Options { lifetime, words: fields, .. } = Options::parse(ctx, &HGETEX, &args[2..])?;
     if !is_there {
         answer_all(&mut ctx.out, fields, |out| out.null());
         return Ok(());
     }
+    let change = lifetime.map(|lifetime| match lifetime {
+        Lifetime::Until(deadline) => Change::At(deadline),
+        Lifetime::Other => Change::Persist,
+    });
     let Some(change) = change else {
         let (out, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
         out.array(fields.len());
@@ -276,10 +309,9 @@ fn hgetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// What HSETEX does about the deadlines of the fields that it sets.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 enum Deadline {
     /// They get none.
-    #[default]
     None,
     /// They keep theirs.
     Kept,
@@ -287,62 +319,97 @@ enum Deadline {
     At(i64),
 }
 
-/// What HSETEX is asked for.
+/// What HGETEX and HSETEX differ by.
+struct Form {
+    command: &'static str,
+    /// The option that gives no time.
+    other: &'static str,
+    /// Words of a field: its name, or a value, too.
+    words_each: usize,
+}
+
+const HGETEX: Form = Form { command: "hgetex", other: "PERSIST", words_each: 1 };
+const HSETEX: Form = Form { command: "hsetex", other: "KEEPTTL", words_each: 2 };
+
+/// What is asked for the deadlines of fields.
+#[derive(Clone, Copy)]
+enum Lifetime {
+    /// They are this.
+    Until(i64),
+    /// PERSIST or KEEPTTL.
+    Other,
+}
+
+/// What HGETEX or HSETEX is asked for.
 #[derive(Default)]
-struct Options {
-    deadline: Option<Deadline>,
+struct Options<'r, 'a> {
+    lifetime: Option<Lifetime>,
     /// All fields must be there, or none may be.
     fields_exist: Option<bool>,
     /// The key must be there.
     if_key: bool,
     /// The key may not be there.
     if_no_key: bool,
+    /// What stands behind FIELDS and their number.
+    words: &'r [&'a [u8]],
 }
 
-impl Options {
-    /// Reads what stands behind the key: the options, and the pairs behind FIELDS.
-    fn parse<'r, 'a>(
-        ctx: &Context<'_>,
-        args: &'r [&'a [u8]],
-    ) -> Result<(Self, &'r [Pair<'a>]), Refusal> {
+impl<'r, 'a> Options<'r, 'a> {
+    /// Reads what stands behind the key, in any order.
+    fn parse(ctx: &Context<'_>, form: &Form, mut rest: &'r [&'a [u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
-        let mut rest = args;
+        let is_set = form.command == HSETEX.command;
         while let [word, after @ ..] = rest {
             rest = after;
-            if word.eq_ignore_ascii_case(b"fields") {
-                let pairs = counted_pairs(rest)?;
-                let conflict = options.if_key && options.if_no_key;
-                return if conflict { Err(SYNTAX) } else { Ok((options, pairs)) };
-            }
-            let form = time_form(word);
             match word.to_ascii_lowercase().as_slice() {
-                b"ex" | b"px" | b"exat" | b"pxat" | b"keepttl" if options.deadline.is_some() => {
-                    return Err("ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be \
-                                specified"
-                        .into());
+                b"fields" if !options.words.is_empty() => return Err(FIELDS_TWICE.into()),
+                b"fields" => {
+                    let [count, after @ ..] = rest else { return Err(wrong_arity(form.command)) };
+                    let none = "ERR invalid number of fields";
+                    (options.words, rest) = listed(count, after, form.words_each, none)?;
                 }
-                b"keepttl" => options.deadline = Some(Deadline::Kept),
-                b"fxx" | b"fnx" if options.fields_exist.is_some() => {
+                b"fxx" | b"fnx" if is_set && options.fields_exist.is_some() => {
                     return Err("ERR Only one of FXX or FNX arguments can be specified".into());
                 }
-                b"fxx" => options.fields_exist = Some(true),
-                b"fnx" => options.fields_exist = Some(false),
-                b"xx" => options.if_key = true,
-                b"nx" => options.if_no_key = true,
-                _ => {
-                    let Some(form) = form else {
-                        let word = crate::text::c_string(word);
-                        return Err([b"ERR unknown argument: ", word].concat().into());
-                    };
-                    let [time, after @ ..] = rest else {
-                        return Err("ERR missing expire time".into());
-                    };
-                    rest = after;
-                    options.deadline = Some(Deadline::At(deadline(ctx, time, form, "hsetex")?));
-                }
+                b"fxx" if is_set => options.fields_exist = Some(true),
+                b"fnx" if is_set => options.fields_exist = Some(false),
+                b"xx" if is_set => options.if_key = true,
+                b"nx" if is_set => options.if_no_key = true,
+                _ => rest = options.parse_lifetime(ctx, form, word, rest)?,
             }
         }
-        Err(wrong_arity("hsetex"))
+        if options.words.is_empty() {
+            return Err(FIELDS_MISSING.into());
+        }
+        let conflict = options.if_key && options.if_no_key;
+        if conflict { Err(SYNTAX) } else { Ok(options) }
+    }
+
+    /// Reads an option that says what becomes of deadlines; returns what follows.
+    fn parse_lifetime(
+        &mut self,
+        ctx: &Context<'_>,
+        form: &Form,
+        word: &[u8],
+        rest: &'r [&'a [u8]],
+    ) -> Result<&'r [&'a [u8]], Refusal> {
+        let time = time_form(word);
+        if time.is_none() && !word.eq_ignore_ascii_case(form.other.as_bytes()) {
+            return Err(unknown_argument(word));
+        }
+        if self.lifetime.is_some() {
+            let other = form.other;
+            let text =
+                format!("ERR Only one of EX, PX, EXAT, PXAT or {other} arguments can be specified");
+            return Err(text.into());
+        }
+        let Some(time) = time else {
+            self.lifetime = Some(Lifetime::Other);
+            return Ok(rest);
+        };
+        let [text, rest @ ..] = rest else { return Err("ERR missing expire time".into()) };
+        self.lifetime = Some(Lifetime::Until(deadline(ctx, text, time, form.command)?));
+        Ok(rest)
     }
 
     /// Whether the hash is as the options want it.
@@ -353,32 +420,23 @@ impl Options {
     }
 }
 
-/// The pairs behind FIELDS and their number.
-fn counted_pairs<'r, 'a>(rest: &'r [&'a [u8]]) -> Result<&'r [Pair<'a>], Refusal> {
-    let [count, fields @ ..] = rest else { return Err(wrong_arity("hsetex")) };
-    let (pairs, odd) = fields.as_chunks::<2>();
-    if pairs.is_empty() {
-        return Err(wrong_arity("hsetex"));
-    }
-    match parse_integer(count).map(i32::try_from) {
-        Some(Ok(count @ 1..)) if odd.is_empty() && count as usize == pairs.len() => Ok(pairs),
-        Some(Ok(1..)) => Err(wrong_arity("hsetex")),
-        _ => Err("ERR invalid number of fields".into()),
-    }
-}
-
 /// `HSETEX key [FNX | FXX] [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL] FIELDS numfields
-/// field value [field value]...`
+/// field value [field value]...`; options may stand behind the fields
 fn hsetex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let (options, pairs) = Options::parse(ctx, &args[2..])?;
+    let options = Options::parse(ctx, &HSETEX, &args[2..])?;
+    let (pairs, _) = options.words.as_chunks::<2>();
     let (_, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
     if !options.allow(hash, pairs) {
         ctx.out.integer(0);
         return Ok(());
     }
     ctx.delete_due(key, pairs.iter().map(|pair| pair[0]));
-    let deadline = options.deadline.unwrap_or_default();
+    let deadline = match options.lifetime {
+        None => Deadline::None,
+        Some(Lifetime::Until(deadline)) => Deadline::At(deadline),
+        Some(Lifetime::Other) => Deadline::Kept,
+    };
     let deletes = matches!(deadline, Deadline::At(deadline) if deadline <= ctx.now);
     let now = ctx.now;
     let left = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {

@@ -234,8 +234,7 @@ fn hgetdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// FIELDS does not stand where it must.
-pub(super) const NO_WORD: &str =
-    "ERR Mandatory argument FIELDS is missing or not at the right position";
+const NO_WORD: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
 /// No number of fields.
 pub(super) const NO_FIELDS: &str = "ERR Number of fields must be a positive integer";
 

@@ -12,7 +12,7 @@ use crate::introspection::{document, info};
 use crate::replayed::{Contents, contents};
 use crate::replication::wait_for_link;
 use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
-use crate::transcript::compare;
+use crate::transcript::{compare, differences};
 
 /// Transcripts of commands on data, which the commands play without a server.
 const ON_DATA: &str = "../../redis/commands/src/command/tests/newer";
@@ -53,7 +53,15 @@ fn transcripts_of_valkey_are_those_of_valkey() {
 #[test]
 fn transcripts_of_redis_8_10_are_those_of_redis_8_10() {
     if are_here("transcripts (against Redis 8.10)", &[Peer::Redis810]) {
-        compare(Kind::Newer(Peer::Redis810), &file(ON_CONNECTIONS, "redis_8_10.txt"));
+        let theirs = Kind::Newer(Peer::Redis810);
+        compare(theirs, &file(ON_CONNECTIONS, "redis_8_10.txt"));
+        let on_data = ["redis_8.txt", "redis_8_fields.txt", "redis_8_10_fields.txt", "newest.txt"];
+        on_data.iter().for_each(|name| compare(theirs, &file(ON_DATA, name)));
+        // Nodes of trees are estimates here.
+        let producers = file(ON_DATA, "newest_producers.txt");
+        let found = differences(theirs, &producers);
+        assert!(found.iter().all(|it| it.contains("radix-tree-nodes")), "{found:?}");
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 }
 
@@ -241,7 +249,7 @@ fn replicas_of_later_servers_follow_fields_that_expire() {
     let redis = [Peer::Redis74, Peer::Redis8, Peer::Redis82, Peer::Redis86, Peer::Redis810];
     for peer in redis.into_iter().chain([Peer::Valkey]) {
         if are_here("a replica with fields that expire", &[peer]) {
-            let files = ["redis_8_fields.txt", "valkey_9_fields.txt"];
+            let files = ["redis_8_fields.txt", "redis_8_10_fields.txt", "valkey_9_fields.txt"];
             follow(Kind::Newer(peer), &files, 150, contents_and_deadlines);
         }
     }

@@ -112,10 +112,14 @@ fn read(path: &Path) -> Transcript {
     Transcript::parse(std::fs::read_to_string(path).expect("a transcript"))
 }
 
+/// Replies of a server to a transcript that are not those recorded.
+pub(crate) fn differences(kind: Kind, path: &Path) -> Vec<String> {
+    read(path).differences(&mut Theatre::open(kind))
+}
+
 pub(crate) fn compare(kind: Kind, path: &Path) {
-    let transcript = read(path);
-    let wrong = transcript.differences(&mut Theatre::open(kind));
-    let (path, of) = (path.display(), transcript.replies());
+    let (wrong, of) = (differences(kind, path), read(path).replies());
+    let path = path.display();
     assert!(wrong.is_empty(), "{path}: {kind:?} differs, of {of} replies:\n{}", wrong.join("\n"));
 }
 

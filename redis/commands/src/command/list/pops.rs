@@ -162,7 +162,7 @@ impl Many {
         };
         Ok(Self {
             exactly: one_of(selector, "EXACTLY", "COUNT")?,
-            count: at_least(number, 1, MUST_BE_POSITIVE)?,
+            count: at_least(number, 1, "ERR count should be greater than 0")?,
             one_by_one: one_of(order, "OBO", "BULK")?,
         })
     }

@@ -93,10 +93,7 @@ impl<'a> Options<'a> {
                     rest = after;
                     continue;
                 }
-                b"keepref" | b"delref" | b"acked" => {
-                    if options.references.is_some() {
-                        return Err(SYNTAX);
-                    }
+                b"keepref" | b"delref" | b"acked" if options.references.is_none() => {
                     options.references = References::from_word(option);
                 }
                 _ if is_xadd => break,

@@ -2,11 +2,12 @@
 //! about MAXSIZE bytes.
 //!
 //! - The first entry always fits: a reader gets past an entry that is larger than its limit.
-//! - The limit of bytes is soft, as in Redis 8.10: the entry that reaches it is the last one. Bytes
-//!   are those of entries and names, without the numbers of streams and of their entries in front.
+//! - The limit of bytes is soft, as in Redis 8.10: what reaches it is the last of the reply, be it
+//!   an entry or the name of a stream, which then has none. Bytes are those of the reply behind the
+//!   number of its streams; the number of a stream's entries counts behind them.
 
 use stillframe_keyspace::{IntText, StreamEntry, StreamId};
-use stillframe_resp::parse_integer;
+use stillframe_resp::{Protocol, parse_integer};
 
 use super::id;
 use crate::errors::{NOT_AN_INTEGER, Refusal};
@@ -17,13 +18,14 @@ pub(super) struct Budget {
     entries: u64,
     /// `None`: no limit, and nothing is counted.
     bytes: Option<u64>,
+    protocol: Protocol,
     is_empty: bool,
 }
 
 impl Budget {
     /// By what a request gives as MAXCOUNT and MAXSIZE.
-    pub(super) fn new(entries: Option<u64>, bytes: Option<u64>) -> Self {
-        Self { entries: entries.unwrap_or(u64::MAX), bytes, is_empty: true }
+    pub(super) fn new(entries: Option<u64>, bytes: Option<u64>, protocol: Protocol) -> Self {
+        Self { entries: entries.unwrap_or(u64::MAX), bytes, protocol, is_empty: true }
     }
 
     /// Whether no further entry fits.
@@ -36,31 +38,50 @@ impl Budget {
         self.entries == u64::MAX && self.bytes.is_none()
     }
 
-    /// Counts the name of a stream, after its entries: no stream is named without one.
-    pub(super) fn add_key(&mut self, key: &[u8]) {
-        self.take(|| bulk_bytes(key.len()));
+    /// Counts the name of a stream, before its entries.
+    pub(super) fn begin_stream(&mut self, key: &[u8]) {
+        let head = if self.protocol == Protocol::Resp2 { header_bytes(2) } else { 0 };
+        self.take(|| head + bulk_bytes(key.len()));
+    }
+
+    /// Counts the number of a stream's entries, behind them.
+    pub(super) fn end_stream(&mut self, entries: usize) {
+        self.take(|| header_bytes(entries));
     }
 
     /// Counts an entry if it fits.
     pub(super) fn admit(&mut self, entry: &StreamEntry<'_>) -> bool {
-        self.admit_pending(entry.id, Some(entry))
+        self.admit_part(entry.id, Some(entry), &[])
+    }
+
+    /// Counts an entry, with numbers behind it, if it fits.
+    pub(super) fn admit_with(&mut self, entry: &StreamEntry<'_>, numbers: &[i64]) -> bool {
+        self.admit_part(entry.id, Some(entry), numbers)
     }
 
     /// Counts what is pending if it fits, of which the stream may have no entry any more.
     pub(super) fn admit_pending(&mut self, id: StreamId, entry: Option<&StreamEntry<'_>>) -> bool {
+        self.admit_part(id, entry, &[])
+    }
+
+    fn admit_part(
+        &mut self,
+        id: StreamId,
+        entry: Option<&StreamEntry<'_>>,
+        numbers: &[i64],
+    ) -> bool {
         if self.is_unlimited() {
             return true;
         }
         if self.is_spent() {
             return false;
         }
+        let null = if self.protocol == Protocol::Resp2 { "*-1\r\n" } else { "_\r\n" };
         self.take(|| {
-            let mut digits = IntText::default();
-            let fields = entry.into_iter().flat_map(|entry| entry.fields);
-            let texts = fields.flat_map(|(name, value)| [name, value]);
-            let texts: usize = texts.map(|it| bulk_bytes(it.to_bytes(&mut digits).len())).sum();
-            let fields = 2 * entry.map_or(0, |entry| entry.fields.count());
-            array_bytes(2) + bulk_bytes(id::text(id).as_ref().len()) + array_bytes(fields) + texts
+            let fields = entry.map_or(null.len(), fields_bytes);
+            let numbers = numbers.iter().map(|it| 3 + it.to_string().len());
+            let head = header_bytes(2 + numbers.len());
+            head + bulk_bytes(id::text(id).as_ref().len()) + fields + numbers.sum::<usize>()
         });
         self.entries -= 1;
         self.is_empty = false;
@@ -74,13 +95,21 @@ impl Budget {
     }
 }
 
-/// Bytes of a text of so many bytes in a reply.
-fn bulk_bytes(length: usize) -> usize {
-    array_bytes(length) + length + 2
+/// Bytes of the fields of an entry in a reply.
+fn fields_bytes(entry: &StreamEntry<'_>) -> usize {
+    let mut digits = IntText::default();
+    let texts = entry.fields.flat_map(|(name, value)| [name, value]);
+    let texts = texts.map(|it| bulk_bytes(it.to_bytes(&mut digits).len()));
+    header_bytes(2 * entry.fields.count()) + texts.sum::<usize>()
 }
 
-/// Bytes in front of an array of so many elements.
-fn array_bytes(length: usize) -> usize {
+/// Bytes of a text of so many bytes in a reply.
+fn bulk_bytes(length: usize) -> usize {
+    header_bytes(length) + length + 2
+}
+
+/// Bytes of the length in front of a text or an array.
+fn header_bytes(length: usize) -> usize {
     4 + length.checked_ilog10().unwrap_or(0) as usize
 }
 

@@ -8,7 +8,7 @@ use stillframe_resp::{Out, Protocol, parse_integer};
 
 use super::budget::{Budget, limit};
 use super::group::{
-    effect_of_acknowledgement, effect_of_claim, effect_of_group, found, see_consumer,
+    effect_of_claim, effect_of_group, found, see_consumer,
     see_known_consumer,
 };
 use super::nack::one_more;
@@ -122,8 +122,8 @@ impl<'r, 'a> Query<'r, 'a> {
         }
     }
 
-    fn budget(&self) -> Budget {
-        Budget::new(self.count_max, self.bytes_max)
+    fn budget(&self, protocol: Protocol) -> Budget {
+        Budget::new(self.count_max, self.bytes_max, protocol)
     }
 }
 
@@ -199,7 +199,8 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             text => id::strict(text, 0)?,
         });
     }
-    let (start, mut streams, mut budget) = (ctx.out.position(), 0, query.budget());
+    let mut budget = query.budget(ctx.out.protocol);
+    let (start, mut streams) = (ctx.out.position(), 0);
     for (key, from) in query.keys.iter().zip(&from) {
         let (out, stream) = match ctx.stream(key) {
             Err(_) if resumed => continue,
@@ -209,8 +210,8 @@ fn xread(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             && !budget.is_spent()
         {
             answer_key(out, key);
+            budget.begin_stream(key);
             answer_behind(out, stream, *from, query.count, &mut budget);
-            budget.add_key(key);
             streams += 1;
         }
     }
@@ -242,6 +243,7 @@ fn answer_behind(
         true => (stream.len() - first).min(room),
         false => stream.iter_from(first).take(room).take_while(|it| budget.admit(it)).count(),
     };
+    budget.end_stream(found);
     out.array(found);
     stream.iter_from(first).take(found).for_each(|entry| answer_entry(out, &entry));
 }
@@ -307,7 +309,8 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         });
     }
     ctx.no_effect();
-    let (start, mut streams, mut budget) = (ctx.out.position(), 0, query.budget());
+    let mut budget = query.budget(ctx.out.protocol);
+    let (start, mut streams) = (ctx.out.position(), 0);
     for (key, from) in query.keys.iter().zip(&from) {
         if budget.is_spent() {
             break;
@@ -352,7 +355,9 @@ fn next_claim(
     let now = ctx.now;
     let mut next = idle_ms.max(LOOKS_APART_MS);
     for key in keys {
-        let oldest = found(ctx, key, group)?.and_then(|(_, group)| group.pending_by_age().next());
+        let oldest = found(ctx, key, group)?.and_then(|(stream, group)| {
+            group.pending_by_age().find(|it| stream.get(it.id).is_some())
+        });
         let left = oldest.map(|it| it.time_ms.saturating_add(idle_ms).saturating_sub(now));
         next = next.min(left.unwrap_or(next)).max(1);
     }
@@ -391,10 +396,10 @@ fn of_reader<'s, 'c>(
 struct Found {
     /// What is pending for long enough, that which was delivered first before others.
     claimed: Vec<StreamId>,
-    /// As that, but the stream has no such entries any more.
-    gone: Vec<StreamId>,
     /// What nobody of the group has read.
     new: Vec<StreamId>,
+    /// There is more, but not one entry more fits into the reply.
+    is_cut: bool,
 }
 
 impl Found {
@@ -405,26 +410,30 @@ impl Found {
         budget: &mut Budget,
     ) -> Self {
         let (mut found, mut room) = (Self::default(), query.count.unwrap_or(usize::MAX));
+        let shown: &[i64] = if query.claim_ms.is_some() { &[0, 0] } else { &[] };
         if let Some(idle_ms) = query.claim_ms {
             let is_old = |it: &Pending<'_>| now.saturating_sub(it.time_ms) >= idle_ms;
-            let mut old = group.pending_by_age().take_while(is_old);
-            while room > 0
-                && !budget.is_spent()
-                && let Some(Pending { id, .. }) = old.next()
-            {
-                if let Some(entry) = stream.get(id) {
-                    budget.admit(&entry);
-                    found.claimed.push(id);
-                    room -= 1;
-                } else {
-                    found.gone.push(id);
+            let old = group.pending_by_age().take_while(is_old);
+            // An entry that the stream does not have any more stays pending, as in Redis.
+            for (it, entry) in old.filter_map(|it| Some((it, stream.get(it.id)?))).take(room) {
+                if !budget.admit_with(&entry, &delivered(&it, now)) {
+                    found.is_cut = true;
+                    break;
                 }
+                found.claimed.push(it.id);
             }
+            room -= found.claimed.len();
         }
         if let Some(first) = group.last_id().next().map(|next| stream.below(next)) {
-            let new = stream.iter_from(first).take(room).take_while(|it| budget.admit(it));
+            let new = stream.iter_from(first).take(room);
+            let new = new.take_while(|it| {
+                let fits = budget.admit_with(it, shown);
+                found.is_cut |= !fits;
+                fits
+            });
             found.new = new.map(|entry| entry.id).collect();
         }
+        budget.end_stream(found.claimed.len() + found.new.len());
         found
     }
 
@@ -440,18 +449,22 @@ impl Found {
         let Some((group, now)) = claims else {
             return self.new.iter().filter_map(entry).for_each(|it| answer_entry(out, &it));
         };
-        let mut answer = |entry: &StreamEntry<'_>, idle_ms: i64, count: u64| {
+        let mut answer = |entry: &StreamEntry<'_>, numbers: [i64; 2]| {
             out.array(4);
             answer_parts(out, entry);
-            out.integer(idle_ms);
-            out.integer(i64::try_from(count).unwrap_or(i64::MAX));
+            numbers.into_iter().for_each(|number| out.integer(number));
         };
         for entry in self.claimed.iter().filter_map(entry) {
             let Some(it) = group.pending(entry.id) else { continue };
-            answer(&entry, now.saturating_sub(it.time_ms).max(0), it.count);
+            answer(&entry, delivered(&it, now));
         }
-        self.new.iter().filter_map(entry).for_each(|entry| answer(&entry, 0, 0));
+        self.new.iter().filter_map(entry).for_each(|entry| answer(&entry, [0, 0]));
     }
+}
+
+/// For how many milliseconds something has been pending, and how often it was delivered.
+fn delivered(it: &Pending<'_>, now: i64) -> [i64; 2] {
+    [now.saturating_sub(it.time_ms).max(0), i64::try_from(it.count).unwrap_or(i64::MAX)]
 }
 
 /// Answers what is pending for long enough, and what nobody of the group has read, and notes for
@@ -464,16 +477,18 @@ fn read_new(
 ) -> Result<bool, Refusal> {
     let ((key, name, consumer), now) = (reader, ctx.now);
     let Some((out, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
-    let found = Found::from_query(query, (stream, group), now, budget);
-    if !found.is_empty() {
+    let mut left = *budget;
+    left.begin_stream(key);
+    let found = Found::from_query(query, (stream, group), now, &mut left);
+    let is_shown = !found.is_empty() || found.is_cut;
+    if is_shown {
+        *budget = left;
         answer_key(out, key);
-        budget.add_key(key);
         found.answer(out, stream, query.claim_ms.map(|_| (group, now)));
     }
-    forget_gone(ctx, (key, name), &found.gone)?;
     if found.is_empty() {
         see_known_consumer(ctx, key, name, consumer)?;
-        return Ok(false);
+        return Ok(is_shown);
     }
     let is_active = !found.claimed.is_empty() || !query.no_ack;
     see_consumer(ctx, key, name, consumer, is_active)?;
@@ -514,25 +529,6 @@ fn read_new(
     Ok(true)
 }
 
-/// Takes entries off what is pending that their stream does not have any more, as XCLAIM does.
-fn forget_gone(
-    ctx: &mut Context<'_>,
-    (key, name): (&[u8], &[u8]),
-    gone: &[StreamId],
-) -> Result<(), Refusal> {
-    if gone.is_empty() {
-        return Ok(());
-    }
-    ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| {
-        gone.iter().for_each(|&id| {
-            edit.acknowledge(name, id);
-        });
-    })?;
-    effect_of_acknowledgement(ctx, (key, name), gone);
-    ctx.ledger.dirty += gone.len() as u64;
-    Ok(())
-}
-
 /// Answers what is pending for a consumer, once more.
 fn read_own(
     ctx: &mut Context<'_>,
@@ -546,12 +542,13 @@ fn read_own(
     see_consumer(ctx, key, name, consumer, false)?;
     let Some((out, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
     answer_key(out, key);
+    budget.begin_stream(key);
     let first = behind.next().unwrap_or(StreamId::MAX);
     let owned = group.consumer(consumer).into_iter().flat_map(|it| it.pending_from(first));
     let owned = owned.take(query.count.unwrap_or(usize::MAX));
     let ids: Vec<StreamId> =
         owned.take_while(|&id| budget.admit_pending(id, stream.get(id).as_ref())).collect();
-    budget.add_key(key);
+    budget.end_stream(ids.len());
     out.array(ids.len());
     let mut again = Vec::new();
     for &id in &ids {

@@ -183,8 +183,11 @@ fn xdelex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         &ids,
         |removal, edit, id| {
             let is_there = edit.view().get(id).is_some();
-            if !is_there && references == References::Delete {
-                removal.forget(edit, id); // of an entry that was deleted before
+            match references {
+                // As in Redis, also of an entry that is not there.
+                References::Acked if is_referenced(edit.view(), id) => return Some(true),
+                References::Delete if !is_there => removal.forget(edit, id),
+                _ => {}
             }
             is_there.then(|| removal.delete(edit, id, references))
         },

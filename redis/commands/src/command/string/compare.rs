@@ -40,7 +40,7 @@ impl<'a> Comparison<'a> {
 
     fn check_digest(self) -> Result<(), Refusal> {
         match self.of_digest && self.given.len() != 16 {
-            true => Err("ERR the digest must be exactly 16 hexadecimal characters".into()),
+            true => Err("ERR must be exactly 16 hexadecimal characters".into()),
             false => Ok(()),
         }
     }

@@ -69,9 +69,7 @@ impl<'a> Request<'a> {
         match request.lifetime {
             _ if request.by_int.is_some() && request.by_float.is_some() => Err(SYNTAX),
             Some(Lifetime::Persist) if request.only_first => Err(SYNTAX),
-            None if request.only_first => {
-                Err("ERR ENX flag requires an expiration option (EX, PX, EXAT or PXAT)".into())
-            }
+            None if request.only_first => Err("ERR ENX flag requires an expiration".into()),
             _ => Ok(request),
         }
     }

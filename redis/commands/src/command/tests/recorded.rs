@@ -31,8 +31,8 @@ fn replies_are_those_of_redis() {
     prove("transcripts", 1_600, Harness::new, |_| true);
 }
 
-/// What redis-server 7.0 does not have: a file by the server that gave the replies. Those of
-/// `newest*.txt` are written by hand, from the documents of Redis 8.4 to 8.10.
+/// What redis-server 7.0 does not have: a file by the server that gave the replies, for
+/// `newest*.txt` Redis 8.10.
 #[test]
 fn replies_are_those_of_newer_servers() {
     prove("newer", 150, Harness::new, |_| true);
