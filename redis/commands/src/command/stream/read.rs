@@ -7,10 +7,7 @@ use stillframe_keyspace::{Group, Pending, Stream, StreamEntry, StreamId, Type};
 use stillframe_resp::{Out, Protocol, parse_integer};
 
 use super::budget::{Budget, limit};
-use super::group::{
-    effect_of_claim, effect_of_group, found, see_consumer,
-    see_known_consumer,
-};
+use super::group::{effect_of_claim, effect_of_group, found, see_consumer, see_known_consumer};
 use super::nack::one_more;
 use super::{Word, answer_entry, answer_parts, id, no_group_in, top_of};
 use crate::command::blocking::Wish;
@@ -282,7 +279,7 @@ enum From {
 /// `XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK ms]
 /// [CLAIM min-idle-time] [NOACK] STREAMS key... id...`
 fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let query = Query::parse(args, true)?;
+    let mut query = Query::parse(args, true)?;
     let [group, consumer] = query.group.unwrap_or_default();
     let mut from = Vec::with_capacity(query.keys.len());
     for (key, text) in query.keys.iter().zip(query.ids) {
@@ -318,7 +315,10 @@ fn xreadgroup(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         let reader = (*key, group, consumer);
         let served = match *from {
             From::New => read_new(ctx, &query, reader, &mut budget)?,
-            From::Own(id) => read_own(ctx, &query, reader, id, &mut budget)?,
+            From::Own(id) => {
+                query.claim_ms = None; // also of the streams behind, as in Redis
+                read_own(ctx, &query, reader, id, &mut budget)?
+            }
         };
         if served {
             streams += 1;

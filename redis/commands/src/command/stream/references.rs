@@ -141,14 +141,15 @@ const DELETED: i64 = 1;
 const STAYS: i64 = 2;
 
 /// What stands behind the key, or the group.
-struct Request {
+struct Request<'r, 'a> {
     references: References,
-    ids: Vec<StreamId>,
+    /// As texts: where there is no stream or group, nobody looks at them.
+    ids: &'r [&'a [u8]],
 }
 
-impl Request {
+impl<'r, 'a> Request<'r, 'a> {
     /// Reads `[KEEPREF | DELREF | ACKED] IDS numids id...`.
-    fn parse(mut rest: &[&[u8]]) -> Result<Self, Refusal> {
+    fn parse(mut rest: &'r [&'a [u8]]) -> Result<Self, Refusal> {
         let (mut references, mut ids) = (None, None);
         while let [option, after @ ..] = rest {
             if let Some(given) = References::from_word(option).filter(|_| references.is_none()) {
@@ -166,7 +167,7 @@ impl Request {
             let (given, after) = after
                 .split_at_checked(count)
                 .ok_or("ERR The `numids` parameter must match the number of arguments")?;
-            ids = Some(given.iter().map(|text| id::strict(text, 0)).collect::<Result<_, _>>()?);
+            ids = Some(given);
             rest = after;
         }
         Ok(Self { references: references.unwrap_or_default(), ids: ids.ok_or(SYNTAX)? })
@@ -175,12 +176,13 @@ impl Request {
 
 /// `XDELEX key [KEEPREF | DELREF | ACKED] IDS numids id...`
 fn xdelex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.found_to_edit::<Stream<'_>>(args[1])?;
     let Request { references, ids } = Request::parse(&args[2..])?;
     delete_each(
         ctx,
         args[1],
         |_| true,
-        &ids,
+        ids,
         |removal, edit, id| {
             let is_there = edit.view().get(id).is_some();
             match references {
@@ -197,9 +199,10 @@ fn xdelex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `XACKDEL key group [KEEPREF | DELREF | ACKED] IDS numids id...`
 fn xackdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let group = args[2];
+    ctx.found_to_edit::<Stream<'_>>(args[1])?;
     let Request { references, ids } = Request::parse(&args[3..])?;
     let has_group = |stream: Stream<'_>| stream.group(group).is_some();
-    delete_each(ctx, args[1], has_group, &ids, |removal, edit, id| {
+    delete_each(ctx, args[1], has_group, ids, |removal, edit, id| {
         let was_pending = removal.acknowledge(edit, group, id);
         was_pending.then(|| removal.delete(edit, id, references))
     })
@@ -211,19 +214,21 @@ fn delete_each(
     ctx: &mut Context<'_>,
     key: &[u8],
     fits: impl FnOnce(Stream<'_>) -> bool,
-    ids: &[StreamId],
+    ids: &[&[u8]],
     delete: impl Fn(&mut Removal, &mut StreamEdit<'_>, StreamId) -> Option<bool>,
 ) -> Result<(), Refusal> {
     let (out, stream) = ctx.found_to_edit::<Stream<'_>>(key)?;
-    out.array(ids.len());
     if !stream.is_some_and(fits) {
+        out.array(ids.len());
         ids.iter().for_each(|_| out.integer(NO_ENTRY));
         return Ok(());
     }
+    let ids = ids.iter().map(|text| id::strict(text, 0)).collect::<Result<Vec<_>, _>>()?;
+    out.array(ids.len());
     let Context { keyspace, out, caller, .. } = ctx;
     let removal = keyspace.edit_stream(caller.db, key, |edit| {
         let mut removal = Removal::default();
-        for &id in ids {
+        for &id in &ids {
             out.integer(match delete(&mut removal, edit, id) {
                 None => NO_ENTRY,
                 Some(true) => STAYS,

@@ -19,6 +19,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 const BOUNDS: Refusal = Refusal::new("ERR LBOUND can't be greater than UBOUND");
+const INFINITE: Refusal = Refusal::new("ERR applied increment would be Infinity");
 const TOO_FAR: Refusal = Refusal::new("ERR applied increment would overflow");
 
 /// What becomes of the time to live.
@@ -31,8 +32,8 @@ enum Lifetime<'a> {
 /// What stands behind the key.
 #[derive(Debug, Default)]
 struct Request<'a> {
-    by_int: Option<&'a [u8]>,
-    by_float: Option<&'a [u8]>,
+    by_int: Option<i64>,
+    by_float: Option<Extended>,
     lower: Option<&'a [u8]>,
     upper: Option<&'a [u8]>,
     lifetime: Option<Lifetime<'a>>,
@@ -69,7 +70,6 @@ impl<'a> Request<'a> {
         match request.lifetime {
             _ if request.by_int.is_some() && request.by_float.is_some() => Err(SYNTAX),
             Some(Lifetime::Persist) if request.only_first => Err(SYNTAX),
-            None if request.only_first => Err("ERR ENX flag requires an expiration".into()),
             _ => Ok(request),
         }
     }
@@ -80,8 +80,21 @@ impl<'a> Request<'a> {
             b"px" => return self.set_lifetime(Lifetime::Time(MILLISECONDS, given)),
             b"exat" => return self.set_lifetime(Lifetime::Time(UNIX_SECONDS, given)),
             b"pxat" => return self.set_lifetime(Lifetime::Time(UNIX_MILLISECONDS, given)),
-            b"byint" => &mut self.by_int,
-            b"byfloat" => &mut self.by_float,
+            b"byint" => {
+                let number = parse_integer(given);
+                let number = number.ok_or("ERR Increment is not an integer or out of range")?;
+                return if self.by_int.replace(number).is_some() { Err(SYNTAX) } else { Ok(()) };
+            }
+            b"byfloat" => {
+                let number = match Extended::parse(given) {
+                    None => return Err("ERR Increment is not a valid float".into()),
+                    Some(Extended::Infinite) => {
+                        return Err("ERR BYFLOAT increment cannot be Infinity".into());
+                    }
+                    Some(number) => number,
+                };
+                return if self.by_float.replace(number).is_some() { Err(SYNTAX) } else { Ok(()) };
+            }
             b"lbound" => &mut self.lower,
             b"ubound" => &mut self.upper,
             _ => return Err(SYNTAX),
@@ -101,20 +114,25 @@ struct Sum<N> {
     added: N,
 }
 
-/// Adds integers.
-fn add_int(request: &Request<'_>, current: i64) -> Result<Option<Sum<i64>>, Refusal> {
+/// The bounds of integers.
+fn int_bounds(request: &Request<'_>) -> Result<[i64; 2], Refusal> {
     let bound = |text: Option<&[u8]>, none, name: &str| match text {
         None => Ok(none),
         Some(text) => parse_integer(text)
             .ok_or_else(|| Refusal::from(format!("ERR {name} is not an integer or out of range"))),
     };
-    let increment = bound(request.by_int, 1, "Increment")?;
     let lower = bound(request.lower, i64::MIN, "LBOUND")?;
     let upper = bound(request.upper, i64::MAX, "UBOUND")?;
-    if lower > upper {
-        return Err(BOUNDS);
-    }
-    let sum = i128::from(current) + i128::from(increment);
+    if lower > upper { Err(BOUNDS) } else { Ok([lower, upper]) }
+}
+
+/// Adds integers.
+fn add_int(
+    request: &Request<'_>,
+    [lower, upper]: [i64; 2],
+    current: i64,
+) -> Result<Option<Sum<i64>>, Refusal> {
+    let sum = i128::from(current) + i128::from(request.by_int.unwrap_or(1));
     let value = sum.clamp(lower.into(), upper.into());
     if value != sum && !request.saturates {
         return Ok(None);
@@ -123,38 +141,73 @@ fn add_int(request: &Request<'_>, current: i64) -> Result<Option<Sum<i64>>, Refu
     Ok(Some(Sum { value: value as i64, added }))
 }
 
-/// Adds numbers that need not be whole.
-fn add_float(request: &Request<'_>, current: Extended) -> Result<Option<Sum<Extended>>, Refusal> {
-    let number = |text: &[u8], name: &str| match Extended::parse(text) {
-        None => Err(Refusal::from(format!("ERR {name} is not a valid float"))),
-        Some(Extended::Infinite) => Err(format!("ERR {name} cannot be Infinity").into()),
-        Some(number) => Ok(number),
-    };
-    let increment = match request.by_float.map(Extended::parse) {
-        Some(Some(Extended::Infinite)) => {
-            return Err("ERR BYFLOAT increment cannot be Infinity".into());
+/// A bound of numbers that need not be whole.
+#[derive(Debug, Clone, Copy)]
+enum FloatBound {
+    /// -inf
+    Least,
+    At(Extended),
+    /// inf
+    Greatest,
+}
+
+impl FloatBound {
+    fn parse(text: &[u8], name: &str) -> Result<Self, Refusal> {
+        match Extended::parse(text) {
+            None => Err(format!("ERR {name} is not a valid float").into()),
+            Some(Extended::Infinite) if text.starts_with(b"-") => Ok(Self::Least),
+            Some(Extended::Infinite) => Ok(Self::Greatest),
+            Some(number) => Ok(Self::At(number)),
         }
-        Some(Some(increment)) => increment,
-        _ => return Err("ERR Increment is not a valid float".into()),
-    };
-    let bound = |text: Option<&[u8]>, name| text.map(|text| number(text, name)).transpose();
-    let lower = bound(request.lower, "LBOUND")?.unwrap_or(Extended::MAX.negated());
-    let upper = bound(request.upper, "UBOUND")?.unwrap_or(Extended::MAX);
-    if lower.exceeds(upper) {
-        return Err(BOUNDS);
     }
+
+    fn exceeds(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::At(this), Self::At(other)) => this.exceeds(other),
+            (Self::Greatest, Self::Greatest) => false,
+            (Self::Greatest, _) => true,
+            (this, Self::Least) => !matches!(this, Self::Least),
+            _ => false,
+        }
+    }
+}
+
+/// The bounds of numbers that need not be whole.
+fn float_bounds(request: &Request<'_>) -> Result<[FloatBound; 2], Refusal> {
+    let bound = |text: Option<&[u8]>, none, name| match text {
+        None => Ok(none),
+        Some(text) => FloatBound::parse(text, name),
+    };
+    let lower = bound(request.lower, FloatBound::At(Extended::MAX.negated()), "LBOUND")?;
+    let upper = bound(request.upper, FloatBound::At(Extended::MAX), "UBOUND")?;
+    if lower.exceeds(upper) { Err(BOUNDS) } else { Ok([lower, upper]) }
+}
+
+/// Adds numbers that need not be whole.
+fn add_float(
+    (increment, saturates): (Extended, bool),
+    [lower, upper]: [FloatBound; 2],
+    current: Extended,
+) -> Result<Option<Sum<Extended>>, Refusal> {
     if current == Extended::Infinite {
         return Err("ERR value cannot be Infinity".into());
     }
     let sum = current.checked_add(increment);
     let beyond =
         if increment.exceeds(Extended::ZERO) { Extended::MAX } else { Extended::MAX.negated() };
-    let value = match sum.unwrap_or(beyond) {
-        sum if sum.exceeds(upper) => upper,
-        sum if lower.exceeds(sum) => lower,
-        sum => sum,
+    let has_end = match increment.exceeds(Extended::ZERO) {
+        true => !matches!(upper, FloatBound::Greatest),
+        false => !matches!(lower, FloatBound::Least),
     };
-    if sum != Some(value) && !request.saturates {
+    let value = match (lower, upper) {
+        (FloatBound::Greatest, _) | (_, FloatBound::Least) if saturates => return Err(INFINITE),
+        (FloatBound::Greatest, _) | (_, FloatBound::Least) => return Ok(None),
+        _ if sum.is_none() && saturates && !has_end => return Err(INFINITE),
+        (FloatBound::At(lower), _) if lower.exceeds(sum.unwrap_or(beyond)) => lower,
+        (_, FloatBound::At(upper)) if sum.unwrap_or(beyond).exceeds(upper) => upper,
+        _ => sum.unwrap_or(beyond),
+    };
+    if sum != Some(value) && !saturates {
         return Ok(None);
     }
     let added = if sum == Some(value) {
@@ -165,27 +218,31 @@ fn add_float(request: &Request<'_>, current: Extended) -> Result<Option<Sum<Exte
     Ok(Some(Sum { value, added }))
 }
 
+/// What becomes of a key's deadline.
+fn expiry(request: &Request<'_>, deadline: Option<i64>, now: i64) -> Result<Expire, Refusal> {
+    match request.lifetime {
+        None if request.only_first => Err("ERR ENX flag requires an expiration".into()),
+        None => Ok(Expire::Keep),
+        Some(Lifetime::Persist) => Ok(Expire::Never),
+        Some(Lifetime::Time(form, number)) => {
+            let instant = form.future_instant(number, now, "increx")?;
+            let stays = request.only_first && deadline.is_some();
+            Ok(if stays { Expire::Keep } else { Expire::At(instant) })
+        }
+    }
+}
+
 /// `INCREX key [BYFLOAT increment | BYINT increment] [LBOUND lowerbound] [UBOUND upperbound]
 /// [SATURATE] [EX s | PX ms | EXAT s | PXAT ms | PERSIST] [ENX]`
 fn increx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, request) = (args[1], Request::parse(&args[2..])?);
     let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
     let (deadline, exists) = (entry.and_then(Entry::expire_at), entry.is_some());
-    let expire = match request.lifetime {
-        Some(Lifetime::Persist) => Expire::Never,
-        Some(Lifetime::Time(form, number)) => {
-            let instant = form.future_instant(number, ctx.now, "increx")?;
-            if request.only_first && deadline.is_some() {
-                Expire::Keep
-            } else {
-                Expire::At(instant)
-            }
-        }
-        None => Expire::Keep,
-    };
     let mut text = Vec::new();
     let value = entry.map(Entry::value);
-    if request.by_float.is_some() {
+    if let Some(increment) = request.by_float {
+        let bounds = float_bounds(&request)?;
+        let expire = expiry(&request, deadline, ctx.now)?;
         let current = match value {
             None => Some(Extended::ZERO),
             Some(Value::Int(int)) => Some(int.into()),
@@ -193,7 +250,7 @@ fn increx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             Some(_) => return Err(WRONG_TYPE),
         };
         let current = current.ok_or(NOT_A_FLOAT)?;
-        let sum = add_float(&request, current)?;
+        let sum = add_float((increment, request.saturates), bounds, current)?;
         let (is_added, sum) =
             (sum.is_some(), sum.unwrap_or(Sum { value: current, added: Extended::ZERO }));
         if is_added {
@@ -205,6 +262,8 @@ fn increx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         answer_float(ctx, sum.added);
         return Ok(());
     }
+    let bounds = int_bounds(&request)?;
+    let expire = expiry(&request, deadline, ctx.now)?;
     let current = match value {
         None => Some(0),
         Some(Value::Int(int)) => Some(int),
@@ -212,7 +271,7 @@ fn increx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Some(_) => return Err(WRONG_TYPE),
     };
     let current = current.ok_or(NOT_AN_INTEGER)?;
-    let sum = add_int(&request, current)?;
+    let sum = add_int(&request, bounds, current)?;
     if let Some(sum) = &sum {
         text.extend_from_slice(sum.value.to_string().as_bytes());
         store(ctx, key, &text, expire, Stored { exists, deadline, event: "incrby" })?;
