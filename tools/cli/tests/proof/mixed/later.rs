@@ -44,10 +44,38 @@ const OF_BOTH: &[&str] = &[
     "XINFO GROUPS $k",
 ];
 
+/// What Redis has beyond 8.0.
+const NEWEST: &[&str] = &[
+    "SET $k $v IFEQ|IFNE $v ?GET",
+    "SET $k $v IFDEQ|IFDNE 44bc2cf5ad770999 ?GET",
+    "DELEX $k ?IFEQ|IFNE $v",
+    "DIGEST $k",
+    "MSETEX 2 $k $v $k $v ?NX|XX",
+    "MSETEX 1 $k $v PXAT 4102444800000|1",
+    "INCREX $k",
+    "INCREX $k BYINT 5|-7|x LBOUND -20|3 UBOUND 30|1 ?SATURATE",
+    "INCREX $k BYFLOAT 0.5|-1.25 ?SATURATE UBOUND 10|inf",
+    "INCREX $k PXAT 4102444800000 ?ENX",
+    "LMOVEM $k $k LEFT|RIGHT LEFT|RIGHT COUNT|EXACTLY 1|2|3|0 OBO|BULK",
+    "BITOP DIFF|DIFF1|ANDOR|ONE $k $k $k",
+    "ZUNION|ZINTER 2 $k $k AGGREGATE COUNT WITHSCORES",
+    "ZUNIONSTORE|ZINTERSTORE $k 2 $k $k AGGREGATE COUNT",
+    "SDIFFCARD|SUNIONCARD 2 $k $k",
+    "HEXPIREAT $k 4102444800|4102444801 FIELDS 2 $e $e ?NX|XX|GT|LT",
+    "HGETEX $k FIELDS 2 $e $e ?PERSIST",
+    "HSETEX $k FIELDS 1 $e $v ?FNX|FXX ?KEEPTTL",
+    "XADD $k KEEPREF|DELREF|ACKED MAXLEN = 3|2 7-1|8-1|9-1|9-2 f $v",
+    "XTRIM $k MAXLEN = 2|4 KEEPREF|DELREF|ACKED",
+    "XDELEX $k KEEPREF|DELREF|ACKED IDS 2 1-1 2-1",
+    "XACKDEL $k g ?KEEPREF|DELREF|ACKED IDS 1 1-1",
+    "HGETDEL $k FIELDS 2 $e $e",
+];
+
 /// Requests that one of them has.
 fn own(peer: Peer) -> &'static [&'static str] {
     match peer {
         Peer::Valkey => &["SET $k $v IFEQ $v ?GET", "DELIFEQ $k $v"],
+        Peer::Redis810 => NEWEST,
         _ => &["HGETDEL $k FIELDS 2 $e $e"],
     }
 }
@@ -55,6 +83,11 @@ fn own(peer: Peer) -> &'static [&'static str] {
 #[test]
 fn random_commands_reply_as_redis_8() {
     prove("random_commands_reply_as_redis_8", Peer::Redis8);
+}
+
+#[test]
+fn random_commands_reply_as_redis_8_10() {
+    prove("random_commands_reply_as_redis_8_10", Peer::Redis810);
 }
 
 #[test]
@@ -107,6 +140,7 @@ fn batch(peer: Peer, random: &mut Random) -> Vec<Words> {
             1 => requests.push(scripted(&POOLS, random, |_| true)),
             2..7 => requests.push(filled(random.pick(OF_BOTH), random)),
             7 => requests.push(filled(random.pick(own(peer)), random)),
+            9..13 if peer == Peer::Redis810 => requests.push(filled(random.pick(NEWEST), random)),
             8 => requests.extend(transaction(&POOLS, random)),
             _ => requests.push(command_of(&POOLS, random)),
         }
@@ -269,7 +303,7 @@ struct Difference {
     is: fn(&Words, &Reply, &Reply) -> bool,
 }
 
-const ALL: &[Peer] = &[Peer::Redis8, Peer::Valkey];
+const ALL: &[Peer] = &[Peer::Redis8, Peer::Redis810, Peer::Valkey];
 
 /// See [`Difference`].
 const DIFFERENCES: &[Difference] = &[
