@@ -97,3 +97,24 @@ fn keys_without_a_time_to_live_stay_under_a_volatile_policy() {
         assert_eq!(server.ask("GET goes:1"), "$-1\r\n");
     }
 }
+
+/// The names of hot keys are memory of the server's own.
+#[test]
+fn the_names_of_hot_keys_count_for_maxmemory() {
+    let mut server = Limited::by("noeviction");
+    let used = |server: &mut Limited| {
+        let info = server.ask("INFO memory");
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        line.and_then(|number| number.parse::<usize>().ok()).expect("a figure")
+    };
+    server.ask("HOTKEYS START METRICS 1 NET COUNT 64");
+    let before = used(&mut server);
+    (0..600).for_each(|key| _ = server.ask(&format!("GET {key:04000}")));
+    let after = used(&mut server);
+    assert!((2_400_000..2_700_000).contains(&(after - before)), "{before}, {after}");
+    server.ask(&format!("CONFIG SET maxmemory {}", after - 1_000_000));
+    assert!(server.ask("SET k v").starts_with("-OOM"));
+    for line in ["HOTKEYS STOP", "HOTKEYS RESET", "SET k v"] {
+        assert_eq!(server.ask(line), "+OK\r\n");
+    }
+}

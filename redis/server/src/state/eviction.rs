@@ -57,7 +57,8 @@ pub(crate) fn arena_bytes(keyspace: &Keyspace) -> usize {
 /// Memory that counts for `maxmemory`, in bytes.
 pub(crate) fn counted_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
     let scripts = state.scripts.list_bytes(keyspace.libraries());
-    (keyspace.data_bytes() + state.clients.bytes() + scripts + OWN_BYTES) as u64
+    let hot_keys = state.meter.hotkeys.as_ref().map_or(0, |it| it.memory());
+    (keyspace.data_bytes() + state.clients.bytes() + scripts + hot_keys + OWN_BYTES) as u64
 }
 
 /// Evicts keys until memory is below the limit, for a short while.

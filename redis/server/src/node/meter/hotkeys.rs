@@ -135,6 +135,12 @@ impl HotKeys {
         self.bytes.shown(self.wanted.count)
     }
 
+    /// Bytes of memory, about.
+    pub(crate) fn memory(&self) -> usize {
+        let slots = self.wanted.slots.capacity() * size_of::<u16>();
+        size_of::<Self>() + slots + self.time.memory() + self.bytes.memory()
+    }
+
     /// Bytes that were shared out among keys.
     pub(crate) fn bytes_of_keys(&self) -> u64 {
         self.bytes.whole
@@ -148,6 +154,8 @@ struct Heaviest {
     places: HashMap<Arc<[u8]>, usize>,
     /// Weight and place of each counter.
     order: BTreeSet<(u64, usize)>,
+    /// Bytes of the keys that have counters.
+    key_bytes: usize,
     /// All weights that were added.
     whole: u64,
 }
@@ -162,8 +170,20 @@ struct Counter {
 impl Heaviest {
     fn new(counters_max: usize) -> Self {
         assert!(counters_max > 0);
-        let (counters, places, order) = Default::default();
-        Self { counters_max, counters, places, order, whole: 0 }
+        let (counters, places, order, key_bytes) = Default::default();
+        Self { counters_max, counters, places, order, key_bytes, whole: 0 }
+    }
+
+    /// Bytes of memory, about: of a tree's nodes two of three places are taken on the average.
+    fn memory(&self) -> usize {
+        const COUNTS: usize = 2 * size_of::<usize>();
+        let place = size_of::<(Arc<[u8]>, usize)>() + 1;
+        let order = size_of::<(u64, usize)>() * 3 / 2;
+        let counters = self.counters.capacity() * size_of::<Counter>();
+        counters
+            + self.places.capacity() * place
+            + self.order.len() * (order + COUNTS)
+            + self.key_bytes
     }
 
     fn add(&mut self, key: &[u8], weight: u64) {
@@ -185,12 +205,14 @@ impl Heaviest {
     /// Gives a key a counter: a new one, or that of the lightest key.
     fn make_place(&mut self, key: &[u8]) -> usize {
         let key: Arc<[u8]> = key.into();
+        self.key_bytes += key.len();
         let lightest = self.order.first().copied();
         let place = match lightest {
             Some((weight, place)) if self.counters.len() >= self.counters_max => {
                 let counter = Counter { key: Arc::clone(&key), weight, error: weight };
                 let before = std::mem::replace(&mut self.counters[place], counter);
                 self.places.remove(&before.key);
+                self.key_bytes -= before.key.len();
                 place
             }
             _ => {
@@ -240,6 +262,8 @@ mod tests {
                 heaviest.add(&key, weight);
             }
             assert!(heaviest.counters.len() <= 20 && heaviest.places.len() <= 20);
+            let keys: usize = heaviest.counters.iter().map(|it| it.key.len()).sum();
+            assert_eq!(heaviest.key_bytes, keys, "seed {seed}");
             let whole: u64 = truth.values().sum();
             assert_eq!(whole, heaviest.whole);
             for (key, &weight) in &truth {
@@ -265,8 +289,11 @@ mod tests {
         hot.note(&[(&long, 1)], Spent { ns: 5_000, bytes: 9_000 }, true);
         hot.note(&[(b"a", 1)], Spent { ns: 1, bytes: 30 }, false);
         assert_eq!(hot.by_bytes(), [(&b"a"[..], 5), (b"b", 5)]);
+        let before = hot.memory();
+        hot.note(&[(&long[1..], 1)], Spent { ns: 0, bytes: 1 }, true);
+        assert!((KEY_MAX..KEY_MAX + 1_000).contains(&(hot.memory() - before)));
         assert_eq!(hot.by_time(), [(&b"a"[..], 2), (b"b", 2)]);
-        assert_eq!((hot.all.bytes, hot.sampled.bytes, hot.bytes_of_keys()), (9_041, 9_011, 9_010));
+        assert_eq!((hot.all.bytes, hot.sampled.bytes, hot.bytes_of_keys()), (9_042, 9_012, 9_011));
     }
 
     #[test]
