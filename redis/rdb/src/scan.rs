@@ -47,8 +47,7 @@ pub struct Summary {
     pub databases: Vec<Database>,
     /// Keys of databases beyond these.
     pub keys_elsewhere: u64,
-    /// Keys that [`Decoder`](crate::Decoder) refuses, or whose elements a server of Redis 7.0's
-    /// types cannot hold: values of modules, arrays, hashes with fields that expire.
+    /// Keys that [`Decoder`](crate::Decoder) refuses: values of modules, arrays.
     pub unsupported: u64,
     /// Function libraries.
     pub functions: u64,

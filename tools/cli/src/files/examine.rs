@@ -90,9 +90,10 @@ fn rdb(finding: &mut Finding, input: impl Read + Seek) {
         finding.notice = Some(notice.to_owned());
     }
     if error.is_none() && summary.unsupported > 0 {
-        let what = "values of modules, arrays, hashes with fields that expire, released entries";
         let keys = summary.unsupported;
-        finding.notice = Some(format!("keys that this server cannot hold: {keys} ({what})"));
+        let notice =
+            format!("keys that this server cannot hold: {keys} (values of modules, arrays)");
+        finding.notice = Some(notice);
     }
     finding.flaws.extend(error.map(|error| flaw(&error, finding.bytes)));
     finding.facts = (summary.version > 0).then(|| Facts::Rdb(summary.into()));
