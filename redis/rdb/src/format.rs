@@ -36,6 +36,19 @@ impl Version {
         }
     }
 
+    /// The first release of Redis that reads it; of Valkey for that of Valkey alone.
+    #[must_use]
+    pub fn first_redis(self) -> &'static str {
+        match self {
+            Self::Redis10 => "7.0",
+            Self::Redis11 => "7.2",
+            Self::Redis12 => "7.4",
+            Self::Redis13 => "8.6",
+            Self::Redis14 => "8.8",
+            Self::Valkey80 => "9",
+        }
+    }
+
     /// Whether it has a form for hashes with fields that expire.
     #[must_use]
     pub fn holds_expiring_fields(self) -> bool {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stillframe::MemoryError;
 use stillframe_durability::disk::{Stage, Throttle};
 use stillframe_keyspace::{HeldImage, Keyspace};
-use stillframe_rdb::Workspace;
+use stillframe_rdb::{Version, Workspace};
 
 use super::file::stage;
 use super::{Counters, DataDirectory, Drag, Handback, Loaded, SaveError};
@@ -58,6 +58,8 @@ pub struct Saves {
     /// Holds images for replicas to their rate.
     pub sending: Throttle,
     pub(crate) due: Option<Due>,
+    /// The version of dumps as it was logged last.
+    told: Version,
 }
 
 /// A save that the schedule asks for, from the first time that it did.
@@ -159,7 +161,25 @@ impl Saves {
             throttle: Throttle::new(0)?,
             sending: Throttle::new(0)?,
             due: None,
+            told: Version::default(),
         })
+    }
+
+    /// Logs that the data asks for dumps of another version than before.
+    pub(crate) fn tell_version(&mut self, version: Version) {
+        let number = version.number();
+        match version {
+            _ if version == self.told => {}
+            Version::Redis10 => tracing::info!("dumps are RDB version 10 again, as of Redis 7.0"),
+            _ => {
+                let since = version.first_redis();
+                tracing::info!(
+                    "dumps are RDB version {number} from now on, as the data needs it: Redis before \
+                     {since} and Valkey cannot read them (see rdb-version)"
+                );
+            }
+        }
+        self.told = version;
     }
 
     /// The data directory.

@@ -14,7 +14,7 @@ use crate::dump::{
     StreamPoint, image_version, stage, whole_micros, with_header,
 };
 use crate::journal::{Cover, POSITION_FIELD};
-use crate::settings::SavePoint;
+use crate::settings::{RdbVersion, SavePoint};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -122,6 +122,9 @@ impl Storage {
     ) -> Result<(Counters, HeldImage), SaveError> {
         let (settings, saves) = (&self.settings, &mut self.saves);
         let version = image_version(keyspace, settings.rdb_version)?;
+        if settings.rdb_version == RdbVersion::Auto {
+            saves.tell_version(version);
+        }
         let file = saves.directory.create_temporary().inspect_err(|error| {
             if error.wants_room() {
                 cover.give_way();

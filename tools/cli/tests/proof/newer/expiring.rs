@@ -202,6 +202,9 @@ fn the_version_of_a_dump_follows_the_data_or_the_setting() {
         assert_eq!(save(version), "OK");
         assert_eq!(head(&server), expected);
     }
+    let told =
+        "RDB version 12 from now on, as the data needs it: Redis before 7.4 and Valkey cannot";
+    assert_eq!(server.log().matches(told).count(), 1);
     let before = fs::read(server.dump()).expect("the dump was written");
     for version in ["10", "11"] {
         let why = format!(
