@@ -146,6 +146,33 @@ fn later_sub_commands_are_described_as_by_redis_8_10() {
     assert_eq!(ours, theirs);
 }
 
+/// What Redis 7.0 does not have and 8.10 has: flags, categories and keys are the same.
+#[test]
+fn later_commands_are_those_of_redis_8_10() {
+    if !are_here("later commands", &[Peer::Redis810]) {
+        return;
+    }
+    let servers = [Kind::subject("imprint"), Kind::Newer(Peer::Redis810)].map(Server::start);
+    let [ours, theirs] = &mut servers.each_ref().map(Server::client);
+    let theirs_since = since(theirs);
+    let later = since(ours).into_iter().filter(|(_, since)| number(since) > vec![7, 0, 99]);
+    let both: Vec<String> =
+        later.map(|(name, _)| name).filter(|name| theirs_since.contains_key(name)).collect();
+    assert!(both.len() > 20, "{both:?}");
+    for name in both {
+        let [here, there] = [&mut *ours, &mut *theirs]
+            .map(|client| info(&client.ask(&format!("COMMAND INFO {name}")).list()[0]));
+        if name != "hotkeys" {
+            assert_eq!(here, there, "{name}");
+        }
+    }
+    // Categories of what is absent change nothing.
+    for rule in ["+@array", "-@Array", "+@search", "+@json", "-@vectorset"] {
+        ours.ok(&format!("ACL SETUSER later {rule}"));
+    }
+    assert!(ours.ask("ACL GETUSER later").list()[5].text().contains("-@all"));
+}
+
 /// INFO says what is paused, and why.
 #[test]
 fn pauses_are_shown_as_by_valkey() {

@@ -166,8 +166,11 @@ impl Selector {
                 Ok(())
             }
             [sign @ (b'+' | b'-'), b'@', category @ ..] => {
-                let bit = categories::bit(category).ok_or(UNKNOWN)?;
-                self.set_category(bit, *sign == b'+', catalog);
+                match categories::bit(category) {
+                    Some(bit) => self.set_category(bit, *sign == b'+', catalog),
+                    None if categories::is_later(category) => {}
+                    None => return Err(UNKNOWN),
+                }
                 Ok(())
             }
             [b'+', name @ ..] => self.allow(name, catalog),
