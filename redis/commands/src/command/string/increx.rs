@@ -210,11 +210,8 @@ fn add_float(
     if sum != Some(value) && !saturates {
         return Ok(None);
     }
-    let added = if sum == Some(value) {
-        increment
-    } else {
-        value.checked_add(current.negated()).ok_or(TOO_FAR)?
-    };
+    // What is lost by rounding was not added.
+    let added = value.checked_add(current.negated()).ok_or(TOO_FAR)?;
     Ok(Some(Sum { value, added }))
 }
 
