@@ -176,7 +176,7 @@ fn change_fields(
     Ok(())
 }
 
-/// What stands behind a word FIELDS: so many words for each of `numfields` fields, and what follows.
+/// What stands behind FIELDS: so many words for each of `numfields` fields, and what follows.
 type Listed<'r, 'a> = (&'r [&'a [u8]], &'r [&'a [u8]]);
 
 /// Reads `numfields field...`; `none` refuses a number that counts nothing.
