@@ -20,11 +20,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(command: &str, arguments: &Arguments) -> Result<(), ExitCode> {
-    become_the_program(command, &arguments.line)
+    become_the_program(command, &arguments.line, command)
 }
 
-/// Becomes the program beside this one, or else the one on the PATH.
-pub(crate) fn become_the_program(command: &str, words: &[OsString]) -> Result<(), ExitCode> {
+/// Becomes the program beside this one, or else the one on the PATH. `what_needs_it` names what a
+/// person asked for, if neither is there.
+pub(crate) fn become_the_program(
+    command: &str,
+    words: &[OsString],
+    what_needs_it: &str,
+) -> Result<(), ExitCode> {
     let beside = std::env::current_exe().ok().map(|it| it.with_file_name(PROGRAM));
     let mut program = PathBuf::from(PROGRAM);
     let mut error = std::io::Error::from(ErrorKind::NotFound);
@@ -38,16 +43,10 @@ pub(crate) fn become_the_program(command: &str, words: &[OsString]) -> Result<()
         ErrorKind::NotFound => fail(
             1,
             &format_args!(
-                "{} needs the program {PROGRAM} beside this one or on the PATH: cargo install --path \
-                 analytics",
-                what_needs_it(command)
+                "{what_needs_it} needs the program {PROGRAM} beside this one or on the PATH: cargo \
+                 install --path analytics"
             ),
         ),
         _ => fail(1, &format_args!("cannot run {}: {error}", program.display())),
     })
-}
-
-/// What a person asked for.
-fn what_needs_it(command: &str) -> &str {
-    if command == "serve" { "the setting 'query-port'" } else { command }
 }

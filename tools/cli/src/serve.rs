@@ -159,7 +159,7 @@ pub fn run(arguments: &Arguments, queries: Option<OpenQueries>) -> Result<(), Ex
         if !input.is_empty() {
             return Err(fail(2, &"query-port does not go with settings from standard input"));
         }
-        return query::become_the_program("serve", &arguments.words);
+        return query::become_the_program("serve", &arguments.words, "the setting 'query-port'");
     }
     if leaves_terminal(&config) && !is_daemon {
         return daemon::start(words, &input)
