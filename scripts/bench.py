@@ -166,6 +166,8 @@ def check(options):
 def main():
     options = parse_arguments()
     check(options)
+    if options.dir:
+        pathlib.Path(options.dir).mkdir(parents=True, exist_ok=True)
     if os.getloadavg()[0] > 0.5:
         say(f"WARNING: the machine is busy (load {os.getloadavg()[0]:.1f})")
     results = {"machine": machine(), "load_before": os.getloadavg(), "options": vars(options)}
