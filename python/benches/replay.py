@@ -1,8 +1,8 @@
 """A replay buffer that is trained and saved at once: is the file torn, and who waits?
 
-Each step moves an amount between random pairs of rows, so the sum of each column is zero at the end
-of each step. ``python benches/replay.py --gb 4 --rounds 3 --svg FILE`` runs each way in a process
-of its own, in turns, and shows medians:
+Rows come in pairs that cancel each other, and each step moves an amount between random rows, so the
+sum of each column is zero at the end of each step. ``python benches/replay.py --gb 4 --rounds 3
+--svg FILE`` runs each way in a process of its own, in turns, and shows medians:
 
 thread    ``numpy.save`` in a thread, beside the steps
 copy      a copy first, then ``numpy.save`` of it in a thread
@@ -11,14 +11,16 @@ orbax     an array of jax on the CPU, changed by a jitted step, ``orbax`` with i
 store     ``stillframe.Store``: scatter, a point each step, a checkpoint
 follow    plain numpy, ``Store.follow``; a snapshot of what changed, then a checkpoint
 
-Then another process loads what was saved. It is torn if a column's sum is not zero, and else has to
-be, to the bit, the state at the step at which the save began. A way whose packages are missing is
-left out, with a line.
+Then another process loads what was saved, once it has imported what it needs. It is torn if a
+column's sum is not zero, and else has to be, to the bit, the state at the step at which the save
+began. The last two save what changed since a checkpoint of the whole. A way whose packages are
+missing is left out, with a line.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import shutil
@@ -40,8 +42,8 @@ COLUMNS = 128
 PAIRS = 64
 WARM_UP = 2000
 NEEDS = {
-    "thread": [], "copy": [], "torch": ["torch"], "orbax": ["jax", "orbax.checkpoint"],
-    "store": [], "follow": [],
+    "thread": [], "copy": [], "torch": ["torch.distributed.checkpoint"],
+    "orbax": ["jax", "orbax.checkpoint"], "store": [], "follow": [],
 }
 NAMES = {
     "thread": "np.save in a thread", "copy": "copy, then np.save", "torch": "torch dcp.async_save",
@@ -55,6 +57,14 @@ def memory(field: str) -> int:
         if line.startswith(field):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def fill(buffer: npt.NDArray[Any]) -> None:
+    """Rows that hold something, in pairs that cancel each other."""
+    pairs = len(buffer) // 2
+    some = buffer[: 2 * pairs : 2]
+    np.add(np.arange(1, pairs + 1)[:, None], np.arange(COLUMNS), out=some)
+    np.negative(some, out=buffer[1 : 2 * pairs : 2])
 
 
 class Steps:
@@ -75,9 +85,15 @@ class Steps:
 class InThread:
     """``numpy.save`` in a thread, of the array itself or of a copy."""
 
+    #: Bytes that it holds beside the array, also while nothing is saved.
+    beside = 0
+
     def __init__(self, shape: tuple[int, int], folder: Path, is_copied: bool) -> None:
         self.buffer = np.zeros(shape, np.int64)
         self.file, self.is_copied = folder / "replay.npy", is_copied
+
+    def fill(self) -> None:
+        fill(self.buffer)
 
     def change(self, rows: Rows, amount: Rows) -> None:
         self.buffer[rows] += amount
@@ -126,17 +142,24 @@ class InTorch(InThread):
 class InJax:
     """An array of jax, whose step gives its memory to the next one, if nobody else has it."""
 
+    beside = 0
+
     def __init__(self, shape: tuple[int, int], folder: Path) -> None:
         import jax
         import orbax.checkpoint as ocp
 
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_enable_x64", True)
-        self.ocp, self.file = ocp, folder.absolute() / "orbax"
+        self.jax, self.ocp, self.file = jax, ocp, folder.absolute() / "orbax"
         self.state = jax.numpy.zeros(shape, np.int64)
         self.add = jax.jit(lambda state, rows, amount: state.at[rows].add(amount), donate_argnums=0)
         self.saver = ocp.AsyncCheckpointer(ocp.StandardCheckpointHandler())
-        self.saving = threading.Event()
+
+    def fill(self) -> None:
+        filled = np.zeros(self.state.shape, np.int64)
+        fill(filled)
+        del self.state
+        self.state = self.jax.numpy.array(filled)
 
     def change(self, rows: Rows, amount: Rows) -> None:
         self.state = self.add(self.state, rows, amount)
@@ -162,12 +185,17 @@ class InJax:
 class InStore:
     """``stillframe.Store``."""
 
+    beside = 0
+
     def __init__(self, shape: tuple[int, int], folder: Path) -> None:
         specs = {"replay": ArraySpec("int64", shape)}
         self.store = Store.open(folder / "store", specs, checkpoint_on_close=False)
         self.buffer = self.store["replay"].numpy()
-        if not self.store.recovery()["checkpoint"]:
-            self.store.checkpoint()
+
+    def fill(self) -> None:
+        with self.store.mutate("replay") as buffer:
+            fill(buffer)
+        self.store.checkpoint()
 
     def change(self, rows: Rows, amount: Rows) -> None:
         self.store.scatter("replay", rows, self.buffer[rows] + amount)
@@ -190,11 +218,11 @@ class InStore:
 class Following(InStore):
     """An array of numpy that a store follows."""
 
-    def __init__(self, shape: tuple[int, int], folder: Path) -> None:
-        super().__init__(shape, folder)
-        if not self.store.recovery()["checkpoint"]:
-            self.buffer = np.zeros(shape, np.int64)
-            self.store.follow("replay", self.buffer)
+    def fill(self) -> None:
+        super().fill()
+        self.buffer = self.buffer.copy()
+        self.store.follow("replay", self.buffer)
+        self.beside = self.buffer.nbytes
 
     def change(self, rows: Rows, amount: Rows) -> None:
         self.buffer[rows] += amount
@@ -215,6 +243,7 @@ def made(way: str, rows: int, folder: Path) -> Any:
 
 def train(way: str, rows: int, folder: Path) -> dict[str, float]:
     trained = made(way, rows, folder)
+    trained.fill()
     steps = Steps(rows)
     for _ in range(WARM_UP):
         trained.change(*steps.next())
@@ -230,7 +259,7 @@ def train(way: str, rows: int, folder: Path) -> dict[str, float]:
         trained.change(*steps.next())
         longest = max(longest, time.perf_counter() - start)
     took = time.perf_counter() - started
-    peak = memory("VmHWM") - before
+    peak = max(0, memory("VmHWM") - before) + trained.beside
     trained.end()
     return {
         "began": began, "pause_ms": pause * 1000, "longest_ms": longest * 1000,
@@ -239,11 +268,14 @@ def train(way: str, rows: int, folder: Path) -> dict[str, float]:
 
 
 def resume(way: str, rows: int, folder: Path, began: int) -> dict[str, float | bool]:
+    for name in NEEDS[way]:
+        importlib.import_module(name)
     start = time.perf_counter()
     found = made(way, rows, folder).load()
     took = time.perf_counter() - start
     torn = bool(found.sum(axis=0).any())
     expected, steps = np.zeros_like(found), Steps(rows)
+    fill(expected)
     for _ in range(began):
         at, amount = steps.next()
         expected[at] += amount
@@ -335,6 +367,7 @@ def main() -> None:
     for _ in range(args.rounds):
         for way, rounds in results.items():
             rounds.append(run(way, args))
+            print(f"{NAMES[way]}: {json.dumps(rounds[-1])}", file=sys.stderr)
     found = {way: median(rounds) for way, rounds in results.items()}
     print(f"{args.gb:g} GB, medians of {args.rounds}\n\n"
           "| way | image | longest step | steps a second | save | memory beside it | resume |\n|---|---|---|---|---|---|---|")
