@@ -1,11 +1,13 @@
 //! Small commands about the server: TIME, and CONFIG.
 
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stillframe_commands::errors::SYNTAX;
 use stillframe_commands::text::{c_string, glob};
 use stillframe_commands::{Lookups, Refusal};
-use stillframe_storage::dump::{DataDirectory, enter};
+use stillframe_storage::StorageError;
+use stillframe_storage::dump::{DataDirectory, enter, existing};
 
 use super::{Context, Table};
 use crate::connections::tls::Tls;
@@ -96,7 +98,8 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 ctx.server.process.tend_oom_score(&ctx.server.config, is_replica);
             }
             if asked.having(Effect::Directory).is_some() {
-                let _ = enter(&ctx.server.config.dir); // the request may have left it
+                let config = &ctx.server.config;
+                let _ = arrive(config, &config.dir); // the request may have left it
             }
             Err(problem)
         }
@@ -170,9 +173,11 @@ fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     server.meter.evicted_clients(closed);
 }
 
-/// Makes room for `maxclients` clients, if the request sets that number.
+/// Makes room for `maxclients` clients, if the request sets that number. The limit of another
+/// program stays as it is: what connects in memory, or finds no descriptor, is no matter of it.
 fn has_room(config: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
-    let Some(setting) = asked.having(Effect::Clients) else { return Ok(()) };
+    let setting = asked.having(Effect::Clients).filter(|_| !config.is_embedded);
+    let Some(setting) = setting else { return Ok(()) };
     let room = room_for_clients(config.maxclients);
     if room >= config.maxclients {
         return Ok(());
@@ -192,6 +197,12 @@ fn scored(server: &mut ServerState, asked: &Asked<'_>) -> Result<(), Refusal> {
         tracing::warn!("CONFIG SET {name}: {error}");
         refusal(name.as_bytes(), "Failed to set the process's OOM score. Check server logs.")
     })
+}
+
+/// A directory that is there, without links. Relative paths of other settings start there, as in
+/// Redis, unless the process is another program's: that stays where it is.
+fn arrive(from: &Config, dir: &Path) -> Result<PathBuf, StorageError> {
+    if from.is_embedded { existing(dir) } else { enter(dir) }
 }
 
 /// The directory that saves go to from now on, or their other name there.
@@ -217,8 +228,8 @@ fn moved(
     if server.process.archive().is_some() {
         return Err(refused("the archive is of the directory at the start: start again"));
     }
-    let opened = enter(&before.dir).and_then(|old| {
-        let new = enter(&config.dir)?;
+    let opened = arrive(before, &before.dir).and_then(|old| {
+        let new = arrive(before, &config.dir)?;
         if new == old {
             return Ok(server.storage.saves.directory().with_dump(&config.dbfilename));
         }

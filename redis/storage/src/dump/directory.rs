@@ -133,6 +133,12 @@ pub fn enter(path: &Path) -> Result<PathBuf, StorageError> {
     entered.map_err(|error| StorageError::Directory { path: path.to_owned(), error })
 }
 
+/// The path of a directory that is there, without links.
+pub fn existing(path: &Path) -> Result<PathBuf, StorageError> {
+    let found = disk::Directory::existing(path).map(|found| found.path().to_owned());
+    found.map_err(|error| StorageError::Directory { path: path.to_owned(), error: source(error) })
+}
+
 /// Creates a directory that is missing.
 pub fn create(path: &Path) -> Result<(), StorageError> {
     let created = disk::Directory::create_at(path).map(drop);

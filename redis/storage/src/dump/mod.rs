@@ -24,7 +24,7 @@ use crate::clock::unix_millis;
 use crate::settings::RdbVersion;
 
 pub use crate::error::{EntryError, LoadError, SaveError, Unheld};
-pub use directory::{DataDirectory, create, enter};
+pub use directory::{DataDirectory, create, enter, existing};
 pub use file::{DumpFile, given_up, stage};
 pub use handback::{Handback, Taker};
 pub use load::{Load, Loaded, Next, Reader, Skipped, load, load_file};

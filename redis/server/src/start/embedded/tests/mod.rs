@@ -37,6 +37,19 @@ fn shown(reply: Reply<'_>) -> String {
     }
 }
 
+/// Whether this is the process in which the test runs alone; else it is run there.
+fn alone(test: &str) -> bool {
+    const ALONE: &str = "STILLFRAME_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut alone = std::process::Command::new(std::env::current_exe().expect("this program"));
+    let name = format!("start::embedded::tests::{test}");
+    let output = alone.args(["--exact", &name]).env(ALONE, "1").output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    false
+}
+
 fn ask(client: &mut Client, line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     client.ask(&words, shown).expect("a reply")
@@ -393,6 +406,37 @@ fn the_process_keeps_its_score() {
     assert_eq!(ask(&mut client, "CONFIG GET oom-score-adj"), shown_pair("oom-score-adj", "no"));
 }
 
+/// Neither the limit of descriptors nor the current directory is a server's in a program.
+#[test]
+fn the_process_keeps_what_settings_of_a_server_would_change() {
+    if !alone("the_process_keeps_what_settings_of_a_server_would_change") {
+        return;
+    }
+    let state = || {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        (limit, std::env::current_dir().expect("it is there"))
+    };
+    let limit = rustix::process::Rlimit { current: Some(512), maximum: state().0.maximum };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("it is lower");
+    let (before, folder) = (state(), folder());
+    std::fs::create_dir_all(folder.path().join("data/beside")).expect("a folder");
+    let config = ["enable-protected-configs yes", "maxclients 600"];
+    let mut one = settings(&folder, &config);
+    one.dir = folder.path().join("data");
+    let server = Embedded::start(one).expect("a server");
+    let mut client = server.handle().client().expect("a client");
+    assert_eq!(ask(&mut client, "CONFIG SET maxclients 700"), "OK");
+    for (dir, place) in [("data/beside", "data/beside"), ("data", "data"), ("none", "data")] {
+        let asked = folder.path().join(dir);
+        let answer = ask(&mut client, &format!("CONFIG SET dir {}", asked.display()));
+        assert_eq!(answer == "OK", dir != "none", "{answer}");
+        assert_eq!(ask(&mut client, "SAVE"), "OK");
+        let dump = folder.path().join(place).join("dump.rdb");
+        std::fs::remove_file(dump).expect("it is where it was told to be");
+    }
+    assert_eq!(state(), before);
+}
+
 #[test]
 fn an_end_without_a_save_is_told_and_can_be_tried_again() {
     let folder = folder();
@@ -493,15 +537,8 @@ fn a_function_for_the_log_that_panics_ends_with_the_call() {
 /// of its own: other servers' functions would be asked, too.
 #[test]
 fn a_function_for_the_log_gets_what_another_server_logged_before() {
-    const ALONE: &str = "STILLFRAME_TEST_ALONE";
-    const NAME: &str = concat!(
-        "start::embedded::tests::",
-        "a_function_for_the_log_gets_what_another_server_logged_before"
-    );
-    if std::env::var_os(ALONE).is_none() {
-        let mut alone = std::process::Command::new(std::env::current_exe().expect("this program"));
-        let output = alone.args(["--exact", NAME]).env(ALONE, "1").output().expect("it runs");
-        return assert!(output.status.success(), "{output:?}");
+    if !alone("a_function_for_the_log_gets_what_another_server_logged_before") {
+        return;
     }
     let lines = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&lines);
