@@ -6,7 +6,7 @@
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::{ToTokens, quote};
-use syn::{Data, DeriveInput, Error, Field, Fields, Generics, ItemStruct};
+use syn::{Data, DeriveInput, Error, Field, Fields, Generics, ItemStruct, Member};
 
 /// See `stillframe_state::record`.
 #[proc_macro_attribute]
@@ -36,13 +36,15 @@ fn record_of(arguments: &Tokens, item: &ItemStruct) -> Result<Tokens, Error> {
         return Err(Error::new_spanned(repr, "`#[record]` makes the struct `repr(C)` itself"));
     }
     let name = &item.ident;
-    let described = fields_of(&item.fields).map(|(name, field)| {
+    let fields = fields_of(&item.fields).enumerate().map(|(index, (name, field))| {
         let ty = &field.ty;
+        let member = field.ident.clone().map_or_else(|| Member::from(index), Member::from);
         quote! {
-            text.push_str(#name);
-            text.push(':');
-            <#ty as ::stillframe_state::Record>::describe(text);
-            text.push(',');
+            ::stillframe_state::Field {
+                name: ::std::string::String::from(#name),
+                offset: ::core::mem::offset_of!(Self, #member),
+                shape: <#ty as ::stillframe_state::Record>::shape(),
+            }
         }
     });
     Ok(quote! {
@@ -58,10 +60,8 @@ fn record_of(arguments: &Tokens, item: &ItemStruct) -> Result<Tokens, Error> {
         #item
 
         impl ::stillframe_state::Record for #name {
-            fn describe(text: &mut ::std::string::String) {
-                text.push('{');
-                #(#described)*
-                text.push('}');
+            fn shape() -> ::stillframe_state::Shape {
+                ::stillframe_state::Shape::Struct(::std::vec![#(#fields),*])
             }
         }
     })

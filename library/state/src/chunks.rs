@@ -23,8 +23,19 @@ pub(crate) const ITEMS_MAX: usize = u32::MAX as usize - FIRST_WORDS;
 /// The bit of an entry that is flipped.
 const TAKEN: usize = 1 << 63;
 
+/// Items that lie one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The word of the first.
+    pub start: usize,
+    /// How many there are.
+    pub items: usize,
+    /// The number of the first in its place.
+    pub first: usize,
+}
+
 /// Where items of `STRIDE` words lie: at the directory of their chunks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chunks {
     directory: usize,
     stride: usize,
@@ -70,6 +81,19 @@ impl Chunks {
         let directory = source.window(self.directory, Self::WORDS).expect("a place is whole");
         let start = directory(entry) as usize ^ TAKEN;
         start.wrapping_add(count * self.stride)
+    }
+
+    /// Where the first `len` items lie.
+    pub(crate) fn runs(self, source: &(impl Source + ?Sized), len: usize) -> Vec<Run> {
+        let mut runs = Vec::new();
+        let (mut first, len) = (0, len.min(ITEMS_MAX));
+        while first < len {
+            let (count, _) = self.count(first);
+            let items = ((count + 1).next_power_of_two() - count).min(len - first);
+            runs.push(Run { start: self.at(source, first), items, first });
+            first += items;
+        }
+        runs
     }
 
     /// Makes room for item `index`, which follows the last one there is room for or comes before.

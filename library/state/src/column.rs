@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use crate::layout::{Layout, State, places};
 use crate::record::{Record, load, save, save_changes};
+use crate::relation::{Items, Relation};
 use crate::source::{Source, Target};
 
 /// One record. Its words lie in the root; all zero at first.
@@ -113,16 +114,22 @@ pub(crate) fn update<T: Record, R>(
 
 impl<T: Record> State for Value<T> {
     fn lay_out(layout: &mut Layout) -> Self {
-        layout.shapes("value", &[T::describe]);
-        Self { at: layout.take(T::WORDS), of: PhantomData }
+        layout.shapes("value", &[T::shape()]);
+        let at = layout.take(T::WORDS);
+        let items = Items::Fixed { at, len: 1 };
+        layout.relate(|| Relation::of_records(items, T::WORDS, T::shape()).alone());
+        Self { at, of: PhantomData }
     }
 }
 
 impl<T: Record, const N: usize> State for Column<T, N> {
     fn lay_out(layout: &mut Layout) -> Self {
-        layout.shapes("column", &[<[T; N]>::describe]);
+        layout.shapes("column", &[<[T; N]>::shape()]);
         let words = N.checked_mul(T::WORDS).expect("a layout fits the address space");
-        Self { at: layout.take(words), of: PhantomData }
+        let at = layout.take(words);
+        let items = Items::Fixed { at, len: N };
+        layout.relate(|| Relation::of_records(items, T::WORDS, T::shape()));
+        Self { at, of: PhantomData }
     }
 }
 

@@ -17,6 +17,8 @@ use stillframe::Algorithm;
 use stillframe_durability::{ActStore, Error, Options};
 
 use crate::blocks;
+use crate::relation::Relation;
+use crate::shape::Shape;
 use crate::source::{Source, Target};
 
 /// The kind of layout that this version makes: another one gets another name here, and so other
@@ -68,6 +70,43 @@ pub trait State: Copy {
     #[must_use]
     fn layout() -> Layout {
         placed::<Self>().1
+    }
+
+    /// The places of this root as rows of columns, but for slabs, whose texts are columns of the
+    /// records that name them.
+    ///
+    /// ```
+    /// use stillframe_state::{Column, List, Source, State, record};
+    ///
+    /// #[record]
+    /// struct Trade {
+    ///     price: u32,
+    ///     quantity: u32,
+    /// }
+    ///
+    /// #[derive(Clone, Copy, State)]
+    /// struct Day {
+    ///     open: Column<u64, 3>,
+    ///     trades: List<Trade>,
+    /// }
+    ///
+    /// let mut words = vec![0; Day::layout().words()]; // or a view
+    /// let day = Day::attach(&mut words)?;
+    /// day.trades.push(&mut words, Trade { price: 70, quantity: 2 })?;
+    ///
+    /// let trades = &Day::relations()[1];
+    /// let names: Vec<&str> = trades.columns().iter().map(|it| it.name.as_str()).collect();
+    /// assert_eq!((trades.name(), names), ("trades", vec!["price", "quantity"]));
+    /// for run in trades.runs(&words) {
+    ///     assert_eq!((run.items, words.read(run.start)), (1, 2 << 32 | 70));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    fn relations() -> Vec<Relation> {
+        let mut layout = Layout { relations: Some(Vec::new()), ..Layout::new() };
+        Self::lay_out(&mut layout);
+        layout.relations.unwrap_or_default()
     }
 
     /// Options for a store of this root: the application `tag`, in at most 16 bytes, the
@@ -129,7 +168,7 @@ pub trait State: Copy {
 }
 
 fn placed<S: State>() -> (S, Layout) {
-    let mut layout = Layout { words: blocks::HEADER, text: format!("{KIND} ") };
+    let mut layout = Layout::new();
     let root = S::lay_out(&mut layout);
     (root, layout)
 }
@@ -139,7 +178,7 @@ impl<S: State, const N: usize> State for [S; N] {
         layout.describe(&format!("{N}*"));
         std::array::from_fn(|index| {
             let end = layout.text.len();
-            let part = S::lay_out(layout);
+            let part = layout.within(|| index.to_string(), S::lay_out);
             if index > 0 {
                 layout.text.truncate(end); // all have the shape of the first
             }
@@ -153,9 +192,18 @@ impl<S: State, const N: usize> State for [S; N] {
 pub struct Layout {
     words: usize,
     text: String,
+    /// The places so far, if they are asked for.
+    relations: Option<Vec<Relation>>,
+    /// Where the next place is, from the root on.
+    path: Vec<String>,
 }
 
 impl Layout {
+    fn new() -> Self {
+        let text = format!("{KIND} ");
+        Self { words: blocks::HEADER, text, relations: None, path: Vec::new() }
+    }
+
     /// Words of header and fields; blocks come behind.
     #[must_use]
     pub fn words(&self) -> usize {
@@ -191,7 +239,7 @@ impl Layout {
     pub fn field<S: State>(&mut self, name: &str) -> S {
         self.describe(name);
         self.describe(":");
-        let field = S::lay_out(self);
+        let field = self.within(|| name.to_owned(), S::lay_out);
         self.describe(";");
         field
     }
@@ -210,13 +258,34 @@ impl Layout {
     }
 
     /// Appends the shape of records to the description.
-    pub(crate) fn shapes(&mut self, kind: &str, shapes: &[fn(&mut String)]) {
+    pub(crate) fn shapes(&mut self, kind: &str, shapes: &[Shape]) {
         self.describe(kind);
         for (index, shape) in shapes.iter().enumerate() {
             self.describe(if index == 0 { "<" } else { "," });
-            shape(&mut self.text);
+            self.describe(&shape.to_string());
         }
         self.describe(if shapes.is_empty() { "" } else { ">" });
+    }
+
+    /// Lays out what is called so in what is being laid out.
+    fn within<S>(
+        &mut self,
+        name: impl FnOnce() -> String,
+        lay_out: impl FnOnce(&mut Self) -> S,
+    ) -> S {
+        if self.relations.is_some() {
+            self.path.push(name());
+        }
+        let part = lay_out(self);
+        self.path.pop();
+        part
+    }
+
+    /// Notes the place that is being laid out, if places are asked for.
+    pub(crate) fn relate(&mut self, relation: impl FnOnce() -> Relation) {
+        if let Some(relations) = &mut self.relations {
+            relations.push(relation().named(self.path.join("_")));
+        }
     }
 
     /// Takes the next `words` words, and returns the first of them.

@@ -79,17 +79,22 @@ mod list;
 mod map;
 mod mutant;
 mod record;
+mod relation;
+mod shape;
 mod slab;
 mod source;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use chunks::Run;
 pub use column::{Column, Value};
 pub use layout::{Attach, AttachError, Layout, OtherLayout, State};
 pub use list::List;
 pub use map::Map;
 pub use record::Record;
+pub use relation::Relation;
+pub use shape::{Field, Shape};
 pub use slab::{Bytes, Slab, Str};
 pub use source::{Frozen, Lost, Source, Target, read_image};
 pub use stillframe::{self, MemoryError};

@@ -9,6 +9,7 @@ use crate::column::update;
 use crate::layout::{Layout, State, places};
 use crate::mutant::Mutant;
 use crate::record::{Record, join, save};
+use crate::relation::{Items, Relation};
 use crate::source::{Source, Target};
 
 /// Records in a row that grows and shrinks at its end, numbered from 0.
@@ -142,8 +143,12 @@ impl<T: Record> List<T> {
 
 impl<T: Record> State for List<T> {
     fn lay_out(layout: &mut Layout) -> Self {
-        layout.shapes("list", &[T::describe]);
-        Self { at: layout.take(DIRECTORY + Chunks::WORDS), of: PhantomData }
+        layout.shapes("list", &[T::shape()]);
+        let at = layout.take(DIRECTORY + Chunks::WORDS);
+        let list = Self { at, of: PhantomData };
+        let items = Items::Chunked { len: at, chunks: list.chunks() };
+        layout.relate(|| Relation::of_records(items, T::WORDS.max(1), T::shape()));
+        list
     }
 }
 

@@ -24,6 +24,7 @@ use crate::column::update;
 use crate::layout::{Layout, State, places};
 use crate::mutant::Mutant;
 use crate::record::{Record, load, save, words};
+use crate::relation::{Items, Relation, Use};
 use crate::source::{Source, Target};
 
 /// Values by keys. Keys are equal if their bytes are: no two floats or strings are equal otherwise.
@@ -373,8 +374,12 @@ impl<K: Record, V: Record> Map<K, V> {
 
 impl<K: Record, V: Record> State for Map<K, V> {
     fn lay_out(layout: &mut Layout) -> Self {
-        layout.shapes("map", &[K::describe, V::describe]);
-        Self { at: layout.take(WORDS), of: PhantomData }
+        layout.shapes("map", &[K::shape(), V::shape()]);
+        let at = layout.take(WORDS);
+        let (items, used) = (Items::Blocks { at: [at + TABLE, at + OLD] }, Use::Marked(THERE));
+        let words = [Self::STRIDE, 1 + K::WORDS];
+        layout.relate(|| Relation::of_entries(items, used, words, [K::shape(), V::shape()]));
+        Self { at, of: PhantomData }
     }
 }
 

@@ -6,6 +6,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::mutant::Mutant;
+use crate::shape::Shape;
 use crate::source::{Source, Target};
 
 #[cfg(target_endian = "big")]
@@ -18,27 +19,26 @@ compile_error!("records are kept as little-endian bytes, as they lie in memory")
 pub trait Record: Copy + FromBytes + IntoBytes + Immutable + 'static {
     /// Words that it takes.
     const WORDS: usize = size_of::<Self>().div_ceil(8);
-    /// Appends its shape to the description of a [layout](crate::Layout).
-    fn describe(text: &mut String);
+    /// What lies where in it.
+    fn shape() -> Shape;
 }
 
 macro_rules! records {
-    ($($ty:ty),*) => {
+    ($($ty:ty: $shape:ident),*) => {
         $(impl Record for $ty {
-            fn describe(text: &mut String) {
-                text.push_str(stringify!($ty));
+            fn shape() -> Shape {
+                Shape::$shape
             }
         })*
     };
 }
 
-records!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64, ());
+records!(u8: U8, u16: U16, u32: U32, u64: U64, u128: U128);
+records!(i8: I8, i16: I16, i32: I32, i64: I64, i128: I128, f32: F32, f64: F64, (): Unit);
 
 impl<T: Record, const N: usize> Record for [T; N] {
-    fn describe(text: &mut String) {
-        text.push('[');
-        T::describe(text);
-        text.push_str(&format!(";{N}]"));
+    fn shape() -> Shape {
+        Shape::Array(Box::new(T::shape()), N)
     }
 }
 

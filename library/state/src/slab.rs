@@ -19,6 +19,7 @@ use crate::blocks::{self, LINK_SHIFT as TAG_BITS};
 use crate::layout::{Layout, State};
 use crate::mutant::Mutant;
 use crate::record::{Record, part};
+use crate::shape::Shape;
 use crate::source::{Source, Target};
 
 /// The bytes of a tag in a word.
@@ -80,6 +81,25 @@ impl Bytes {
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::NONE
+    }
+
+    /// Length in bytes, if it names something that is there, in whichever slab; see
+    /// [`Slab::len_of`].
+    #[must_use]
+    pub fn len_in(self, source: &(impl Source + ?Sized)) -> Option<usize> {
+        Slab::find(source, self).map(|(_, bytes)| bytes)
+    }
+
+    /// Replaces what is in `into` by what it names, if that is [there](Self::len_in).
+    pub fn read_into(self, source: &(impl Source + ?Sized), into: &mut Vec<u8>) -> Option<()> {
+        let (at, bytes) = Slab::find(source, self)?;
+        into.clear();
+        into.reserve(bytes.next_multiple_of(8));
+        for word in at + 1..at + words(bytes) {
+            into.extend_from_slice(&source.read(word).to_le_bytes());
+        }
+        into.truncate(bytes);
+        Some(())
     }
 }
 
@@ -198,14 +218,7 @@ impl Slab {
         name: impl Into<Bytes>,
         into: &mut Vec<u8>,
     ) -> Option<()> {
-        let (at, bytes) = Self::find(source, name.into())?;
-        into.clear();
-        into.reserve(bytes.next_multiple_of(8));
-        for word in at + 1..at + words(bytes) {
-            into.extend_from_slice(&source.read(word).to_le_bytes());
-        }
-        into.truncate(bytes);
-        Some(())
+        name.into().read_into(source, into)
     }
 
     /// Removes what `name` names. Returns `None`, and does nothing, if it is not there.
@@ -265,14 +278,14 @@ impl State for Slab {
 }
 
 impl Record for Bytes {
-    fn describe(text: &mut String) {
-        text.push_str("bytes");
+    fn shape() -> Shape {
+        Shape::Bytes
     }
 }
 
 impl Record for Str {
-    fn describe(text: &mut String) {
-        text.push_str("str");
+    fn shape() -> Shape {
+        Shape::Str
     }
 }
 

@@ -22,6 +22,8 @@ use crate::column::update;
 use crate::layout::{Layout, State, places};
 use crate::mutant::Mutant;
 use crate::record::{Record, join, save};
+use crate::relation::{Items, Relation, Use};
+use crate::shape::Shape;
 use crate::source::{Source, Target};
 
 /// The half of a word that holds an index.
@@ -203,16 +205,21 @@ impl<T: Record> Table<T> {
 
 impl<T: Record> State for Table<T> {
     fn lay_out(layout: &mut Layout) -> Self {
-        layout.shapes("table", &[T::describe]);
-        Self { at: layout.take(DIRECTORY + Chunks::WORDS), of: PhantomData }
+        layout.shapes("table", &[T::shape()]);
+        let at = layout.take(DIRECTORY + Chunks::WORDS);
+        let table = Self { at, of: PhantomData };
+        let items = Items::Chunked { len: at + SLOTS, chunks: table.chunks() };
+        let used = Use::Numbered(INDEX);
+        layout.relate(|| Relation::of_slots(items, used, 1 + T::WORDS, T::shape()));
+        table
     }
 }
 
 places!([T] Table<T>, [T] Slot<T>);
 
 impl<T: 'static> Record for Slot<T> {
-    fn describe(text: &mut String) {
-        text.push_str("slot");
+    fn shape() -> Shape {
+        Shape::Slot
     }
 }
 

@@ -8,7 +8,9 @@ use stillframe::MemoryError;
 use stillframe_peers::Random;
 
 use crate::blocks;
-use crate::{Bytes, Column, List, Map, Slab, Slot, Source, State, Str, Table, Target, Value};
+use crate::{
+    Bytes, Column, List, Map, Relation, Run, Slab, Slot, Source, State, Str, Table, Target, Value,
+};
 
 #[crate::record]
 #[derive(Debug, PartialEq)]
@@ -264,9 +266,42 @@ impl World {
         for name in &model.gone {
             same("text that is gone", self.text.get(source, *name), None)?;
         }
+        self.check_relations(source, model)?;
         same("texts", self.text.len(source), model.texts.len())?;
         let bytes = model.texts.iter().map(|(_, text)| text.len() as u64).sum();
         same("bytes of text", self.text.bytes(source), bytes)
+    }
+}
+
+impl World {
+    /// Each place has as many rows as things.
+    fn check_relations(&self, source: &impl Source, model: &Model) -> Outcome {
+        let rows = |relation: &Relation| {
+            let runs = relation.runs(source).into_iter();
+            let items = runs.flat_map(|run| (0..run.items).map(move |item| (run, item)));
+            let is_row = |&(run, item): &(Run, usize)| {
+                let head = [source.read(run.start + item * relation.item_words())];
+                relation.is_row(run.first + item, &head)
+            };
+            (relation.name().to_owned(), items.filter(is_row).count())
+        };
+        let wanted = [
+            ("acts", 1),
+            ("odd", 3),
+            ("rows_0_price", 5),
+            ("rows_0_flag", 1),
+            ("rows_1_price", 5),
+            ("rows_1_flag", 1),
+            ("orders", model.orders.there.len()),
+            ("numbers", model.numbers.there.len()),
+            ("trail", model.trail.len()),
+            ("set", model.set.len()),
+            ("twin", model.twin.len()),
+            ("by_odd", model.by_odd.len()),
+            ("names", model.names.len()),
+        ];
+        let wanted = wanted.map(|(name, rows)| (name.to_owned(), rows)).to_vec();
+        same("rows", Self::relations().iter().map(rows).collect(), wanted)
     }
 }
 

@@ -7,7 +7,7 @@ use stillframe_peers::{Random, Watchdog, rounds};
 use super::images::each_lost_word_is_told;
 use super::model::{Model, World};
 use crate::mutant::{Mutant, with_mutant};
-use crate::{Column, List, Map, Record, Slab, Slot, State, Table, Target, Value, record};
+use crate::{Column, List, Map, Record, Relation, Slab, Slot, State, Table, Target, Value, record};
 
 /// Acts in plain memory; what was found wrong.
 fn live(random: &mut Random, acts: usize) -> Result<(), String> {
@@ -239,6 +239,54 @@ fn every_difference_between_roots_shows_in_the_fingerprint() {
     }
     let shape = layouts[14].description().to_owned();
     assert_eq!(shape, "stillframe-state 3 {a:map<u64,{b:u32,a:u32,}>;}");
+}
+
+#[test]
+fn relations_say_what_lies_where() {
+    let shown = |name: &str| {
+        let all = World::relations();
+        let relation = all.iter().find(|it| it.name() == name).expect("it is a place");
+        let columns = relation.columns().iter();
+        let columns: Vec<_> =
+            columns.map(|it| format!("{} {} {}", it.name, it.offset, it.shape)).collect();
+        (relation.number().map(str::to_owned), relation.item_words(), columns.join(", "))
+    };
+    let order = "slot 0 slot, next 8 slot, account 16 u64, price 24 u32, quantity 28 u16, \
+                 side 30 [u8;2]";
+    assert_eq!(shown("orders"), (None, 4, order.to_owned()));
+    let by_odd = "key 8 [u8;13], value 24 slot".to_owned();
+    assert_eq!(shown("by_odd"), (None, 4, by_odd));
+    assert_eq!(shown("set"), (None, 2, "key 8 u16".to_owned()));
+    assert_eq!(shown("numbers"), (None, 2, "slot 0 slot, value 8 u64".to_owned()));
+    let index = || Some("index".to_owned());
+    assert_eq!(shown("trail"), (index(), 2, "value 0 [u32;3]".to_owned()));
+    assert_eq!(shown("odd"), (index(), 2, "value 0 [u8;13]".to_owned()));
+    assert_eq!(shown("acts"), (None, 1, "value 0 u64".to_owned()));
+}
+
+/// Names that meet are told apart.
+#[test]
+fn no_two_columns_have_one_name() {
+    #[record]
+    struct Pair {
+        index: u32,
+        key: u32,
+    }
+    #[record]
+    struct Value2(u32, u32);
+    #[derive(Clone, Copy, State)]
+    #[expect(dead_code, reason = "only its relations are looked at")]
+    struct Root {
+        list: List<Pair>,
+        map: Map<Pair, Pair>,
+        twins: Map<u64, Value2>,
+    }
+    let names = |relation: &Relation| {
+        let columns = relation.columns().iter().map(|it| it.name.as_str());
+        relation.number().into_iter().chain(columns).collect::<Vec<_>>().join(" ")
+    };
+    let all: Vec<String> = Root::relations().iter().map(names).collect();
+    assert_eq!(all, ["index_ index key", "key_index key_ index key", "key value_0 value_1"]);
 }
 
 #[test]
