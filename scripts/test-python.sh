@@ -13,7 +13,7 @@ python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2
 environment="$target/environment"
 [ -x "$environment/bin/python" ] || python3 -m venv "$environment"
 export PATH="$environment/bin:$PATH" VIRTUAL_ENV="$environment"
-pip install -q 'maturin>=1.8,<2' mypy numpy pyarrow pytest redis || {
+pip install -q 'maturin>=1.8,<2' duckdb mypy numpy pyarrow pytest redis || {
     echo "!!! SKIPPED: Python: pip cannot install what the tests need"
     exit 0
 }

@@ -10,7 +10,7 @@ import numpy.typing as npt
 try:
     import pyarrow
 except ImportError as error:
-    raise ImportError("arrow() needs pyarrow: pip install 'stillframe[arrow]'") from error
+    raise ImportError("this needs pyarrow: pip install 'stillframe[arrow]'") from error
 
 
 def _type_of(dtype: np.dtype[Any], name: str) -> pyarrow.DataType:
@@ -34,3 +34,8 @@ def as_arrow(array: npt.NDArray[Any], name: str) -> pyarrow.Array:
     for length in reversed(array.shape[1:]):
         found = pyarrow.FixedSizeListArray.from_arrays(found, length)
     return found
+
+
+def as_table(array: pyarrow.Array, name: str) -> pyarrow.Table:
+    """A table of one column."""
+    return pyarrow.table({name: array})

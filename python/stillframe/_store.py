@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -350,6 +351,26 @@ class View(Mapping[str, npt.NDArray[Any]]):
 
         count = _number(self._raw, self._places[name].rows_at)
         return as_arrow(self.read(name, _rows(rows, count)), name)
+
+    def to_arrow(self, *names: str) -> dict[str, pyarrow.Table]:
+        """Arrays as tables of pyarrow, all of them unless some are named: one column, which has the
+        name of its array, on the memory that :meth:`arrow` gives.
+        """
+        from ._arrow import as_table
+
+        return {name: as_table(self.arrow(name), name) for name in names or self}
+
+    def sql(self, question: str, parameters: Any = None) -> pyarrow.Table:
+        """What DuckDB answers about the arrays: each that the question mentions is a table with one
+        column, both of the array's name. ``from price positional join quantity`` joins the rows of
+        one number.
+        """
+        from ._sql import answer
+
+        words = [rf"(?<!\w){re.escape(name)}(?!\w)" for name in self]
+        found = (re.search(word, question, re.IGNORECASE) for word in words)
+        mentioned = [name for name, it in zip(self, found, strict=True) if it]
+        return answer(self.to_arrow(*mentioned) if mentioned else {}, question, parameters)
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.read(name)

@@ -357,6 +357,69 @@ def test_a_view_is_read_by_arrow_without_a_copy(tmp_path: Path) -> None:
     assert kept.to_pylist() == numbers.tolist()
 
 
+def test_a_view_is_asked_in_sql_while_the_store_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    specs = {
+        "price": ArraySpec("float64", (3000,)),
+        "quantity": ArraySpec("int64", (0,), max_rows=5000),
+        "w": ArraySpec("float32", (2, 3)),
+        "a b": ArraySpec("M8[ms]", (2,)),
+        "c": ArraySpec("complex64", (2,)),
+    }
+    random = np.random.default_rng(7)
+    with Store.open(tmp_path, specs) as store:
+        store["quantity"].append(np.zeros(3000, np.int64))
+        for _ in range(5):
+            store["price"][...] = prices = random.integers(0, 1000, 3000) / 8
+            store["quantity"][...] = quantities = random.integers(-9, 9, 3000)
+            store["w"][...] = 2
+            with store.view() as view:
+                stop = threading.Event()
+
+                def write() -> None:
+                    while not stop.is_set():
+                        store["price"][...] = -1
+                        store["quantity"][...] = -1
+                        store["w"][...] = -1
+
+                writer = threading.Thread(target=write)
+                writer.start()
+                try:
+                    found = view.sql(
+                        "select quantity, sum(price) total, count(*) n from PRICE positional join"
+                        " quantity where price > $1 group by quantity order by quantity",
+                        [3.5],
+                    ).to_pylist()
+                    assert view.sql("select w from w").to_pylist() == [{"w": [2.0] * 3}] * 2
+                finally:
+                    stop.set()
+                    writer.join()
+                there = prices > 3.5
+                assert found == [
+                    {
+                        "quantity": number,
+                        "total": prices[there & (quantities == number)].sum(),
+                        "n": (there & (quantities == number)).sum(),
+                    }
+                    for number in np.unique(quantities[there])
+                ]
+                assert view.sql('select count(*) n from "a b"').to_pylist() == [{"n": 2}]
+                with pytest.raises(TypeError, match="array 'c' is of complex64"):
+                    view.sql("select * from c")
+                price = view.to_arrow("price")["price"]["price"].chunk(0)
+                flat = price.to_numpy(zero_copy_only=True)
+                assert np.shares_memory(flat, view["price"]) and (flat == prices).all()
+
+
+def test_sql_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.delitem(sys.modules, "stillframe._sql", raising=False)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with Store.open(tmp_path, {"a": ArraySpec("int64", (3,))}) as store:
+        with pytest.raises(ImportError, match=r"pip install 'stillframe\[sql\]'"):
+            store.view().sql("select * from a")
+
+
 def test_readers_get_the_next_point(tmp_path: Path) -> None:
     with Store.open(tmp_path, {"a": ArraySpec("int64", (1000,))}) as store:
         reader = store.reader()
