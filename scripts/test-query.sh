@@ -11,9 +11,9 @@ cargo fetch --quiet --locked || {
     exit 0
 }
 [ "${1:-}" != --quick ] || exit 0
-cargo clippy --quiet --locked --all-targets -- -D warnings
-cargo fmt --check
-cargo test --quiet --locked
+cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+cargo fmt --all --check
+cargo test --quiet --locked --workspace
 
 venv="$(mktemp -d)"
 trap 'rm -rf "$venv"' EXIT
@@ -24,3 +24,4 @@ python3 -m venv "$venv" && "$venv/bin/pip" install --quiet duckdb pyarrow polars
 cargo build --quiet --locked
 "$venv/bin/python" tests/readers.py target/debug/stillframe-query
 "$venv/bin/python" tests/flight.py target/debug/stillframe-query
+STILLFRAME_DUCKDB="$venv/bin/python" cargo test --quiet --locked --workspace --test answers duckdb
