@@ -72,6 +72,7 @@ pub struct SimulatedDisk {
 struct State {
     platter: Platter,
     history: Vec<Change>,
+    forgets: bool,
     calls: u64,
     fault: Option<(u64, Fault)>,
     is_off: bool,
@@ -93,7 +94,13 @@ impl SimulatedDisk {
     /// A disk that holds `files`, durably.
     #[must_use]
     pub fn holding(files: &Files) -> Self {
-        let state = State { platter: Platter::holding(files), ..State::default() };
+        Self::on(Platter::holding(files))
+    }
+
+    /// A disk with these contents: those of another after a kill, which loses nothing yet.
+    #[must_use]
+    pub fn on(platter: Platter) -> Self {
+        let state = State { platter, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)), folder: String::new() }
     }
 
@@ -103,6 +110,13 @@ impl SimulatedDisk {
     #[must_use]
     pub fn with_direct(self, has_direct: bool) -> Self {
         self.state().has_direct = has_direct;
+        self
+    }
+
+    /// The same disk, which keeps no [`history`](Self::history): a long run would fill memory.
+    #[must_use]
+    pub fn without_history(self) -> Self {
+        self.state().forgets = true;
         self
     }
 
@@ -220,7 +234,9 @@ impl State {
 
     fn change(&mut self, change: Change) {
         self.platter.apply(&change);
-        self.history.push(change);
+        if !self.forgets {
+            self.history.push(change);
+        }
     }
 
     fn find(&self, path: &str) -> io::Result<FileNumber> {

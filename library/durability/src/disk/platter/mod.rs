@@ -1,8 +1,9 @@
 //! What a disk holds, now and after a loss of power.
 //!
 //! - Every file has two contents: what a reader sees (*live*), and what was synced (*durable*). The
-//!   difference is kept as pieces: one for each sector that a write touched, one for each change of
-//!   the length, one for each change of a name.
+//!   second is kept for the sectors that were written since. The difference is kept as pieces: one
+//!   for each sector that a write touched, one for each change of the length, one for each change of
+//!   a name.
 //! - A loss of power keeps any subset of the pieces. A sector thus holds what it held after *some*
 //!   write since the last sync, or at that sync: writes are torn at sectors and reordered.
 //!   A sector without a surviving write, below a length that survived, is zero.
@@ -13,6 +14,7 @@
 //!   content with it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes that a disk writes whole or not at all.
@@ -80,9 +82,19 @@ enum Node {
 #[derive(Debug, Clone, Default)]
 struct File {
     live: Arc<Vec<u8>>,
-    durable: Arc<Vec<u8>>,
+    durable: Durable,
     pieces: Vec<Piece>,
 }
+
+/// What is durable where it may differ from what is live.
+#[derive(Debug, Clone, Default)]
+struct Durable {
+    length: usize,
+    /// The sectors below this length that were written or cut off since.
+    sectors: BTreeMap<usize, Sector>,
+}
+
+type Sector = Box<[u8; SECTOR_BYTES]>;
 
 /// A part of a file or name that a loss of power keeps or not.
 #[derive(Debug, Clone)]
@@ -98,7 +110,7 @@ struct Piece {
 
 #[derive(Debug, Clone)]
 enum What {
-    Sector(usize, Box<[u8; SECTOR_BYTES]>),
+    Sector(usize, Sector),
     Length(usize),
 }
 
@@ -129,7 +141,7 @@ impl Platter {
             if !path.ends_with('/') {
                 platter.apply(&Change::Create(path.clone()));
                 if let Some(file) = platter.files.last_mut() {
-                    (file.live, file.durable) = (Arc::clone(bytes), Arc::clone(bytes));
+                    (file.live, file.durable.length) = (Arc::clone(bytes), bytes.len());
                 }
             }
         }
@@ -238,12 +250,14 @@ impl Platter {
     }
 
     fn write(&mut self, file: FileNumber, offset: usize, bytes: &[u8]) {
-        let Some(File { live, pieces, .. }) = self.files.get_mut(file) else { return };
+        let Some(File { live, durable, pieces }) = self.files.get_mut(file) else { return };
         if bytes.is_empty() {
             return;
         }
         let content = Arc::make_mut(live);
         let end = offset + bytes.len();
+        let sectors = offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES);
+        durable.keep(content, sectors.clone());
         let mut push = |what| {
             let (number, change) = (self.pieces, self.changes);
             pieces.push(Piece { number, change, doubtful: false, what });
@@ -254,18 +268,15 @@ impl Platter {
             push(What::Length(end));
         }
         content[offset..end].copy_from_slice(bytes);
-        for index in offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
-            let start = index * SECTOR_BYTES;
-            let part = &content[start..content.len().min(start + SECTOR_BYTES)];
-            let mut sector = Box::new([0; SECTOR_BYTES]);
-            sector[..part.len()].copy_from_slice(part);
-            push(What::Sector(index, sector));
+        for index in sectors {
+            push(What::Sector(index, sector(content, index)));
         }
     }
 
     fn cut(&mut self, file: FileNumber, bytes: usize) {
-        let Some(File { live, pieces, .. }) = self.files.get_mut(file) else { return };
+        let Some(File { live, durable, pieces }) = self.files.get_mut(file) else { return };
         if bytes < live.len() {
+            durable.keep(live, bytes / SECTOR_BYTES..live.len().div_ceil(SECTOR_BYTES));
             Arc::make_mut(live).truncate(bytes);
             let (number, change, what) = (self.pieces, self.changes, What::Length(bytes));
             pieces.push(Piece { number, change, doubtful: false, what });
@@ -360,18 +371,46 @@ impl Folder {
     }
 }
 
+/// The bytes of a sector, zeros behind the end.
+fn sector(content: &[u8], index: usize) -> Sector {
+    let mut sector = Box::new([0; SECTOR_BYTES]);
+    let part = content.chunks(SECTOR_BYTES).nth(index).unwrap_or_default();
+    sector[..part.len()].copy_from_slice(part);
+    sector
+}
+
+impl Durable {
+    /// Keeps these sectors, which are about to change.
+    fn keep(&mut self, live: &[u8], sectors: Range<usize>) {
+        for index in sectors.start..sectors.end.min(self.length.div_ceil(SECTOR_BYTES)) {
+            self.sectors.entry(index).or_insert_with(|| sector(live, index));
+        }
+    }
+}
+
 impl File {
     fn sync(&mut self) {
+        self.durable.length = self.live.len();
         if !self.pieces.iter().any(|piece| piece.doubtful) {
-            self.durable = Arc::clone(&self.live);
+            self.durable.sectors.clear();
             self.pieces.clear();
             return;
         }
-        self.durable = self.with(|piece| !piece.doubtful);
-        // What was written again after the failure is durable now, whatever came before.
+        // What was written again after a failure is durable now, whatever came before.
         let certain = self.pieces.iter().filter(|piece| !piece.doubtful);
         let certain: HashSet<_> = certain.map(|piece| piece.what.sector()).collect();
         self.pieces.retain(|piece| piece.doubtful && !certain.contains(&piece.what.sector()));
+        let doubtful: HashSet<_> =
+            self.pieces.iter().filter_map(|piece| piece.what.sector()).collect();
+        self.durable.sectors.retain(|index, _| doubtful.contains(index));
+        for index in doubtful {
+            // One behind what was durable holds nothing.
+            self.durable.sectors.entry(index).or_insert_with(|| Box::new([0; SECTOR_BYTES]));
+        }
+        for (index, sector) in &mut self.durable.sectors {
+            let below = self.live.len().saturating_sub(index * SECTOR_BYTES);
+            sector[below.min(SECTOR_BYTES)..].fill(0);
+        }
     }
 
     fn sync_failed(&mut self) {
@@ -381,24 +420,22 @@ impl File {
     }
 
     fn after(&self, keep: &mut impl FnMut(u64) -> bool) -> Arc<Vec<u8>> {
-        self.with(|piece| keep(piece.number))
-    }
-
-    fn with(&self, mut keep: impl FnMut(&Piece) -> bool) -> Arc<Vec<u8>> {
-        let mut kept = self.pieces.iter().filter(|piece| keep(piece)).peekable();
-        if kept.peek().is_none() {
-            return Arc::clone(&self.durable);
+        if self.pieces.is_empty() {
+            return Arc::clone(&self.live);
         }
-        let mut bytes = self.durable.to_vec();
-        let mut length = bytes.len();
-        for piece in kept {
+        let mut bytes = self.live.to_vec();
+        let mut length = self.durable.length;
+        let put = |index: usize, sector: &Sector, bytes: &mut Vec<u8>| {
+            let end = (index + 1) * SECTOR_BYTES;
+            bytes.resize(bytes.len().max(end), 0);
+            bytes[end - SECTOR_BYTES..end].copy_from_slice(&sector[..]);
+        };
+        self.durable.sectors.iter().for_each(|(&index, sector)| put(index, sector, &mut bytes));
+        bytes.resize(length, 0);
+        for piece in self.pieces.iter().filter(|piece| keep(piece.number)) {
             match &piece.what {
                 What::Length(now) => length = *now,
-                What::Sector(index, sector) => {
-                    let end = (index + 1) * SECTOR_BYTES;
-                    bytes.resize(bytes.len().max(end), 0);
-                    bytes[end - SECTOR_BYTES..end].copy_from_slice(&sector[..]);
-                }
+                What::Sector(index, sector) => put(*index, sector, &mut bytes),
             }
         }
         bytes.resize(length, 0);
