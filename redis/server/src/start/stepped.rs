@@ -12,7 +12,7 @@ use stillframe_storage::load_dump;
 use super::{Boot, Opened, check_member};
 use crate::connections::net::{Connection, Listeners, Network, Poller, Porch};
 use crate::connections::tls::Tls;
-use crate::consensus::Start;
+use crate::consensus::{Start, View};
 use crate::node::process::Signals;
 use crate::turn::Server;
 use crate::{Config, ServeError};
@@ -61,6 +61,12 @@ impl Stepped {
     /// [`ServeError`]: the server ends.
     pub fn turn(&mut self) -> Result<(), ServeError> {
         self.server.take_turn(Duration::ZERO)
+    }
+
+    /// What this member knows of its group.
+    #[must_use]
+    pub fn view(&self) -> Option<&View> {
+        Some(self.server.state.group.member()?.view())
     }
 
     /// The term in which this member leads and serves, if it does.

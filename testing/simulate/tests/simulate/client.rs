@@ -12,15 +12,14 @@ use crate::member::Member;
 use crate::network::port;
 use crate::plan::Plan;
 
-/// How long a client waits for a reply.
+/// How long a client waits for a reply, and one that stays at a member.
 const PATIENCE: u64 = 3000;
+const STAYS: u64 = 500;
 /// How often one call follows MOVED.
 const HOPS: u32 = 4;
 /// Bytes that a client sends or takes in a millisecond.
 const PIECE: usize = 1 << 20;
 
-/// Keys are others after so long: histories of few calls are judged soon.
-const ERA: u64 = 3000;
 const REGISTERS: u32 = 3;
 const COUNTER: u32 = 10;
 const LIST: u32 = 20;
@@ -28,6 +27,7 @@ const PAIR: [u32; 2] = [30, 31];
 const STREAM: u32 = 40;
 const QUEUES: [u32; 2] = [50, 51];
 const LARGE: u32 = 60;
+const GROWN: [u32; 3] = [70, 71, 72];
 
 /// A key of an era.
 fn key(era: u64, number: u32) -> Key {
@@ -35,10 +35,10 @@ fn key(era: u64, number: u32) -> Key {
 }
 
 /// What reads all that was written by then.
-pub(crate) fn all_reads(now: u64) -> Vec<Call> {
-    let reads = (0..=now / ERA).flat_map(|era| {
+pub(crate) fn all_reads(plan: &Plan, now: u64) -> Vec<Call> {
+    let reads = (0..=now / plan.era_ms).flat_map(|era| {
         let numbers = (0..REGISTERS).chain([COUNTER, LARGE]).chain(PAIR);
-        let lists = [LIST].into_iter().chain(QUEUES);
+        let lists = [LIST].into_iter().chain(QUEUES).chain(GROWN);
         let gets = numbers.map(move |number| Command::Get(key(era, number)));
         gets.chain(lists.map(move |number| Command::List(key(era, number))))
     });
@@ -48,8 +48,9 @@ pub(crate) fn all_reads(now: u64) -> Vec<Call> {
 pub(crate) struct Client {
     number: usize,
     random: Random,
-    /// The member to call.
+    /// The member to call, and whether it calls no other.
     to: u64,
+    stays: bool,
     connection: Option<Connection>,
     state: State,
     unique: i64,
@@ -80,12 +81,17 @@ impl Client {
     pub(crate) fn new(number: usize, plan: &Plan) -> Self {
         let seed = plan.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut random = Random::with_seed(seed);
-        let to = 1 + random.below(plan.members as usize) as u64;
+        let stays = plan.is_apart && number % 2 == 1 && number < plan.clients;
+        let to = match stays {
+            true => 1 + (number as u64 / 2) % plan.members,
+            false => 1 + random.below(plan.members as usize) as u64,
+        };
         let state = State::Idle(500 + random.below(500) as u64);
         Self {
             number,
             random,
             to,
+            stays,
             connection: None,
             state,
             unique: 0,
@@ -94,17 +100,17 @@ impl Client {
         }
     }
 
-    /// Whether nothing is under way.
-    pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle(_))
+    /// Whether nothing is under way or to be called next.
+    pub(crate) fn has_done_all(&self) -> bool {
+        matches!(self.state, State::Idle(_)) && !self.has_next()
     }
 
-    /// Calls that and no more.
+    /// Calls that, whatever it would call, at any member.
     pub(crate) fn call_next(&mut self, call: Call) {
-        self.next = Some(call);
+        (self.next, self.stays) = (Some(call), false);
     }
 
-    pub(crate) fn has_next(&self) -> bool {
+    fn has_next(&self) -> bool {
         self.next.is_some()
     }
 
@@ -115,7 +121,7 @@ impl Client {
         self.unique += 1;
         let value = self.number as i64 * 1_000_000 + self.unique;
         let random = &mut self.random;
-        let era = now / ERA;
+        let era = now / plan.era_ms;
         if random.below(20) == 0 {
             let era = random.below(era as usize + 1) as u64;
             let register = key(era, random.below(REGISTERS as usize) as u32);
@@ -128,11 +134,19 @@ impl Client {
             return Call::one(Command::Large { key: number(LARGE), value, bytes });
         }
         let register = number(random.below(REGISTERS as usize) as u32);
+        if plan.is_apart {
+            let reads = self.stays;
+            return Call::one(if reads {
+                Command::Get(register)
+            } else {
+                Command::Set(register, value)
+            });
+        }
         let queue = number(QUEUES[random.below(2)]);
         let wait_ms = random.pick(&[0, 50, 400, 1500]);
         let [one, two] = PAIR.map(number);
         let key = register;
-        let command = match random.below(17) {
+        let command = match random.below(19) {
             0 | 1 => Command::Set(key, value),
             2..=4 => Command::Get(key),
             5 => Command::Exchange(key, value),
@@ -141,6 +155,10 @@ impl Client {
             9 => Command::Append(number(LIST), value),
             10 => Command::List(number(LIST)),
             11 => Command::Append(queue, value),
+            12 if random.below(3) == 0 => {
+                let [from, to] = QUEUES.map(number);
+                Command::Move { from, to, wait_ms }
+            }
             12 => Command::Pop { key: queue, wait_ms },
             13 if random.below(2) == 0 => Command::Log(number(STREAM), value),
             13 => Command::Tail { key: number(STREAM), after: random.below(20), wait_ms },
@@ -149,6 +167,15 @@ impl Client {
                 return Call::transaction(both);
             }
             15 => return Call::transaction(vec![Command::Get(one), Command::Get(two)]),
+            17 | 18 => {
+                let first = random.below(GROWN.len());
+                let grown = [0, 1].map(|next| number(GROWN[(first + next) % GROWN.len()]));
+                let grow = |key| match random.below(2) {
+                    0 => Command::Append(key, value),
+                    _ => Command::List(key),
+                };
+                return Call::transaction(grown.map(grow).to_vec());
+            }
             _ if plan.large.0 > 0 && random.below(4) == 0 => Command::Get(number(LARGE)),
             _ => Command::Get(key),
         };
@@ -159,18 +186,19 @@ impl Client {
     pub(crate) fn go_on(&mut self, plan: &Plan, members: &[Member], now: u64, calls: bool) {
         let state = std::mem::replace(&mut self.state, State::Idle(now));
         self.state = match state {
-            State::Idle(until) if until > now || !calls => State::Idle(until),
+            State::Idle(until) if until > now || !(calls || self.has_next()) => State::Idle(until),
             State::Idle(_) => {
                 // One that led before may not know better.
-                if self.random.below(5) == 0 {
+                if !self.stays && self.random.below(5) == 0 {
                     self.connection = None;
                     self.to = 1 + self.random.below(members.len()) as u64;
                 }
                 let call = self.call(plan, now);
                 let slow = call_bytes(&call) / plan.quality.bandwidth.min(4 << 10);
                 let wait = call.wait().as_millis() as u64;
-                let until = now + PATIENCE + wait + 4 * slow as u64;
-                self.begin(members, call, now, until, HOPS)
+                let patience = if self.stays { STAYS } else { PATIENCE };
+                let until = now + patience + wait + 4 * slow as u64;
+                self.begin(members, call, now, until, if self.stays { 0 } else { HOPS })
             }
             State::Waiting(waiting) => self.wait(plan, members, *waiting, now),
         };
@@ -243,7 +271,9 @@ impl Client {
             Operation::ended(self.number, call, invoked * 1_000_000, now * 1_000_000, result);
         self.done.push(ended);
         self.connection = None;
-        self.to = 1 + self.to % members as u64;
+        if !self.stays {
+            self.to = 1 + self.to % members as u64;
+        }
         State::Idle(now + 20 + self.random.below(100) as u64)
     }
 }

@@ -28,6 +28,7 @@ mod machine;
 mod member;
 mod mistaken;
 mod network;
+mod operator;
 mod plan;
 mod world;
 
@@ -74,6 +75,11 @@ fn play(is_told: bool) {
     if is_told {
         println!("{plan:#?}");
     }
+    std::panic::set_hook(Box::new(|panic| {
+        // That of a task would be caught, and go unseen.
+        println!("WRONG {panic}");
+        std::process::exit(1);
+    }));
     let report = mistaken::in_this_process(|| world::run(&plan));
     let Report { trace, wrong, story, calls, returned, bytes, terms, ms, undecided } = report;
     if is_told {
@@ -191,6 +197,14 @@ fn for_hours() {
     let (began, time) = (Instant::now(), Duration::from_secs_f64(hours * 3600.0));
     let first = std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_secs() << 16);
     must_be_right(&run_seeds(None, first.., |_| began.elapsed() < time));
+}
+
+/// The first leader lets itself go, and is asked for another change before it has ended.
+#[test]
+fn a_leader_that_was_let_go_changes_nothing_more() {
+    let change = |who| plan::Fault { at: plan::SETTLED, what: plan::What::Change { who } };
+    let quiet = Plan { faults: vec![change(1), change(2)], ..Plan::quiet() };
+    assert_eq!(world::run(&quiet).wrong, None);
 }
 
 /// Each mistake is found by one of some seeds, the first of which has found it before.

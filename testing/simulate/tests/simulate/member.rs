@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stillframe_durability::disk::{Files, Location, SimulatedDisk};
+use stillframe_durability::disk::{Fault, Location, Platter, SimulatedDisk};
 use stillframe_peers::Random;
+use stillframe_server::consensus::View;
 use stillframe_server::{Config, Connection, Stepped};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
@@ -22,6 +23,18 @@ pub(crate) struct Member {
     pub(crate) off_ms: i64,
     /// It stands still until then.
     pub(crate) stands_until: u64,
+    /// It is to run: it belongs to the group, or is on its way there.
+    pub(crate) is_there: bool,
+    /// It is taken into a group that is there.
+    joins: bool,
+    /// Its disk as it was at the start before.
+    earlier: Option<Platter>,
+    /// Its own disk, and whether it joins with that, while it has another.
+    home: Option<(Platter, bool)>,
+    /// Its disk as it was before has run: others may refuse its own.
+    pub(crate) went_back: bool,
+    /// A call of its disk fails, or there is no room: it may end by itself.
+    pub(crate) is_excused: bool,
     /// A connection on which something was asked.
     operator: Option<Connection>,
     /// A PING that is not answered yet, and since when.
@@ -37,6 +50,10 @@ struct Running {
     runtime: Runtime,
 }
 
+fn on(platter: Platter) -> SimulatedDisk {
+    SimulatedDisk::on(platter).without_history()
+}
+
 /// How often all tasks of a runtime that can go on do so in a millisecond: what is due, what that
 /// makes due, and the rest.
 const ROUNDS: usize = 3;
@@ -50,10 +67,37 @@ pub(crate) enum End {
     Power,
 }
 
+/// The disk that a member gets in place of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Other {
+    /// An empty one.
+    Empty,
+    /// An empty one, and it asks to be taken in.
+    Joins,
+    /// A copy of the next member's.
+    Copied,
+    /// Its own, as it was at the start before.
+    Earlier,
+}
+
 impl Member {
-    pub(crate) fn new(id: u64) -> Self {
-        let disk = SimulatedDisk::default();
-        Self { id, disk, running: None, off_ms: 0, stands_until: 0, operator: None, ping: None }
+    /// A founder of the group, or one that joins it later.
+    pub(crate) fn new(id: u64, founds: bool) -> Self {
+        Self {
+            id,
+            disk: on(Platter::default()),
+            running: None,
+            off_ms: 0,
+            stands_until: 0,
+            is_there: founds,
+            joins: !founds,
+            earlier: None,
+            home: None,
+            went_back: false,
+            is_excused: false,
+            operator: None,
+            ping: None,
+        }
     }
 
     pub(crate) fn runs(&self) -> bool {
@@ -64,6 +108,10 @@ impl Member {
     pub(crate) fn start(&mut self, plan: &Plan, network: &Network, now: u64) -> Result<(), String> {
         machine::set_time(now, self.off_ms);
         network.find(self.id);
+        self.is_excused = false;
+        if self.home.is_none() {
+            self.earlier = Some(self.disk.platter());
+        }
         self.set_sync_ms(plan.sync_ms);
         // A round ends when nothing is left that can go on.
         let runtime = Builder::new_current_thread().enable_time().event_interval(u32::MAX).build();
@@ -88,11 +136,15 @@ impl Member {
         });
         let own = format!("127.0.0.1:{}", port(self.id));
         let peers = peers.collect::<Vec<_>>().join(",");
+        let begins = match self.joins {
+            true => ("raft-join", "yes".to_owned()),
+            false => ("raft-peers", peers),
+        };
         let settings = [
             ("save", String::new()),
             ("raft-id", self.id.to_string()),
             ("raft-listen", own),
-            ("raft-peers", peers),
+            begins,
             ("raft-election-timeout", plan.election_ms.to_string()),
             ("raft-log-min-size", plan.log_bytes.to_string()),
             ("raft-log-keep-entries", plan.entries_kept.to_string()),
@@ -129,6 +181,66 @@ impl Member {
         Ok(())
     }
 
+    /// Its disk is full but for so many bytes.
+    pub(crate) fn fill_disk(&mut self, bytes: u64) {
+        if self.runs() {
+            self.is_excused = true;
+            self.disk.set_room(Some(self.disk.used() + bytes));
+        }
+    }
+
+    /// One of the next calls of its disk fails.
+    pub(crate) fn fail_call(&mut self, behind: u64) {
+        if self.runs() {
+            self.is_excused = true;
+            self.disk.fail_at(self.disk.calls() + 1 + behind, Fault::IO);
+        }
+    }
+
+    /// Its disk is well.
+    pub(crate) fn mend_disk(&self) {
+        self.disk.set_room(None);
+        self.disk.fail_at(0, Fault::IO);
+    }
+
+    /// Its disk as it is.
+    pub(crate) fn platter(&self) -> Platter {
+        self.disk.platter()
+    }
+
+    /// Gives it another disk while it does not run.
+    pub(crate) fn displace(&mut self, other: Other, next: Platter) {
+        self.home = Some((self.disk.platter(), self.joins));
+        self.joins |= other == Other::Joins;
+        self.went_back |= other == Other::Earlier;
+        self.disk = on(match other {
+            Other::Empty | Other::Joins => Platter::default(),
+            Other::Copied => next,
+            Other::Earlier => self.earlier.clone().unwrap_or_default(),
+        });
+    }
+
+    /// Whether it has another disk than its own.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.home.is_some()
+    }
+
+    /// It does not run any more, and has its own disk again, if it had another.
+    pub(crate) fn go_home(&mut self) {
+        self.running = None;
+        if let Some((home, joins)) = self.home.take() {
+            (self.disk, self.joins) = (on(home), joins);
+        }
+    }
+
+    /// It does not run any more; the next time it joins with an empty disk.
+    pub(crate) fn leave(&mut self) {
+        self.running = None;
+        (self.is_there, self.joins, self.went_back) = (false, true, false);
+        (self.earlier, self.home) = (None, None);
+        self.disk = on(Platter::default());
+    }
+
     /// Ends it without a word.
     pub(crate) fn end(&mut self, how: End, network: &Network, random: &mut Random) {
         let platter = self.disk.platter();
@@ -137,19 +249,24 @@ impl Member {
         }
         // What it does to the disk while it ends, it does to another.
         self.running = None;
-        let files: Files = match how {
-            End::Kill => platter.lose_power(|_| true),
+        let platter = match how {
+            End::Kill => platter,
             End::Power => {
                 let chance = random.pick(&[0, 10, 50, 90, 100]);
-                platter.lose_power(|_| random.below(100) < chance)
+                Platter::holding(&platter.lose_power(|_| random.below(100) < chance))
             }
         };
-        self.disk = SimulatedDisk::holding(&files);
+        self.disk = on(platter);
     }
 
     /// A new connection of a client.
     pub(crate) fn connect(&self) -> Option<Connection> {
         self.running.as_ref()?.server.connect().ok()
+    }
+
+    /// What it knows of the group.
+    pub(crate) fn view(&self) -> Option<&View> {
+        self.running.as_ref()?.server.view()
     }
 
     /// The term in which it leads, if it says so.

@@ -98,6 +98,27 @@ struct Way {
     writer: Option<Waker>,
 }
 
+/// A trace behind these bytes.
+pub(crate) fn traced(trace: u64, bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.chain([bytes.len() as u64]).fold(trace, |trace, word| {
+        (trace ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+/// Takes so many bytes, of those that there are.
+fn taken(queue: &mut VecDeque<u8>, count: usize) -> Vec<u8> {
+    let (one, two) = queue.as_slices();
+    let first = one.len().min(count);
+    let bytes = [&one[..first], &two[..count - first]].concat();
+    queue.drain(..count);
+    bytes
+}
+
 fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();
@@ -211,11 +232,7 @@ impl Inner {
     }
 
     fn note(&mut self, number: u64, bytes: &[u8]) {
-        let mut trace = self.trace ^ number.wrapping_add(self.now << 20);
-        for &byte in bytes.iter().chain(&[0xff]) {
-            trace = (trace ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(5);
-        }
-        self.trace = trace;
+        self.trace = traced(self.trace ^ number.wrapping_add(self.now << 20), bytes);
     }
 
     fn late(&mut self) -> u64 {
@@ -288,7 +305,7 @@ impl Inner {
         let Some(way) = self.ways.get_mut(&key) else { return 0 };
         let count = way.unsent.len().min(most).min(way.room());
         if count > 0 {
-            let bytes: Vec<u8> = way.unsent.drain(..count).collect();
+            let bytes = taken(&mut way.unsent, count);
             let arrives = way.flying.back().map_or(0, |(at, _)| *at).max(now + late);
             way.flying_bytes += count;
             way.flying.push_back((arrives, bytes));
@@ -502,11 +519,7 @@ impl AsyncRead for End {
             return Poll::Pending;
         }
         let count = way.arrived.len().min(into.remaining());
-        let (one, two) = way.arrived.as_slices();
-        let first = one.len().min(count);
-        into.put_slice(&one[..first]);
-        into.put_slice(&two[..count - first]);
-        way.arrived.drain(..count);
+        into.put_slice(&taken(&mut way.arrived, count));
         Poll::Ready(Ok(()))
     }
 }

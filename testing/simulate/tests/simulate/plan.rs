@@ -2,14 +2,16 @@
 
 use stillframe_peers::Random;
 
-use crate::member::End;
+use crate::member::{End, Other};
 use crate::network::Quality;
 
 /// A run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
+    /// Those that begin the group, and those that may join it later.
     pub(crate) members: u64,
+    pub(crate) spares: u64,
     pub(crate) clients: usize,
     /// Milliseconds in which clients call.
     pub(crate) lasts: u64,
@@ -22,6 +24,11 @@ pub(crate) struct Plan {
     pub(crate) large: (usize, usize),
     /// Pause of a client between calls, at most.
     pub(crate) pause_ms: usize,
+    /// Keys are others after so long: histories of few calls are judged soon.
+    pub(crate) era_ms: u64,
+    /// Half of the clients stay at one member each and read, the others write: who has lost the
+    /// lead without knowing it answers reads alone, which wait for no write.
+    pub(crate) is_apart: bool,
     pub(crate) faults: Vec<Fault>,
     /// Members that follow are away now and then, and nothing else goes wrong: the leader stays.
     pub(crate) is_calm: bool,
@@ -65,13 +72,24 @@ pub(crate) enum What {
     SlowNetwork { quality: Quality, ms: u64 },
     /// The lead is handed on to a member.
     Transfer { to: u64 },
+    /// A member is let go, or taken in if it was let go.
+    Change { who: u64 },
+    /// A member ends, and is started with another disk.
+    Directory { who: u64, other: Other },
+    /// The disk of a member has room for so many bytes more, for a while.
+    FullDisk { who: u64, bytes: u64, ms: u64 },
+    /// A call of a member's disk fails, behind so many others.
+    FailCall { who: u64, behind: u64 },
+    /// Images are asked for.
+    Image { who: u64 },
 }
 
 impl Plan {
     pub(crate) fn draw(seed: u64) -> Self {
         let random = &mut Random::with_seed(seed);
         let members = random.pick(&[3, 3, 3, 3, 5]);
-        let lasts = random.pick(&[15_000, 30_000, 60_000]);
+        let spares = random.pick(&[0, 0, 1, 2]);
+        let lasts = random.pick(&[12_000, 20_000, 40_000]);
         let quality = Quality {
             latency: random.pick(&[1, 1, 2, 5, 20]),
             jitter: random.pick(&[0, 1, 3, 20]),
@@ -92,13 +110,15 @@ impl Plan {
         // Something lost is late by most of a short timeout, and the leader alone with one other.
         let quality = if is_calm { Quality { loss: 0, ..quality } } else { quality };
         let election_ms = random.pick(&[300, 1000, 1000, 1000, 2000]);
+        let is_apart = !is_calm && random.below(3) == 0;
         let faults = match is_calm {
             true => calm(random, lasts),
-            false => faults(random, members, lasts, quality),
+            false => faults(random, members + spares, lasts, quality, is_apart),
         };
         Self {
             seed,
             members,
+            spares,
             clients: 2 + random.below(7),
             lasts,
             quality,
@@ -108,8 +128,35 @@ impl Plan {
             entries_kept: random.pick(&[0, 10, 1000]),
             large,
             pause_ms: random.pick(&[5, 20, 100, 400]),
+            era_ms: if is_apart { 10_000 } else { 3000 },
+            is_apart,
             faults,
             is_calm,
+        }
+    }
+}
+
+impl Plan {
+    /// Nothing goes wrong in a group of three.
+    pub(crate) fn quiet() -> Self {
+        let quality = Quality { latency: 1, jitter: 0, bandwidth: 1 << 20, loss: 0 };
+        Self {
+            seed: 1,
+            members: 3,
+            spares: 0,
+            clients: 3,
+            lasts: 12_000,
+            quality,
+            sync_ms: 1,
+            election_ms: 1000,
+            log_bytes: 1 << 20,
+            entries_kept: 0,
+            large: (0, 1),
+            pause_ms: 20,
+            era_ms: 3000,
+            is_apart: false,
+            faults: Vec::new(),
+            is_calm: false,
         }
     }
 }
@@ -123,40 +170,61 @@ fn calm(random: &mut Random, lasts: u64) -> Vec<Fault> {
     (SETTLED..lasts).step_by(10_000).map(&mut away).collect()
 }
 
+/// Kinds of faults.
+const KINDS: usize = 17;
+
 /// What goes wrong; each kind of fault is there or not.
-fn faults(random: &mut Random, members: u64, lasts: u64, quality: Quality) -> Vec<Fault> {
-    let kinds = random.next() | random.next();
+fn faults(
+    random: &mut Random,
+    members: u64,
+    lasts: u64,
+    quality: Quality,
+    is_apart: bool,
+) -> Vec<Fault> {
+    let drawn = match is_apart {
+        true => 1 << 11 | random.next() & random.next(),
+        false => random.next() | random.next(),
+    };
+    let kinds: Vec<usize> = (0..KINDS).filter(|kind| drawn >> kind & 1 == 1).collect();
     let pause = random.pick(&[500, 1500, 4000]);
     let mut faults = Vec::new();
     let mut at = 2500 + random.below(pause) as u64;
-    while at < lasts {
-        let (who, to) = (random.below(members as usize), random.below(members as usize));
-        let ms = random.pick(&[30, 200, 700, 1500, 3000, 6000]) + random.below(200) as u64;
-        let how = random.pick(&[End::Kill, End::Power]);
-        let kind = random.below(12);
-        let (who, to) = (who as u64 + 1, to as u64 + 1);
-        let what = match kind {
-            0 if who != to => What::Cut { from: who, to, ms },
-            1 => What::Isolate { who, ms },
-            2 => What::End { who, how, ms },
-            3 => What::EndLeader { how, ms },
-            4 => What::IsolateLeader { ms },
-            5 if random.below(3) == 0 => What::EndAll { ms },
-            6 => What::Stand { who, ms },
-            7 => What::Jump { who, by_ms: random.pick(&[-3_600_000, -5000, 700, 86_400_000]) },
-            8 => What::SlowDisk { who, sync_ms: random.pick(&[50, 300, 900]), ms },
-            9 => {
-                let bandwidth = random.pick(&[1 << 10, 4 << 10, 30 << 10]);
-                What::SlowNetwork { quality: Quality { bandwidth, ..quality }, ms }
-            }
-            10 => What::Transfer { to },
-            11 => What::StandLeader { ms },
-            _ => continue,
-        };
-        if kinds >> kind & 1 == 1 {
-            faults.push(Fault { at, what });
-        }
+    while at < lasts && !kinds.is_empty() {
+        let kind = random.pick(&kinds);
+        faults.extend(fault(random, kind, members, quality).map(|what| Fault { at, what }));
         at += 100 + random.below(pause) as u64;
     }
     faults
+}
+
+fn fault(random: &mut Random, kind: usize, members: u64, quality: Quality) -> Option<What> {
+    let [who, to] = [(); 2].map(|()| 1 + random.below(members as usize) as u64);
+    let ms = random.pick(&[30, 200, 700, 1500, 3000, 6000]) + random.below(200) as u64;
+    let how = random.pick(&[End::Kill, End::Power]);
+    Some(match kind {
+        0 if who != to => What::Cut { from: who, to, ms },
+        1 => What::Isolate { who, ms },
+        2 => What::End { who, how, ms },
+        3 => What::EndLeader { how, ms },
+        4 => What::IsolateLeader { ms },
+        5 if random.below(3) == 0 => What::EndAll { ms },
+        6 => What::Stand { who, ms },
+        7 => What::Jump { who, by_ms: random.pick(&[-3_600_000, -5000, 700, 86_400_000]) },
+        8 => What::SlowDisk { who, sync_ms: random.pick(&[50, 300, 900]), ms },
+        9 => {
+            let bandwidth = random.pick(&[1 << 10, 4 << 10, 30 << 10]);
+            What::SlowNetwork { quality: Quality { bandwidth, ..quality }, ms }
+        }
+        10 => What::Transfer { to },
+        11 => What::StandLeader { ms },
+        12 => What::Change { who },
+        13 => {
+            let others = [Other::Empty, Other::Joins, Other::Copied, Other::Earlier];
+            What::Directory { who, other: random.pick(&others) }
+        }
+        14 => What::FullDisk { who, bytes: random.below(400_000) as u64, ms },
+        15 => What::FailCall { who, behind: random.below(40) as u64 },
+        16 => What::Image { who },
+        _ => return None,
+    })
 }

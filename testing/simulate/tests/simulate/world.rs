@@ -7,12 +7,15 @@ use stillframe_peers::Random;
 
 use crate::client::{Client, all_reads};
 use crate::machine;
-use crate::member::{End, Member};
-use crate::network::Network;
+use crate::member::{End, Member, Other};
+use crate::network::{Network, traced};
+use crate::operator::{Change, Operator};
 use crate::plan::{Plan, SETTLED, What};
 
 /// How long a group that is whole again may take to serve, and to agree.
 const WHOLE: u64 = 60_000;
+/// How long a member that has ended by itself is away.
+const AGAIN: u64 = 300;
 /// How much the check of a history may cost.
 const BUDGET: Budget = Budget { steps: 2_000_000, states: 100_000 };
 /// Most lines of a story.
@@ -41,11 +44,14 @@ struct World<'p> {
     network: Network,
     members: Vec<Member>,
     clients: Vec<Client>,
+    operator: Operator,
     random: Random,
     now: u64,
     /// What ends when.
     ends: Vec<(u64, Ends)>,
     leader: Option<(u64, u64)>,
+    /// A member has run with an older disk: with two of them there may be no majority.
+    went_back: bool,
     report: Report,
 }
 
@@ -54,6 +60,9 @@ enum Ends {
     Cut(u64, u64),
     Away(u64),
     SlowDisk(u64),
+    FullDisk(u64),
+    /// A member that was let go runs.
+    Gone(u64),
     SlowNetwork,
 }
 
@@ -76,12 +85,16 @@ impl<'p> World<'p> {
         Self {
             plan,
             network: Network::new(plan.seed ^ 1, plan.quality),
-            members: (1..=plan.members).map(Member::new).collect(),
+            members: (1..=plan.members + plan.spares)
+                .map(|id| Member::new(id, id <= plan.members))
+                .collect(),
             clients: (0..plan.clients).map(|number| Client::new(number, plan)).collect(),
+            operator: Operator::default(),
             random: Random::with_seed(plan.seed ^ 2),
             now: 0,
             ends: Vec::new(),
             leader: None,
+            went_back: false,
             report: Report::default(),
         }
     }
@@ -94,15 +107,16 @@ impl<'p> World<'p> {
         let mut faults = self.plan.faults.iter().peekable();
         while self.now < self.plan.lasts {
             while let Some(fault) = faults.next_if(|fault| fault.at <= self.now) {
-                self.go_wrong(&fault.what);
+                self.go_wrong(&fault.what)?;
             }
             self.tick(true)?;
         }
         self.mend()?;
         let end = self.now + WHOLE;
-        while self.clients.iter().any(|client| !client.is_idle()) && self.now < end {
+        while !self.clients.iter().all(Client::has_done_all) && self.now < end {
             self.tick(false)?;
         }
+        self.settle()?;
         self.serve_again()?;
         self.agree()
     }
@@ -120,7 +134,7 @@ impl<'p> World<'p> {
         for at in 0..self.members.len() {
             let member = &mut self.members[at];
             if let Err(why) = member.go_on(self.now) {
-                return Err(format!("member {} has ended by itself: {why}", member.id));
+                self.has_ended(at, &why)?;
             }
         }
         for at in 0..self.clients.len() {
@@ -136,6 +150,7 @@ impl<'p> World<'p> {
         }
         if self.now.is_multiple_of(10) {
             self.note_leader()?;
+            self.change_group();
             for member in &mut self.members {
                 member.ping(self.now)?;
             }
@@ -144,11 +159,7 @@ impl<'p> World<'p> {
     }
 
     fn note(&mut self, number: u64, bytes: &[u8]) {
-        let mut trace = self.report.trace ^ number;
-        for &byte in bytes.iter().chain(&[0xff]) {
-            trace = (trace ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(5);
-        }
-        self.report.trace = trace;
+        self.report.trace = traced(self.report.trace ^ number, bytes);
     }
 
     fn tell(&mut self, line: impl Into<String>) {
@@ -185,14 +196,64 @@ impl<'p> World<'p> {
         Ok(())
     }
 
+    /// Starts a member that is to run, with its own disk if another is refused.
     fn start(&mut self, at: usize) -> Result<(), String> {
-        let started = self.members[at].start(self.plan, &self.network, self.now);
-        let id = self.members[at].id;
+        let member = &mut self.members[at];
+        let id = member.id;
+        if member.runs() || !member.is_there {
+            return Ok(());
+        }
+        let mut started = member.start(self.plan, &self.network, self.now);
+        if let Err(why) = &started
+            && member.is_displaced()
+        {
+            let line = format!("member {id} refuses: {why}");
+            member.go_home();
+            started = member.start(self.plan, &self.network, self.now);
+            self.tell(line);
+        }
         self.tell(format!("member {id} starts"));
         started.map_err(|why| format!("member {id} cannot start: {why}"))
     }
 
-    fn go_wrong(&mut self, what: &What) {
+    /// A member has ended by itself: it may if its disk has failed, or is not its own.
+    fn has_ended(&mut self, at: usize, why: &str) -> Result<(), String> {
+        let member = &mut self.members[at];
+        let line = format!("member {} has ended by itself: {why}", member.id);
+        let is_lost = member.went_back && !member.is_displaced();
+        if is_lost && why.contains("went back to an older copy") {
+            member.is_there = false;
+            self.operator.want(Change::Remove(member.id));
+            self.tell(line);
+            return Ok(());
+        }
+        if !member.is_excused && !member.is_displaced() {
+            return Err(line);
+        }
+        member.mend_disk();
+        member.go_home();
+        self.ends.push((self.now + AGAIN, Ends::Away(member.id)));
+        self.tell(line);
+        Ok(())
+    }
+
+    /// What the operator has asked for goes on.
+    fn change_group(&mut self) {
+        let leader = self.leads().map(|(_, id)| &self.members[id as usize - 1]);
+        let Some((change, refused)) = self.operator.go_on(leader, self.now) else { return };
+        let line = format!("{change:?}: {}", refused.as_deref().unwrap_or("done"));
+        self.note(self.now, line.as_bytes());
+        self.tell(line);
+        if let Change::Remove(id) = change
+            && refused.is_none_or(|why| why.contains("there is no member"))
+        {
+            let lasts = self.random.below(1000) as u64;
+            self.members[id as usize - 1].is_there = false;
+            self.ends.push((self.now + lasts, Ends::Gone(id)));
+        }
+    }
+
+    fn go_wrong(&mut self, what: &What) -> Result<(), String> {
         self.tell(format!("{what:?}"));
         let leader = self.leads().map(|(_, id)| id);
         match (what, leader) {
@@ -202,7 +263,7 @@ impl<'p> World<'p> {
             (&What::End { who, how, ms }, _) => self.end_member(who, how, ms),
             (&What::EndLeader { how, ms }, Some(who)) => self.end_member(who, how, ms),
             (&What::EndAll { ms }, _) => {
-                for who in 1..=self.plan.members {
+                for who in 1..=self.members.len() as u64 {
                     self.end_member(who, End::Power, ms + who * 7);
                 }
             }
@@ -219,16 +280,55 @@ impl<'p> World<'p> {
                 self.ends.push((self.now + ms, Ends::SlowNetwork));
             }
             (&What::Transfer { to }, Some(leader)) if to != leader => {
-                let request = ["STILLFRAME", "RAFT", "TRANSFER", &to.to_string()];
-                self.members[leader as usize - 1].ask(&request);
+                self.operator.want(Change::Transfer(to));
             }
             (&What::IsolateFollower { ms }, Some(leader)) => {
                 let follows = (1..=self.plan.members).rev().find(|&id| id != leader);
                 self.isolate(follows.unwrap_or(1), ms);
             }
+            (&What::Change { who }, _) => return self.join_or_leave(who),
+            (&What::Directory { who, other }, _) => return self.displace(who as usize - 1, other),
+            (&What::FullDisk { who, bytes, ms }, _) => {
+                self.members[who as usize - 1].fill_disk(bytes);
+                self.ends.push((self.now + ms, Ends::FullDisk(who)));
+            }
+            (&What::FailCall { who, behind }, _) => {
+                self.members[who as usize - 1].fail_call(behind);
+            }
+            (&What::Image { who }, _) => self.members[who as usize - 1].ask(&["BGSAVE"]),
             // Nobody leads.
             _ => {}
         }
+        Ok(())
+    }
+
+    fn join_or_leave(&mut self, who: u64) -> Result<(), String> {
+        let member = &mut self.members[who as usize - 1];
+        if member.is_there {
+            self.operator.want(Change::Remove(who));
+            return Ok(());
+        }
+        if member.runs() || !self.operator.is_idle() {
+            return Ok(()); // it was let go, or is to be, and has not ended yet
+        }
+        member.leave();
+        member.is_there = true;
+        self.operator.want(Change::Add(who));
+        self.start(who as usize - 1)
+    }
+
+    /// Ends a member, and starts it with another disk.
+    fn displace(&mut self, at: usize, other: Other) -> Result<(), String> {
+        let next = self.members[(at + 1) % self.members.len()].platter();
+        let member = &mut self.members[at];
+        let is_second = other == Other::Earlier && self.went_back;
+        if !member.runs() || member.is_displaced() || is_second {
+            return Ok(());
+        }
+        self.went_back |= other == Other::Earlier;
+        member.end(End::Kill, &self.network, &mut self.random);
+        member.displace(other, next);
+        self.start(at)
     }
 
     fn cut(&mut self, from: u64, to: u64, ms: u64) {
@@ -237,7 +337,7 @@ impl<'p> World<'p> {
     }
 
     fn isolate(&mut self, who: u64, ms: u64) {
-        for other in (1..=self.plan.members).filter(|&other| other != who) {
+        for other in (1..=self.members.len() as u64).filter(|&other| other != who) {
             self.cut(who, other, ms);
             self.cut(other, who, ms);
         }
@@ -255,6 +355,9 @@ impl<'p> World<'p> {
         match what {
             Ends::Cut(from, to) => self.network.cut(from, to, false),
             Ends::SlowDisk(who) => self.members[who as usize - 1].set_sync_ms(self.plan.sync_ms),
+            Ends::FullDisk(who) => self.members[who as usize - 1].mend_disk(),
+            Ends::Gone(who) if self.members[who as usize - 1].is_there => {}
+            Ends::Gone(who) => self.members[who as usize - 1].leave(),
             Ends::SlowNetwork => self.network.set_quality(self.plan.quality),
             Ends::Away(who) => return self.start(who as usize - 1),
         }
@@ -268,44 +371,87 @@ impl<'p> World<'p> {
             self.end(what)?;
         }
         self.network.mend();
-        for member in &mut self.members {
+        for at in 0..self.members.len() {
+            let member = &mut self.members[at];
             member.stands_until = 0;
+            member.mend_disk();
+            if member.is_displaced() {
+                member.go_home();
+                self.start(at)?;
+            }
         }
         Ok(())
+    }
+
+    /// The group has those members that run.
+    fn settle(&mut self) -> Result<(), String> {
+        let end = self.now + 2 * WHOLE;
+        while self.now < end {
+            for _ in 0..100 {
+                self.tick(false)?;
+            }
+            let is_idle = self.operator.is_idle() && self.ends.is_empty();
+            let Some((_, leader)) = self.leads().filter(|_| is_idle) else {
+                continue;
+            };
+            let Some(view) = self.members[leader as usize - 1].view() else { continue };
+            let (changes, members) = (view.changes, view.members.clone());
+            let mut is_settled = !changes;
+            for at in 0..self.members.len() {
+                let member = &mut self.members[at];
+                match members.iter().find(|it| it.peer.id == member.id).map(|it| it.votes) {
+                    None if member.is_there && !changes => member.leave(),
+                    None => {}
+                    Some(votes) if !votes || (!member.is_there && member.went_back) => {
+                        is_settled = false;
+                        self.operator.want(Change::Remove(at as u64 + 1));
+                    }
+                    Some(_) => member.is_there = true,
+                }
+                self.start(at)?;
+            }
+            if is_settled {
+                return Ok(());
+            }
+        }
+        Err("the group does not come to rest, though all members are there".into())
     }
 
     /// A write is acknowledged before long.
     fn serve_again(&mut self) -> Result<(), String> {
         let end = self.now + WHOLE;
         let plan = self.plan;
-        let mut probe = Client::new(plan.clients, plan);
+        let probe = self.clients.len();
+        self.clients.push(Client::new(plan.clients, plan));
         while self.now < end {
-            probe.call_next(Call::one(Command::Set(Key(99), self.now as i64)));
-            while !probe.is_idle() || probe.has_next() {
+            let write = Call::one(Command::Set(Key(99), self.now as i64));
+            self.clients[probe].call_next(write);
+            while !self.clients[probe].has_done_all() {
                 self.tick(false)?;
-                probe.go_on(plan, &self.members, self.now, true);
             }
-            if probe.done.last().is_some_and(|it| it.replies().is_some()) {
-                return self.read_all(probe);
+            if self.clients[probe].done.last().is_some_and(|it| it.replies().is_some()) {
+                return self.read_all();
             }
         }
         Err(format!("no write is acknowledged for {WHOLE} ms, though all members are there"))
     }
 
-    /// Reads all that was ever written.
-    fn read_all(&mut self, mut probe: Client) -> Result<(), String> {
-        for call in all_reads(self.now) {
-            probe.call_next(call);
-            while !probe.is_idle() || probe.has_next() {
-                self.tick(false)?;
-                probe.go_on(self.plan, &self.members, self.now, true);
+    /// Reads all that was ever written, by all clients.
+    fn read_all(&mut self) -> Result<(), String> {
+        let mut reads = all_reads(self.plan, self.now).into_iter();
+        loop {
+            for client in self.clients.iter_mut().filter(|it| it.has_done_all()) {
+                let Some(call) = reads.next() else { break };
+                client.call_next(call);
             }
+            if self.clients.iter().all(Client::has_done_all) {
+                return Ok(());
+            }
+            self.tick(false)?;
         }
-        self.clients.push(probe);
-        Ok(())
     }
 
-    /// All members have the same data before long.
+    /// All members have the same data, and know the same members, before long.
     fn agree(&mut self) -> Result<(), String> {
         let end = self.now + WHOLE;
         let mut digests = Vec::new();
@@ -313,7 +459,12 @@ impl<'p> World<'p> {
             for _ in 0..500 {
                 self.tick(false)?;
             }
-            digests = self.members.iter_mut().map(Member::digest).collect();
+            let known = |member: &mut Member| {
+                let digest = member.digest()?;
+                let ids = member.view()?.members.iter().map(|it| it.peer.id);
+                Some((digest, ids.collect::<Vec<_>>()))
+            };
+            digests = self.members.iter_mut().filter_map(known).collect();
             if digests.windows(2).all(|two| two[0] == two[1]) {
                 self.note(self.now, format!("{digests:?}").as_bytes());
                 return Ok(());
