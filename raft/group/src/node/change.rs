@@ -79,6 +79,11 @@ impl Running {
     /// Does a change that a client asked for.
     pub(super) async fn change(&self, change: Change) -> Changed {
         let Ok(_one) = self.changes.try_lock() else { return Err(ChangeError::UnderWay) };
+        let metrics = self.metrics();
+        // One that was let go leads until the others know so.
+        if metrics.membership_config.membership().get_node(&self.id).is_none() {
+            return Err(ChangeError::LeadsNoMore);
+        }
         match change {
             Change::Add(peer) => self.add(peer.id, member(&peer)).await,
             Change::Remove(id) => self.remove(id).await,
@@ -184,9 +189,7 @@ impl Running {
             self.change_voters(ChangeMembers::RemoveVoters(BTreeSet::from([id]))).await?;
         }
         if id == self.id {
-            self.elections.end(id);
-            let node = self.clone();
-            tokio::spawn(async move { node.leave_lead(&metrics).await });
+            self.end_own(metrics);
         } else {
             // If it does not hear of it, its votes are refused.
             let _ = self.ask(id, &gone, &Question::LetGo).await;
@@ -232,9 +235,18 @@ impl Running {
         let [_, .., last] = &sets[..] else { return };
         let change = ChangeMembers::ReplaceAllVoters(last.clone());
         tracing::info!("ending the change to the members {last:?}, which another leader began");
-        if let Err(why) = self.change_voters(change).await {
-            tracing::warn!("the change has not ended: {why}");
+        match self.change_voters(change).await {
+            Ok(()) if !last.contains(&self.id) => self.end_own(metrics.clone()),
+            Ok(()) => {}
+            Err(why) => tracing::warn!("the change has not ended: {why}"),
         }
+    }
+
+    /// This leader was let go.
+    fn end_own(&self, metrics: Metrics) {
+        self.elections.end(self.id);
+        let node = self.clone();
+        tokio::spawn(async move { node.leave_lead(&metrics).await });
     }
 
     /// Hands the lead on. Requests wait meanwhile, so nothing is proposed.
