@@ -22,6 +22,8 @@ stillframe::mutants! { pub when feature = "mutants";
     KeepsParts,
     /// A member that follows deletes keys by its own clock.
     ExpiresByOwnClock,
+    /// A reply that tells nothing of the data waits for the writes in flight.
+    HoldsAll,
 }
 
 impl Mutation {

@@ -18,6 +18,7 @@ use crate::commands::{Meanwhile, Table};
 use crate::connections::client::{Client, SHARED_BYTES, Wire};
 use crate::connections::io_threads::{IoThreads, News, Note};
 use crate::connections::net::{Poller, Ready};
+use crate::peers::group::Member;
 use crate::state::ServerState;
 use crate::turn::metrics::Metrics;
 
@@ -239,7 +240,9 @@ impl Turn<'_> {
             // What tells nothing of the data waits for no more than its turn, what tells of some
             // keys for what has changed these.
             let is_replica = !in_group && client.session.replica.is_some();
-            let awaited = match std::mem::take(&mut client.session.shows_data) || is_replica {
+            let holds_all = self.state.group.member().is_some_and(Member::holds_all);
+            let shows_data = std::mem::take(&mut client.session.shows_data) || holds_all;
+            let awaited = match shows_data || is_replica {
                 true => awaited,
                 false if in_group => None,
                 false => {

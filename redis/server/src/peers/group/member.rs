@@ -296,6 +296,11 @@ impl Member {
     }
 
     /// Whether it makes the mistake of that name.
+    pub(crate) fn holds_all(&self) -> bool {
+        self.mutation.is(Mutant::HoldsAll)
+    }
+
+    /// Whether it makes the mistake of that name.
     pub(crate) fn answers_late_unasked(&self) -> bool {
         self.mutation.is(Mutant::AnswersLateUnasked)
     }
