@@ -245,6 +245,7 @@ fn mistakes_of_writes_are_found() {
     must_find(&[
         named(stillframe_server::Mutant::AcknowledgesEarly, 5),
         named(stillframe_server::Mutant::KeepsWhatWasLost, 9),
+        named(stillframe_server::Mutant::ReadsUnasked, 36),
     ]);
 }
 

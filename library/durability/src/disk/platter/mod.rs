@@ -2,8 +2,8 @@
 //!
 //! - Every file has two contents: what a reader sees (*live*), and what was synced (*durable*). The
 //!   second is kept for the sectors that were written since. The difference is kept as pieces: one
-//!   for each sector that a write touched, one for each change of the length, one for each change of
-//!   a name.
+//!   for each sector that a write touched, one for each change of the length, one for each change
+//!   of a name.
 //! - A loss of power keeps any subset of the pieces. A sector thus holds what it held after *some*
 //!   write since the last sync, or at that sync: writes are torn at sectors and reordered.
 //!   A sector without a surviving write, below a length that survived, is zero.
