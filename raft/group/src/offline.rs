@@ -8,6 +8,7 @@ use openraft::{CommittedLeaderId, LogId, Membership, StoredMembership};
 use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, LogOptions};
 use stillframe_openraft::LogStore;
+use stillframe_raft_net::Id;
 use stillframe_server::consensus::{self, Batch, Content, Peer, Reign};
 
 use crate::error::Error;
@@ -17,16 +18,18 @@ use crate::received;
 use crate::types::{Label, Types, entry_of, reign_of};
 
 /// The label of a dump from which one member begins a group: entry 1 of no leader, which names that
-/// member. What follows is later, and who has nothing is sent the dump.
+/// member and the group, by a random id. What follows is later, and who has nothing is sent the
+/// dump.
 ///
 /// # Errors
-/// It cannot be encoded.
+/// It cannot be encoded, or the system has no chance.
 pub fn first_label(peer: &Peer) -> Result<Vec<u8>, Error> {
     let applied = Some(LogId::new(CommittedLeaderId::new(0, 0), 1));
     let nodes = [(peer.id, member(peer))];
     let membership =
         Membership::new(vec![[peer.id].into()], std::collections::BTreeMap::from(nodes));
-    Label { applied, membership: StoredMembership::new(applied, membership), group: None }.encode()
+    let (membership, group) = (StoredMembership::new(applied, membership), Some(Id::draw()?));
+    Label { applied, membership, group }.encode()
 }
 
 /// Makes a directory with a dump that has its first label that of a member.
@@ -35,7 +38,8 @@ pub fn first_label(peer: &Peer) -> Result<Vec<u8>, Error> {
 /// [`Error`]: the directory is somebody's already, or cannot be written.
 pub fn begin_group(directory: &Path, dump: &str, group: &str, id: u64) -> Result<(), Error> {
     let files = Directory::existing(directory)?;
-    received::check(&files, dump)?.check()?;
+    let label = received::check(&files, dump)?;
+    label.check()?;
     let owner = identity::Member { group: group.to_owned(), id };
     // There is a dump, so nobody's directory is as good as a stranger's.
     if owner.find(&files, false)?.is_some() || files.holds(LOG)? {
@@ -45,7 +49,7 @@ pub fn begin_group(directory: &Path, dump: &str, group: &str, id: u64) -> Result
     files.sync()?;
     let (server, options) = (Application::server(), LogOptions::default());
     LogStore::<Types>::open(files.below(LOG)?, true, &server, options)?;
-    owner.begin(Arc::new(files), None, None, false, false).map(drop)
+    owner.begin(Arc::new(files), None, label.group, false, false).map(drop)
 }
 
 /// What the directory of a member has.

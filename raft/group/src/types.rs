@@ -95,7 +95,7 @@ pub(crate) fn entry_of(entry: Entry<Types>) -> consensus::Entry {
 pub(crate) struct Label {
     pub(crate) applied: Option<LogId<u64>>,
     pub(crate) membership: StoredMembership<u64, Member>,
-    /// The id of the group, if an entry up to that one has named it.
+    /// The id of the group, if an entry up to that one has named it, or the dump of its beginning.
     #[serde(skip)]
     pub(crate) group: Option<Id>,
 }

@@ -152,12 +152,16 @@ struct Task {
 impl Task {
     async fn run(mut self) {
         let mut pauses = self.settings.limits.backoff();
-        while let Some(request) = self.requests.recv().await {
+        let mut next = None;
+        while let Some(request) = match next.take() {
+            Some(request) => Some(request),
+            None => self.requests.recv().await,
+        } {
             if request.reply.is_closed() {
                 continue;
             }
             let LaneState { node, lane, address, .. } = lock(&self.state).clone();
-            let group = self.group();
+            let said = Said::of(&self.settings);
             let error = match dial(&self.settings, node, &address, lane).await {
                 Ok(stream) => {
                     let started = Instant::now();
@@ -168,7 +172,8 @@ impl Task {
                         (state.connected, state.error) = (true, None);
                         state.connections += 1;
                     });
-                    let error = self.converse(stream, request, group).await;
+                    let error;
+                    (error, next) = self.converse(stream, request, said).await;
                     if started.elapsed() > STEADY {
                         pauses = self.settings.limits.backoff();
                     }
@@ -186,13 +191,12 @@ impl Task {
                 pauses = self.settings.limits.backoff();
                 continue;
             }
+            if let Some(Request { reply, .. }) = next.take() {
+                let _ = reply.send(Err(Failure::NotSent(Arc::clone(&error))));
+            }
             let pause = jittered(pauses.next().unwrap_or(self.settings.limits.backoff_max));
             self.refuse(Instant::now() + pause, &error).await;
         }
-    }
-
-    fn group(&self) -> Option<Id> {
-        self.settings.identity.read(|standing| standing.group).flatten()
     }
 
     /// Why the last attempt failed or the last connection ended, but by itself.
@@ -237,13 +241,18 @@ impl Task {
         }
     }
 
-    /// Sends requests and receives replies until the connection breaks; says why it did. `group`:
-    /// the id that the handshake has said.
-    async fn converse(&mut self, stream: Stream, first: Request, group: Option<Id>) -> Arc<Error> {
+    /// Sends requests and receives replies until the connection breaks; says why it did, and which
+    /// request is to go by the next one. `said`: what the handshake has said.
+    async fn converse(
+        &mut self,
+        stream: Stream,
+        first: Request,
+        said: Said,
+    ) -> (Arc<Error>, Option<Request>) {
         let (read, write) = tokio::io::split(stream);
-        let talk = Talk::new(&self.settings, &self.state, group);
+        let (talk, mut next) = (Talk::new(&self.settings, &self.state, said), Some(first));
         let error = tokio::select! {
-            error = talk.send(write, first, &mut self.requests) => error,
+            error = talk.send(write, &mut next, &mut self.requests) => error,
             error = talk.receive(read) => error,
             error = talk.watch() => error,
         };
@@ -251,7 +260,25 @@ impl Task {
         for (_, reply) in lock(&talk.waiting).drain() {
             let _ = reply.send(Err(Failure::Lost(Arc::clone(&error))));
         }
-        error
+        (error, next)
+    }
+}
+
+/// What a handshake says of this node, as far as others remember it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Said {
+    group: Option<Id>,
+    /// It has data, and no id of a group: it is known by its directory.
+    is_known_by_data: bool,
+}
+
+impl Said {
+    fn of(settings: &Settings) -> Self {
+        let said = settings.identity.read(|standing| Self {
+            group: standing.group,
+            is_known_by_data: standing.group.is_none() && !standing.is_blank,
+        });
+        said.unwrap_or(Self { group: None, is_known_by_data: false })
     }
 }
 
@@ -264,8 +291,8 @@ fn jittered(pause: Duration) -> Duration {
 /// One connection.
 struct Talk<'t> {
     settings: &'t Settings,
-    /// What the other end knows this node's group to be.
-    group: Option<Id>,
+    /// What the other end has heard of this node.
+    said: Said,
     state: &'t Mutex<LaneState>,
     /// Who waits for the reply to which request.
     waiting: Mutex<HashMap<u64, oneshot::Sender<Outcome>>>,
@@ -277,15 +304,20 @@ struct Talk<'t> {
 }
 
 impl<'t> Talk<'t> {
-    fn new(settings: &'t Settings, state: &'t Mutex<LaneState>, group: Option<Id>) -> Self {
+    fn new(settings: &'t Settings, state: &'t Mutex<LaneState>, said: Said) -> Self {
         let (waiting, started) = (Mutex::default(), Instant::now());
         let (heard, pinged) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { settings, group, state, waiting, started, heard, pinged }
+        Self { settings, said, state, waiting, started, heard, pinged }
     }
 
-    /// This node has learnt its group since: the other end is to hear so.
+    /// This node has learnt its group since, or has got data: the other end is to hear so.
     fn says_less(&self) -> bool {
-        self.settings.identity.read(|standing| standing.group != self.group).unwrap_or_default()
+        Said::of(self.settings) != self.said
+    }
+
+    /// What is asked now is asked with data, which others remember: not by a handshake without.
+    fn hides_data(&self) -> bool {
+        !self.said.is_known_by_data && Said::of(self.settings).is_known_by_data
     }
 
     fn hear(&self) {
@@ -303,17 +335,21 @@ impl<'t> Talk<'t> {
         (self.settings.limits.silence / 4).max(Duration::from_millis(1))
     }
 
-    /// Sends requests, and pings between them.
+    /// Sends requests, and pings between them. At its end `next` has what was not sent because the
+    /// other end is to hear something else first.
     async fn send(
         &self,
         mut to: impl AsyncWrite + Unpin,
-        first: Request,
+        next: &mut Option<Request>,
         requests: &mut mpsc::Receiver<Request>,
     ) -> Error {
         let mut beat = interval(self.beat());
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut next, mut used) = (Some(first), Instant::now());
+        let mut used = Instant::now();
         for id in 1.. {
+            if next.is_some() && self.hides_data() {
+                return Error::Idle;
+            }
             let sent = match next.take() {
                 Some(request) => {
                     used = Instant::now();
@@ -322,7 +358,7 @@ impl<'t> Talk<'t> {
                 None => tokio::select! {
                     request = requests.recv() => match request {
                         Some(request) => {
-                            next = Some(request);
+                            *next = Some(request);
                             Ok(())
                         }
                         None => return Error::Ended,

@@ -8,6 +8,7 @@
 //!   whose directory went back to an older copy learns so before it gives a vote.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openraft::error::{InitializeError, RaftError};
@@ -261,14 +262,63 @@ impl Running {
     }
 
     async fn propose_identity(&self, now: &super::Metrics) -> Result<(), Error> {
+        let _naming = self.naming.try_lock().map_err(|_| Error::raft("a node is taken in"))?;
         let known = now.membership_config.membership();
+        let members: BTreeSet<u64> = known.nodes().map(|(id, _)| *id).collect();
+        let is_named = self.group().is_some();
+        let unmet = |id| Error::raft(format!("others have not met member {id}"));
+        if !is_named && !self.has_met(&members) {
+            return Err(unmet(self.id));
+        }
         for (&id, member) in known.nodes().filter(|(id, _)| **id != self.id) {
             // One of an older version does not know the question.
             self.ask_belonging(id, member).await?;
+            let question = Question::HasMet(members.clone());
+            if !is_named && self.ask(id, member, &question).await? != [1] {
+                return Err(unmet(id));
+            }
         }
         let id = self.group().map_or_else(Id::draw, Ok)?;
         let proposed = self.raft.client_write(crate::types::Wire::identity(id)).await;
         proposed.map(drop).map_err(Error::raft)
+    }
+
+    /// In a group without an id nodes know each other by their directories. Has all members meet
+    /// this one, those that come later, too: who has not met it would take it for a stranger once
+    /// there is an id, which one hears of before the other.
+    pub(super) async fn introduce(self, settings: Settings) {
+        if !settings.joins && self.identity.read(|it| it.is_blank) == Some(true) {
+            return; // who begins a group has its id before there is anybody to meet
+        }
+        let (metrics, mut changes) = (self.raft.metrics(), self.raft.server_metrics());
+        while self.group().is_none() {
+            changes.mark_unchanged();
+            let known = metrics.borrow().membership_config.clone();
+            let told = self.told().clone();
+            let others = known.membership().nodes().filter(|(id, _)| !told.contains(id));
+            let others = others.map(|(id, member)| (*id, member.clone()));
+            let others: BTreeMap<u64, Member> = others.filter(|(id, _)| *id != self.id).collect();
+            // A directory without data is nobody's yet.
+            if self.identity.read(|it| it.is_blank) == Some(false) {
+                let mut silent = others.clone();
+                self.tell_start(&mut silent).await;
+                self.told().extend(others.keys().filter(|id| !silent.contains_key(id)));
+            }
+            if let Ok(Err(_)) = timeout(LOOK, changes.changed()).await {
+                return;
+            }
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        // Taken though poisoned: it is whole between statements.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether these members have met this directory as it is now.
+    pub(super) fn has_met(&self, members: &BTreeSet<u64>) -> bool {
+        let told = self.told();
+        members.iter().all(|id| *id == self.id || told.contains(id))
     }
 }
 

@@ -21,8 +21,8 @@ use crate::error::Error;
 const LOOK: Duration = Duration::from_secs(1);
 /// A member that joins and does not answer for so many looks is given up.
 const LOOKS_MAX: u32 = 30;
-/// Time for a group that has just begun to name its id.
-const ID: Duration = Duration::from_secs(5);
+/// Time for the id of the group to come into its log, if that has begun.
+const NAMING: Duration = Duration::from_secs(5);
 /// Time for a change of the voters, which most of them have to answer.
 const CHANGE: Duration = Duration::from_secs(30);
 /// Time for a member that is to lead to catch up, while nothing is written.
@@ -97,7 +97,8 @@ impl Running {
 
     /// Takes in a member: first without a vote, and with one when it has what the others have.
     async fn add(&self, id: u64, member: Member) -> Changed {
-        self.await_group_id().await;
+        let naming = tokio::time::timeout(NAMING, self.naming.lock()).await;
+        let _naming = naming.map_err(|_| ChangeError::UnderWay)?;
         let metrics = self.metrics();
         let known = metrics.membership_config.membership();
         match known.get_node(&id) {
@@ -126,19 +127,6 @@ impl Running {
         let added = added.map_err(|_| ChangeError::NotAgreed)?.map_err(Error::raft)?;
         self.await_learner(id, &member, added.log_id.index).await?;
         self.change_voters(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await
-    }
-
-    /// Waits for the id of the group. A node that is taken in before there is one is a stranger
-    /// afterwards if its connection breaks before it has heard of it. A group with members of older
-    /// versions gets none.
-    async fn await_group_id(&self) {
-        let has_id = || self.identity.read(|standing| standing.group).flatten().is_some();
-        let named = async {
-            while !has_id() {
-                tokio::time::sleep(LOOK / 50).await;
-            }
-        };
-        let _ = tokio::time::timeout(ID, named).await;
     }
 
     /// Waits until a member without a vote has what the others have.

@@ -8,12 +8,14 @@ mod propose;
 mod purge;
 mod questions;
 mod tell;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex as StdMutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -339,6 +341,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     };
     let elections = Elections::new(&raft, settings.election_timeout_ms);
     let (changes, hands_over) = (Arc::default(), Arc::default());
+    let (naming, told) = (Arc::default(), Arc::default());
     let looks = Arc::new(Semaphore::new(1));
     let (id, raft_of) = (settings.id, raft.clone());
     let node = Running {
@@ -351,6 +354,8 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
         elections,
         queued,
         changes,
+        naming,
+        told,
         looks,
         hands_over,
     };
@@ -360,6 +365,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
         tokio::spawn(node.clone().begin(settings.clone())),
         tokio::spawn(node.clone().propose(batches)),
         tokio::spawn(node.clone().agree_on_identity(settings.clone())),
+        tokio::spawn(node.clone().introduce(settings.clone())),
         tokio::spawn(node.clone().watch_directory()),
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(settings.election_timeout_ms, confirm)),
@@ -396,6 +402,11 @@ struct Running {
     queued: Arc<watch::Sender<Queued>>,
     /// Held while the group is being changed: one change at a time.
     changes: Arc<Mutex<()>>,
+    /// Held while the id of the group comes into its log, and while a node is taken in: one that
+    /// has met nobody yet would be a stranger to all who know the id before it does.
+    naming: Arc<Mutex<()>>,
+    /// Those that have met this start, in a group without an id.
+    told: Arc<StdMutex<BTreeSet<u64>>>,
     /// One permit: held while others are asked whether this member was let go.
     looks: Arc<Semaphore>,
     /// This leader falls silent, so that another member may be elected.

@@ -1,5 +1,6 @@
 //! What members ask of each other beside raft.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub(super) enum Question {
     /// Say whether you know that the one who asks belongs to your group no more; the answer is a
     /// byte, 1 for yes.
     Lacks,
+    /// Say whether these have met your directory as it is now; the answer is a byte, 1 for yes.
+    HasMet(BTreeSet<u64>),
 }
 
 impl Question {
@@ -52,7 +55,9 @@ impl Question {
     fn is_open(&self) -> bool {
         match self {
             Self::Belongs | Self::MayStand(_) | Self::Belonging | Self::Lacks => true,
-            Self::Elect | Self::LetGo | Self::Deliver(_) | Self::Found(_) => false,
+            Self::Elect | Self::LetGo | Self::Deliver(_) | Self::Found(_) | Self::HasMet(_) => {
+                false
+            }
         }
     }
 
@@ -150,6 +155,7 @@ impl Running {
                 Ok(postcard::to_allocvec(&opinion)?)
             }
             Question::Lacks => Ok(vec![u8::from(self.lacks(sender))]),
+            Question::HasMet(members) => Ok(vec![u8::from(self.has_met(&members))]),
             Question::Belonging => {
                 let belonging = self.belonging(settings).await?;
                 Ok(postcard::to_allocvec(&belonging)?)

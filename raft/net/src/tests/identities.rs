@@ -158,6 +158,31 @@ fn who_does_not_know_the_group_takes_no_part() {
     block_on(strangers_take_no_part()).expect("they do not");
 }
 
+/// In a group without an id nodes know each other by their directories, once they have data: one
+/// that has got some shows its own before it asks anything.
+#[test]
+fn a_node_that_has_got_data_calls_again() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    block_on(async {
+        let home = identity(standing(None, &starts(1)));
+        let plan = Plan { identity: home.clone(), ..Plan::calm() };
+        let alone = Alone::start(plan).await;
+        let blank = Standing { is_blank: true, joins: true, ..standing(None, &starts(1)) };
+        let blank = identity(blank);
+        let network = Network::new(alone.group.plan.settings(2).identity(blank.clone()));
+        let network = network.expect("sound");
+        let met = async || {
+            let time = Duration::from_secs(30);
+            network.forward(1, &alone.member(), b"?", time).await.expect("it is answered");
+            home.read(|standing| standing.met.len())
+        };
+        assert_eq!(met().await, Some(0), "it has nothing");
+        blank.note(|standing| standing.is_blank = false);
+        assert_eq!(met().await, Some(1));
+        alone.group.end().await;
+    });
+}
+
 /// A node that has learnt its group says so: it is a stranger no longer.
 #[test]
 fn a_node_that_learns_its_group_calls_again() {

@@ -86,7 +86,14 @@ fn init(group: &Group, from: &str, until: Option<&str>) -> Result<String, String
     line.extend(until.iter().flat_map(|until| ["--until", until]));
     let output = stillframe(&line);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    if !output.status.success() {
+        return Err(text(&output.stderr));
+    }
+    // The group has its id at once, and no other one of this name is taken for it.
+    let identity = fs::read_to_string(format!("{folder}/raft-member")).expect("it is made");
+    let id = identity.lines().find_map(|line| line.strip_prefix("group-id "));
+    assert!(id.is_some_and(|id| id != "-"), "{identity}");
+    Ok(text(&output.stdout))
 }
 
 /// Starts the member that has the data, and two others, which it takes in.
