@@ -119,6 +119,12 @@ def _pool(client: Any, connection: type, args: tuple[Any, ...], options: dict[st
     server = options.pop("server", None) or (None if is_named else FakeServer())
     found = client(*args, **options)
     found.auto_close_connection_pool = False
+    # Nobody waits for a network: no limit of time, and no second try, unless they are asked for.
+    kept = found.connection_pool.connection_kwargs
+    if "socket_timeout" not in options:
+        kept["socket_timeout"] = None
+    if "retry" not in options:
+        kept.pop("retry", None)
     return _led(found.connection_pool, connection, server)
 
 

@@ -120,6 +120,9 @@ def test_a_server_that_is_not_connected_answers_nobody() -> None:
     messages = client.pubsub()
     messages.subscribe("channel")
     assert client.set("key", 1) and messages.get_message(timeout=5)
+    # No second try after seconds, and no limit of time, unless they are asked for.
+    kept = fake.FakeRedis("f").connection_pool.connection_kwargs
+    assert kept["socket_timeout"] is None and "retry" not in kept
     server.connected = False
     with pytest.raises(redis.ConnectionError):
         client.get("key")
