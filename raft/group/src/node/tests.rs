@@ -227,7 +227,7 @@ impl World {
     }
 
     fn group_of(&self, id: u64) -> Option<Id> {
-        let files = Directory::existing(&self.directory(id)).expect("it is there");
+        let files = Directory::existing(self.directory(id)).expect("it is there");
         Owned::read(&files).expect("it is whole").group
     }
 }

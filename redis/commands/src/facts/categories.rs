@@ -41,7 +41,7 @@ const LATER: [&str; 10] = [
     "vectorset",
 ];
 
-/// Whether a category is one of [`LATER`], in any case.
+/// Whether a category is known only to later versions, in any case.
 pub fn is_later(category: &[u8]) -> bool {
     LATER.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(category))
 }
