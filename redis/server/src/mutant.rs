@@ -57,14 +57,17 @@ impl Mutation {
         if !self.is(Mutant::SplitsTransactions) {
             return units;
         }
-        let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut batch = std::mem::take(&mut *kept);
         let mut start = 0;
         let mut last = 0;
-        while let Some(length) = units[start..].first_chunk::<4>() {
+        while let Some(length) = units.get(start..).and_then(<[u8]>::first_chunk::<4>) {
             last = start;
             start += 4 + u32::from_le_bytes(*length) as usize;
         }
+        if start != units.len() {
+            return units; // a part of a unit
+        }
+        let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut batch = std::mem::take(&mut *kept);
         let requests = units[last..].strip_suffix(END);
         let cut = requests.and_then(|it| it.windows(3).rposition(|three| three == b"\r\n*"));
         if let Some(cut) = cut.map(|at| last + at + 2) {

@@ -107,8 +107,9 @@ fn provoking(mutant: Mutant) -> Vec<Step> {
 fn each_mistake_of_a_member_is_found() {
     let mut random = Random::new("each_mistake_of_a_member_is_found");
     // They show once in a hundred rounds, or not by what clients here do; tests of a member alone
-    // find them surely.
+    // and simulations find them surely.
     let alone = [
+        Mutant::HoldsAll,
         Mutant::ReadsUnasked,
         Mutant::ReadsWhatIsInFlight,
         Mutant::AnswersLateUnasked,
