@@ -111,6 +111,31 @@ fn a_callback_that_panics_changes_no_checkpoint() {
     checkpoints_are_told::<Hourglass>().expect("each is told");
 }
 
+/// A writer that waits for no checkpoint is not held up by what hears of it.
+#[test]
+fn a_checkpoint_that_nobody_waits_for_is_told_by_a_thread_of_the_store() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let (tell, told) = std::sync::mpsc::channel();
+    let options = options(&SimulatedDisk::default()).on_checkpoint(move |ended| {
+        tell.send((ended.ok(), std::thread::current().id())).expect("the test listens");
+    });
+    let mut store = open::<Imprint>(options).expect("a sound disk");
+    for round in 1..=ROUNDS {
+        touch(&mut store, round);
+        store.checkpoint();
+        // The thread tells before it is free: the next image begins at a later point.
+        let (number, thread) = loop {
+            store.point();
+            match told.try_recv() {
+                Ok(told) => break told,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(number, Some(round));
+        assert_ne!(thread, std::thread::current().id(), "checkpoint {round}");
+    }
+}
+
 #[test]
 fn a_mistake_with_panics_is_found() {
     let _watchdog = stillframe_peers::Watchdog::start();
