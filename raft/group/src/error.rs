@@ -159,6 +159,12 @@ pub enum Error {
         /// Who it says it is.
         id: u64,
     },
+    /// A certificate does not name a member that is bound to its name.
+    #[error("the certificate does not name the member as raft-member-{id}, as the one before does")]
+    Nameless {
+        /// The member.
+        id: u64,
+    },
     /// Who asks for an election does not lead.
     #[error("member {id} does not lead in term {term}")]
     DoesNotLead {

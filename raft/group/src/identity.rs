@@ -3,6 +3,8 @@
 //! - With it and without a log, the log has been lost, and the vote with it: the member is refused.
 //! - It is written at each start, before others are told of that, and when another member was
 //!   started: [`stillframe_raft_net::Identity`] says why.
+//! - Bindings to certificates stand in it as the log has them: a member that starts checks others
+//!   before it has read its log.
 //! - That of version 1 has the number of the member and the name of the group alone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +12,11 @@ use std::str::{FromStr, Lines};
 use std::sync::Arc;
 
 use stillframe_durability::disk::{Directory, with_sum, without_sum};
-use stillframe_raft_net::{Id, Identity, Met, Standing, Starts};
+use stillframe_raft_net::{Bindings, Bound, Id, Identity, Met, Standing, Starts};
 use stillframe_server::consensus::{MEMBER_FILE, Settings};
 
 use crate::error::Error;
+use crate::types::Label;
 
 const NAME: &str = MEMBER_FILE;
 /// The directory of the log.
@@ -38,6 +41,7 @@ pub(crate) struct Owned {
     starts: Option<Starts>,
     met: BTreeMap<u64, Met>,
     named: BTreeSet<u64>,
+    bound: Bindings,
 }
 
 impl std::fmt::Display for Member {
@@ -81,20 +85,24 @@ impl Member {
         Error::IdentityMissing { path: directory.at(NAME) }
     }
 
-    /// Another start in the directory, which is this member's from now on. `in_dump`: the id of the
-    /// group whose data its dump has.
+    /// Another start in the directory, which is this member's from now on. `in_dump`: the label of
+    /// its dump.
     pub(crate) fn begin(
         self,
         directory: Arc<Directory>,
         found: Option<Owned>,
-        in_dump: Option<Id>,
+        in_dump: Option<&Label>,
         is_blank: bool,
         joins: bool,
     ) -> Result<Identity, Error> {
-        let (group, starts, met, named) = found.map_or_else(Default::default, |it| {
-            let Owned { member: _, group, starts, met, named } = it;
-            (group, starts, met, named)
+        let (group, starts, met, named, mut bound) = found.map_or_else(Default::default, |it| {
+            let Owned { member: _, group, starts, met, named, bound } = it;
+            (group, starts, met, named, bound)
         });
+        if let Some(later) = in_dump.filter(|label| label.index() > bound.at) {
+            bound = Bindings { at: later.index(), of: later.bound.clone() };
+        }
+        let in_dump = in_dump.and_then(|label| label.group);
         if let (Some(group), Some(in_dump)) = (group, in_dump)
             && group != in_dump
         {
@@ -103,8 +111,18 @@ impl Member {
         let starts = starts.map_or_else(Starts::new, Ok).and_then(Starts::and_one_more)?;
         let (voters, removed) = Default::default();
         let (group, is_ready) = (group.or(in_dump), false);
-        let standing =
-            Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed };
+        let standing = Standing {
+            group,
+            starts,
+            met,
+            named,
+            bound,
+            is_blank,
+            joins,
+            is_ready,
+            voters,
+            removed,
+        };
         let keep = {
             let (directory, member) = (Arc::clone(&directory), self);
             move |standing: &Standing| {
@@ -119,7 +137,7 @@ impl Member {
     }
 
     fn encode(&self, standing: &Standing) -> String {
-        let Standing { group, starts, met, named, .. } = standing;
+        let Standing { group, starts, met, named, bound, .. } = standing;
         let group = group.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let mut text = format!(
             "{HEAD}\nid {}\ngroup {}\ngroup-id {group}\ndirectory {}\nstarts {}",
@@ -130,6 +148,13 @@ impl Member {
             text += &format!("\nmet {node} {directory} {count} {drawn}");
         }
         named.iter().for_each(|node| text += &format!("\nnamed {node}"));
+        // Only then: a version of before, to which a group may go back until it binds, reads none.
+        if !bound.of.is_empty() {
+            text += &format!("\nbound-at {}", bound.at);
+        }
+        for (node, bound) in &bound.of {
+            text += &format!("\nbound {node} {}", shown(bound));
+        }
         with_sum(text + "\n")
     }
 }
@@ -141,6 +166,35 @@ pub(crate) fn agree(identity: &Identity, id: Id) -> Result<(), Error> {
         Some(own) => Err(Error::OfAnotherGroup { found: id, own }),
         None => identity.change(|standing| standing.group = Some(id)).map_err(Error::Unwritten),
     }
+}
+
+/// Keeps what the log binds members to, once as much is applied as what is kept comes from.
+pub(crate) fn bind(identity: &Identity, label: &Label) -> Result<(), Error> {
+    let (at, of) = (label.index(), &label.bound);
+    let is_new = |it: &Standing| at >= it.bound.at && *of != it.bound.of;
+    if !identity.read(is_new).unwrap_or_default() {
+        return Ok(());
+    }
+    let bound = Bindings { at, of: of.clone() };
+    identity.change(|it| it.bound = bound).map_err(Error::Unwritten)
+}
+
+fn shown(bound: &Bound) -> String {
+    match bound {
+        Bound::Name => "name".to_owned(),
+        Bound::Key(key) => key.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+/// The reverse of [`shown`].
+fn bound_of(text: &str) -> Result<Bound, Malformed> {
+    let wrong = || Malformed::Word(text.to_owned());
+    if text == "name" {
+        return Ok(Bound::Name);
+    }
+    let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
+    Ok(Bound::Key(bytes.and_then(|it| it.try_into().ok()).ok_or_else(wrong)?))
 }
 
 /// Why the file says nothing.
@@ -188,8 +242,8 @@ impl Owned {
         match head {
             Some(HEAD) => {}
             Some(OLDER) => {
-                let (met, named) = Default::default();
-                return Ok(Self { member, group: None, starts: None, met, named });
+                let (met, named, bound) = Default::default();
+                return Ok(Self { member, group: None, starts: None, met, named, bound });
             }
             _ => return Err(Malformed::Head),
         }
@@ -203,6 +257,7 @@ impl Owned {
         let drawn = words.map(word);
         let starts = Some(Starts { directory, count, drawn: drawn.collect::<Result<_, _>>()? });
         let (mut met, mut named) = (BTreeMap::new(), BTreeSet::new());
+        let mut bound = Bindings::default();
         for line in lines {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["met", node, directory, count, drawn] => {
@@ -211,10 +266,12 @@ impl Owned {
                     met.insert(word(node)?, Met { directory, count, drawn });
                 }
                 ["named", node] => drop(named.insert(word(node)?)),
+                ["bound-at", at] => bound.at = word(at)?,
+                ["bound", node, to] => drop(bound.of.insert(word(node)?, bound_of(to)?)),
                 _ => return Err(Malformed::Line(line.to_owned())),
             }
         }
-        Ok(Self { member, group, starts, met, named })
+        Ok(Self { member, group, starts, met, named, bound })
     }
 }
 
@@ -228,10 +285,15 @@ mod tests {
         let starts = Starts::new().and_then(Starts::and_one_more).and_then(Starts::and_one_more);
         let starts = starts.expect("random bytes");
         let met = Met { directory: Id::draw().expect("random bytes"), count: 3, drawn: u64::MAX };
+        let own = |(&node, bound): (&u64, Bound)| (node, bound);
         let standing = |group, met: BTreeMap<u64, Met>| Standing {
             group,
             starts: starts.clone(),
             named: met.keys().copied().take(1).collect(),
+            bound: Bindings {
+                at: met.len() as u64, // 0 without bindings
+                of: met.keys().zip([Bound::Key([0xa7; 32]), Bound::Name]).map(own).collect(),
+            },
             met,
             is_blank: false,
             joins: false,
@@ -243,9 +305,10 @@ mod tests {
         let full = standing(group, BTreeMap::from([(1, met), (7, met)]));
         for standing in [standing(None, BTreeMap::new()), full] {
             let text = member.encode(&standing);
-            let Standing { group, starts, met, named, .. } = standing;
+            let Standing { group, starts, met, named, bound, .. } = standing;
             let (member, starts) = (member.clone(), Some(starts));
-            assert_eq!(Owned::decode(&text), Ok(Owned { member, group, starts, met, named }));
+            let owned = Owned { member, group, starts, met, named, bound };
+            assert_eq!(Owned::decode(&text), Ok(owned));
             for at in 0..text.len() {
                 let mut damaged = text.clone().into_bytes();
                 damaged[at] ^= 1;

@@ -28,7 +28,7 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use crate::error::Error;
 use crate::events::Events;
-use crate::identity::agree;
+use crate::identity::{agree, bind};
 use crate::received;
 use crate::types::{Applied, Label, Types, entry_of, reign_of};
 
@@ -199,6 +199,7 @@ impl Machine {
             }
             self.pass(entry);
         }
+        bind(&self.identity, self.applied.label())?;
         if !gone.is_empty() {
             self.forget(|id| gone.contains(&id));
         }
@@ -321,7 +322,7 @@ impl Machine {
         data: Box<SnapshotData>,
     ) -> Result<(), Error> {
         let (applied, membership) = (meta.last_log_id, meta.last_membership.clone());
-        let mut said = Label { applied, membership, group: None };
+        let mut said = Label { applied, membership, ..Label::default() };
         said.check()?;
         let id = meta.snapshot_id.clone();
         let identity = self.identity.clone();
@@ -336,7 +337,7 @@ impl Machine {
             let place = Directory::existing(location)?;
             let found = received::check(&place, DUMP)?;
             // A snapshot does not say it beside its files.
-            said.group = found.group;
+            (said.group, said.bound) = (found.group, found.bound.clone());
             if name != id || found != said {
                 return Err(Error::label(format!(
                     "the snapshot {id} of {said:?} holds the files of {name}, which are {found:?}"
@@ -345,6 +346,7 @@ impl Machine {
             if let Some(group) = said.group {
                 agree(&identity, group)?;
             }
+            bind(&identity, &said)?; // before it counts: a start takes the later ones of both
             Ok((incoming, said))
         };
         let (incoming, said) = self.with_files(check).await??;
@@ -412,7 +414,7 @@ pub(crate) fn remove_incoming(files: &Directory) -> Result<(), stillframe_durabi
 /// The entry for the label, without its bytes.
 fn without_units(entry: &Entry<Types>) -> Entry<Types> {
     let payload = match &entry.payload {
-        openraft::EntryPayload::Normal(wire) if wire.names_group().is_none() => {
+        openraft::EntryPayload::Normal(wire) if !wire.is_of_group() => {
             openraft::EntryPayload::Normal(wire.without_units())
         }
         other => other.clone(),

@@ -11,6 +11,10 @@ stillframe::mutants! { pub when any(test, feature = "mutants");
     AgreesToLess,
     /// An image in the middle of a unit names the parts that were applied, and has none of them.
     LabelsParts,
+    /// What the log binds members to is passed over.
+    ForgetsBindings,
+    /// An image does not say to what members are bound.
+    LabelsNoBindings,
     /// Most members of one of two sets of voters are enough.
     CountsOneSet,
 }

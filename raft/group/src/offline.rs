@@ -29,7 +29,7 @@ pub fn first_label(peer: &Peer) -> Result<Vec<u8>, Error> {
     let membership =
         Membership::new(vec![[peer.id].into()], std::collections::BTreeMap::from(nodes));
     let (membership, group) = (StoredMembership::new(applied, membership), Some(Id::draw()?));
-    Label { applied, membership, group }.encode()
+    Label { applied, membership, group, ..Label::default() }.encode()
 }
 
 /// Makes a directory with a dump that has its first label that of a member.
@@ -49,7 +49,7 @@ pub fn begin_group(directory: &Path, dump: &str, group: &str, id: u64) -> Result
     files.sync()?;
     let (server, options) = (Application::server(), LogOptions::default());
     LogStore::<Types>::open(files.below(LOG)?, true, &server, options)?;
-    owner.begin(Arc::new(files), None, label.group, false, false).map(drop)
+    owner.begin(Arc::new(files), None, Some(&label), false, false).map(drop)
 }
 
 /// What the directory of a member has.

@@ -1,9 +1,11 @@
 //! What openraft keeps for a group of servers, and how it becomes what the loop knows.
 
+use std::collections::BTreeMap;
+
 use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId, StoredMembership};
 use serde::{Deserialize, Serialize};
 use stillframe_openraft::{SnapshotData, is_of_another_history};
-use stillframe_raft_net::{Id, Member};
+use stillframe_raft_net::{Bound, Id, Member};
 use stillframe_server::consensus::{self, Batch, Content, Reign};
 
 use crate::error::Error;
@@ -29,16 +31,37 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Names the group. Nobody leads in term 0, so it is a batch that counts for nobody, also for
-    /// members of an older version.
+    /// Says something of the group itself. Nobody leads in term 0, so it is a batch that counts for
+    /// nobody, also for members of an older version.
+    fn of_group(units: Vec<u8>) -> Self {
+        Self { term: 0, leader: 0, stamp: 0, units }
+    }
+
+    /// Whether it says something of the group itself.
+    pub(crate) fn is_of_group(&self) -> bool {
+        self.term == 0
+    }
+
+    /// Names the group.
     pub(crate) fn identity(group: Id) -> Self {
-        Self { term: 0, leader: 0, stamp: 0, units: group.to_bytes().to_vec() }
+        Self::of_group(group.to_bytes().to_vec())
     }
 
     /// The id of the group that this names.
     pub(crate) fn names_group(&self) -> Option<Id> {
-        let bytes = (self.term == 0).then_some(&self.units[..])?;
+        let bytes = self.is_of_group().then_some(&self.units[..])?;
         Id::from_bytes(bytes.try_into().ok()?)
+    }
+
+    /// Binds a member to its certificate.
+    pub(crate) fn binding(id: u64, bound: Bound) -> Self {
+        Self::of_group(encode_binding(id, bound).to_vec())
+    }
+
+    /// The member that this binds, and to what.
+    fn binds(&self) -> Option<(u64, Bound)> {
+        let bytes = self.is_of_group().then_some(&self.units[..])?;
+        decode_binding(bytes.try_into().ok()?)
     }
 
     /// Which batch it is.
@@ -70,6 +93,32 @@ impl From<Batch> for Wire {
     }
 }
 
+/// Bytes of a binding: of another length than the id of a group.
+const BINDING_BYTES: usize = 41;
+
+/// The number of the member, 0 or 1 for name or key, and the key or zeros.
+fn encode_binding(id: u64, bound: Bound) -> [u8; BINDING_BYTES] {
+    let mut bytes = [0; BINDING_BYTES];
+    bytes[..8].copy_from_slice(&id.to_le_bytes());
+    if let Bound::Key(key) = bound {
+        bytes[8] = 1;
+        bytes[9..].copy_from_slice(&key);
+    }
+    bytes
+}
+
+fn decode_binding(bytes: &[u8; BINDING_BYTES]) -> Option<(u64, Bound)> {
+    let (id, rest) = bytes.split_first_chunk()?;
+    let (&[kind], key) = rest.split_first_chunk()?;
+    let key: [u8; 32] = key.try_into().ok()?;
+    let bound = match kind {
+        0 if key == [0; 32] => Bound::Name,
+        1 => Bound::Key(key),
+        _ => return None,
+    };
+    Some((u64::from_le_bytes(*id), bound))
+}
+
 /// The reign in which an entry came into the log.
 pub(crate) fn reign_of(id: &CommittedLeaderId<u64>) -> Reign {
     Reign { term: id.term, leader: id.node_id }
@@ -98,6 +147,9 @@ pub(crate) struct Label {
     /// The id of the group, if an entry up to that one has named it, or the dump of its beginning.
     #[serde(skip)]
     pub(crate) group: Option<Id>,
+    /// The certificates to which members are bound; none before the group has an id.
+    #[serde(skip)]
+    pub(crate) bound: BTreeMap<u64, Bound>,
 }
 
 impl Label {
@@ -106,10 +158,15 @@ impl Label {
         self.applied = Some(entry.log_id);
         if let EntryPayload::Membership(membership) = &entry.payload {
             self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+            // One that comes back is bound anew.
+            self.bound.retain(|id, _| membership.get_node(id).is_some());
         }
         if let EntryPayload::Normal(wire) = &entry.payload {
             // The first that does counts.
             self.group = self.group.or_else(|| wire.names_group());
+            let is_member = |id: &u64| self.membership.membership().get_node(id).is_some();
+            let binds = wire.binds().filter(|(id, _)| self.group.is_some() && is_member(id));
+            self.bound.extend(binds.filter(|_| !Mutation::current().is(Mutant::ForgetsBindings)));
         }
     }
 
@@ -149,6 +206,9 @@ impl Label {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = postcard::to_allocvec(self)?;
         bytes.extend(self.group.into_iter().flat_map(Id::to_bytes));
+        if !Mutation::current().is(Mutant::LabelsNoBindings) {
+            bytes.extend(self.bound.iter().flat_map(|(&id, &bound)| encode_binding(id, bound)));
+        }
         Ok(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
     }
 
@@ -160,11 +220,16 @@ impl Label {
         };
         let bytes: Option<Vec<u8>> = text.chunks(2).map(byte).collect();
         let bytes = bytes.ok_or_else(|| Error::label("its label is not hexadecimal"))?;
-        let id = |rest: &[u8]| Id::from_bytes(rest.try_into().ok()?);
+        let named = |rest: &[u8]| {
+            let (id, rest) = rest.split_first_chunk()?;
+            let (bound, []) = rest.as_chunks() else { return None };
+            let bound: Option<BTreeMap<u64, Bound>> = bound.iter().map(decode_binding).collect();
+            Some((Id::from_bytes(*id)?, bound?))
+        };
         match postcard::take_from_bytes::<Self>(&bytes) {
             Ok((label, [])) => Ok(label),
-            Ok((label, rest)) => match id(rest) {
-                Some(group) => Ok(Self { group: Some(group), ..label }),
+            Ok((label, rest)) => match named(rest) {
+                Some((group, bound)) => Ok(Self { group: Some(group), bound, ..label }),
                 None => Err(Error::label(format!("its label has {} bytes too many", rest.len()))),
             },
             Err(error) => Err(Error::label(format!("its label cannot be read: {error}"))),
@@ -238,7 +303,7 @@ mod tests {
         let applied = Some(LogId::new(CommittedLeaderId::new(3, 2), 41));
         let membership = Membership::new(vec![voters], members);
         let membership = StoredMembership::new(applied, membership);
-        let label = Label { applied, membership, group: None };
+        let label = Label { applied, membership, ..Label::default() };
         let text = label.encode().expect("it is encoded");
         let decoded = |text: &[u8]| Label::decode(text).expect("it was encoded");
         assert_eq!(decoded(&text), label);
@@ -247,11 +312,73 @@ mod tests {
         let named_text = named.encode().expect("it is encoded");
         assert_eq!(decoded(&named_text), named);
         Label::decode(&named_text[..named_text.len() - 2]).expect_err("it is cut");
+        let bound = BTreeMap::from([(1, Bound::Key([7; 32])), (3, Bound::Name)]);
+        let bound = Label { bound, ..named };
+        let bound_text = bound.encode().expect("it is encoded");
+        assert_eq!(decoded(&bound_text), bound);
+        for at in named_text.len() + 1..bound_text.len() {
+            let cut = Label::decode(&bound_text[..at]);
+            assert!(cut.is_err() || at == named_text.len() + 2 * BINDING_BYTES, "at {at}");
+        }
         assert_eq!(decoded(&Label::default().encode().expect("so is none")), Label::default());
         for at in 0..text.len() {
             Label::decode(&text[..at]).expect_err("it is cut");
         }
         Label::decode(&[&text[..], b"00"].concat()).expect_err("more follows");
+    }
+
+    /// Who joins by an image at any place of the log, and reads on, has the same bindings.
+    fn bindings_come_by_log_and_image() -> Result<(), String> {
+        let group = Id::draw().expect("random bytes");
+        let (key, next) = (Bound::Key([1; 32]), Bound::Key([2; 32]));
+        let members = |ids: &[u64]| {
+            let nodes: BTreeMap<u64, Member> =
+                ids.iter().map(|&it| (it, Member::default())).collect();
+            EntryPayload::Membership(Membership::new(vec![ids.iter().copied().collect()], nodes))
+        };
+        let binds = |id, bound| EntryPayload::Normal(Wire::binding(id, bound));
+        let payloads = [
+            members(&[1, 2]),
+            binds(1, key), // without an id nobody is a member by it
+            EntryPayload::Normal(Wire::identity(group)),
+            binds(1, key),
+            binds(2, key),
+            binds(3, key), // no member
+            binds(1, next),
+            binds(2, Bound::Name),
+            members(&[1, 3]),
+            binds(3, key),
+            members(&[1, 2, 3]),
+        ];
+        let entry = |(index, payload): (usize, &EntryPayload<Types>)| {
+            let log_id = LogId::new(CommittedLeaderId::new(1, 1), index as u64);
+            Entry::<Types> { log_id, payload: payload.clone() }
+        };
+        let expected = BTreeMap::from([(1, next), (3, key)]);
+        for image in 0..payloads.len() {
+            let mut label = Label::default();
+            for (at, entry) in payloads.iter().enumerate().map(entry).enumerate() {
+                if at == image {
+                    let text = label.encode().expect("it is encoded");
+                    label = Label::decode(&text).expect("it was encoded");
+                }
+                label.pass(&entry);
+            }
+            if label.bound != expected {
+                return Err(format!("image before {image}: {:?}", label.bound));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn bindings_are_the_same_for_all_that_have_applied_the_same() {
+        bindings_come_by_log_and_image().expect("they are");
+        for mutant in [Mutant::ForgetsBindings, Mutant::LabelsNoBindings] {
+            with_mutant(mutant, || {
+                bindings_come_by_log_and_image().expect_err("the mistake is found")
+            });
+        }
     }
 
     #[test]

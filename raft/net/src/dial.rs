@@ -9,7 +9,16 @@ use crate::hello::{Hello, Lane, OLDER, VERSION, Verdict};
 use crate::identity::{End, Peer};
 use crate::member::host_and_port;
 use crate::settings::Settings;
-use crate::tls::Certified;
+use crate::tls::{Bound, Certified};
+
+/// A connection to another node.
+pub(crate) struct Dialed {
+    pub(crate) stream: Stream,
+    /// To what of the node's certificate it can be bound; `None` without TLS.
+    pub(crate) shown: Option<Bound>,
+    /// It has said the id of this node's group.
+    pub(crate) is_of_group: bool,
+}
 
 /// Connects to node `target` at `address`, and makes sure that it is that node.
 pub(crate) async fn dial(
@@ -17,7 +26,7 @@ pub(crate) async fn dial(
     target: u64,
     address: &str,
     lane: Lane,
-) -> Result<Stream, Error> {
+) -> Result<Dialed, Error> {
     let hello = Hello::call(settings.node, target, lane, &settings.group);
     let stating = hello.clone().stating(settings.identity.statement(target));
     match dial_as(settings, target, address, lane, stating).await {
@@ -35,10 +44,10 @@ async fn dial_as(
     address: &str,
     lane: Lane,
     hello: Hello,
-) -> Result<Stream, Error> {
+) -> Result<Dialed, Error> {
     let peer = || format!("node {target} at {address}");
     let shaken = timeout(settings.limits.handshake, async {
-        let mut is_named = None;
+        let mut shown = None;
         let socket = connect(settings, address).await?;
         let mut stream = match &settings.tls {
             None => socket,
@@ -51,7 +60,7 @@ async fn dial_as(
                 let stream = stream.map_err(|source| Error::Tls { peer: peer(), source })?;
                 let certified = Certified::by(stream.get_ref().1.peer_certificates());
                 certified.check(target)?;
-                is_named = Some(certified.names(target));
+                shown = Some(certified.bound(target));
                 Box::new(stream) as Stream
             }
         };
@@ -64,9 +73,11 @@ async fn dial_as(
         })?;
         check(settings, target, &answer)?;
         let said = answer.statement.as_ref();
-        let peer = Peer { node: target, end: End::Caller, lane, said, is_named };
+        let peer = Peer { node: target, end: End::Caller, lane, said, shown };
         settings.identity.meet(peer, settings.mutation).await?;
-        Ok(stream)
+        let group = settings.identity.read(|standing| standing.group).flatten();
+        let is_of_group = group.is_some() && settings.identity.is_of_group(said);
+        Ok(Dialed { stream, shown, is_of_group })
     });
     shaken.await.unwrap_or_else(|_| Err(Error::HandshakeTimeout { peer: peer() }))
 }
@@ -118,9 +129,7 @@ fn check(settings: &Settings, target: u64, answer: &Hello) -> Result<(), Error> 
             Err(error)
         }
         Verdict::NotReady => Err(Error::NotReady),
-        Verdict::OtherCertificate => {
-            Err(Error::OtherCertificate { node: own, names: "other members".to_owned() })
-        }
+        Verdict::OtherCertificate => Err(Error::RefusedCertificate { node: own }),
         _ => Err(Error::Nonsense { what: "the answer to a handshake" }),
     }
 }

@@ -116,6 +116,24 @@ pub enum Error {
         /// The peer.
         node: u64,
     },
+    /// The peer's certificate has another public key than the one to which it is bound.
+    #[error(
+        "the certificate of node {node} has another key than the one to which its group has bound it, \
+         and does not name it as raft-member-{node}"
+    )]
+    OtherKey {
+        /// The peer.
+        node: u64,
+    },
+    /// The peer does not take this node's certificate for its own.
+    #[error(
+        "the peer says that the certificate of node {node} is not its own: it names other members, or \
+         is not the one to which the group has bound it"
+    )]
+    RefusedCertificate {
+        /// This node.
+        node: u64,
+    },
     /// The peer has an older version, which says nothing of its group's id.
     #[error(
         "node {node} is of an older version, which cannot say which group it belongs to: upgrade it"
@@ -242,6 +260,8 @@ impl Error {
                 | Self::WentBack { .. }
                 | Self::OtherCertificate { .. }
                 | Self::NamelessCertificate { .. }
+                | Self::OtherKey { .. }
+                | Self::RefusedCertificate { .. }
                 | Self::Stranger { .. }
         )
     }

@@ -6,6 +6,8 @@
 //!   that was replaced has another id; one that went back to an older copy lacks a start that
 //!   others saw. Neither knows which votes it gave, so it is refused.
 //! - A directory without data takes nothing from a group that counts on what it had.
+//! - By TLS a node shows a certificate, too. The group's log binds each member to its own; what a
+//!   node has seen by itself counts until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,8 +19,9 @@ use crate::directory::{Id, Met, Starts};
 use crate::error::{Error, KeepError};
 use crate::hello::{Lane, Statement};
 use crate::mutant::{Mutant, Mutation};
+use crate::tls::{Bindings, Bound};
 
-/// What a node knows of itself and others. The first four parts are kept in its directory.
+/// What a node knows of itself and others. The first five parts are kept in its directory.
 #[derive(Debug, Clone)]
 pub struct Standing {
     /// The id of its group; `None` before the group begins, before this node has joined, and in
@@ -30,6 +33,8 @@ pub struct Standing {
     pub met: BTreeMap<u64, Met>,
     /// Those of them whose certificates name them.
     pub named: BTreeSet<u64>,
+    /// The certificates to which the log of its group has bound members, as far as it is applied.
+    pub bound: Bindings,
     /// It has neither a vote nor a log.
     pub is_blank: bool,
     /// It waits to be taken into a group that exists.
@@ -75,8 +80,8 @@ pub(crate) struct Peer<'a> {
     pub(crate) lane: Lane,
     /// `None`: it is of a version that says nothing.
     pub(crate) said: Option<&'a Statement>,
-    /// Whether its certificate names it; `None` without TLS.
-    pub(crate) is_named: Option<bool>,
+    /// To what of its certificate it can be bound; `None` without TLS.
+    pub(crate) shown: Option<Bound>,
 }
 
 /// Which end of a connection this node is.
@@ -133,6 +138,7 @@ impl Identity {
         let mut standing = shared.standing();
         standing.group = changed.group;
         (standing.met, standing.named) = (changed.met, changed.named);
+        standing.bound = changed.bound;
         Ok(())
     }
 
@@ -191,6 +197,20 @@ impl Identity {
         group.is_none_or(|group| said.is_some_and(|said| said.group == Some(group)))
     }
 
+    /// Whether a node may still show this. Looked at for each message: a connection may have begun
+    /// before the log has bound its other end to another certificate.
+    pub(crate) fn check_shown(
+        &self,
+        node: u64,
+        shown: Option<Bound>,
+        mutation: Mutation,
+    ) -> Result<(), Error> {
+        if mutation.is(Mutant::BindsNewConnections) {
+            return Ok(());
+        }
+        self.read(|standing| standing.check_shown(node, shown, mutation)).unwrap_or(Ok(()))
+    }
+
     /// Whether what a node says of itself fits; remembers it if so.
     pub(crate) async fn meet(&self, peer: Peer<'_>, mutation: Mutation) -> Result<(), Error> {
         let judged = self.read(|standing| standing.judge(peer, mutation));
@@ -241,13 +261,33 @@ impl Standing {
         }
     }
 
-    fn judge(&self, peer: Peer<'_>, mutation: Mutation) -> Result<Found, Error> {
-        let Peer { node, end, lane, said, is_named } = peer;
+    /// Whether a node may show this of its certificate.
+    fn check_shown(
+        &self,
+        node: u64,
+        shown: Option<Bound>,
+        mutation: Mutation,
+    ) -> Result<(), Error> {
         let was_removed = self.removed.contains(&node) && !mutation.is(Mutant::RemembersRemoved);
-        let was_named = self.named.contains(&node) && !was_removed;
-        if was_named && is_named == Some(false) && !mutation.is(Mutant::ForgetsNames) {
-            return Err(Error::NamelessCertificate { node });
+        let Some(shown) = shown.filter(|_| !was_removed) else { return Ok(()) };
+        let seen = self.named.contains(&node).then_some(Bound::Name);
+        match self.bound.of.get(&node).copied().or(seen) {
+            Some(bound) if bound.fits(shown) => Ok(()),
+            Some(Bound::Name) if !mutation.is(Mutant::ForgetsNames) => {
+                Err(Error::NamelessCertificate { node })
+            }
+            Some(Bound::Key(_)) if !mutation.is(Mutant::TakesAnyKey) => {
+                Err(Error::OtherKey { node })
+            }
+            _ => Ok(()),
         }
+    }
+
+    fn judge(&self, peer: Peer<'_>, mutation: Mutation) -> Result<Found, Error> {
+        let Peer { node, end, lane, said, shown } = peer;
+        let was_removed = self.removed.contains(&node) && !mutation.is(Mutant::RemembersRemoved);
+        self.check_shown(node, shown, mutation)?;
+        let is_named = shown.map(|shown| shown == Bound::Name);
         let Some(theirs) = said else {
             // Of an older version. A group that has an id has none of those any more.
             return match self.group {
@@ -330,8 +370,8 @@ pub(crate) mod tests {
         let starts = Starts { directory: Id::from_array([9; 16]), count: 1, drawn: vec![1] };
         let (met, voters) = (BTreeMap::new(), BTreeSet::new());
         let (is_blank, joins, is_ready) = (false, false, true);
-        let (named, removed) = Default::default();
-        Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed }
+        let (named, bound, removed) = Default::default();
+        Standing { group, starts, met, named, bound, is_blank, joins, is_ready, voters, removed }
     }
 
     fn statement(group: Option<Id>, count: u64, drawn: &[u64]) -> Statement {
@@ -348,23 +388,24 @@ pub(crate) mod tests {
             let starts = Some(Starts { directory: OTHER, count: 1, drawn: vec![7] });
             Statement { starts, ..before.clone() }
         };
-        let meet = |own: &mut Standing, said: &Statement, is_named| {
-            let peer = Peer { is_named, ..peer(Lane::Control, Some(said)) };
+        let (name, key) = (Bound::Name, Bound::Key([4; 32]));
+        let meet = |own: &mut Standing, said: &Statement, shown| {
+            let peer = Peer { shown: Some(shown), ..peer(Lane::Control, Some(said)) };
             let found = own.judge(peer, Mutation::current()).map_err(|why| why.to_string())?;
             own.remember(2, found);
             Ok::<(), String>(())
         };
-        meet(&mut own, &before, Some(true))?;
-        meet(&mut own, &now, Some(true)).expect_err("it is a member, and has lost its votes");
+        meet(&mut own, &before, name)?;
+        meet(&mut own, &now, name).expect_err("it is a member, and has lost its votes");
         own.removed.insert(2);
-        meet(&mut own, &before, Some(true))?;
-        meet(&mut own, &now, Some(false))?;
+        meet(&mut own, &before, name)?;
+        meet(&mut own, &now, key)?;
         // One that shows no id of the group is nobody, though its number was met.
         let nameless = Statement { group: None, ..now.clone() };
-        meet(&mut own, &nameless, Some(false)).expect_err("a stranger");
+        meet(&mut own, &nameless, key).expect_err("a stranger");
         own.removed.remove(&2);
-        meet(&mut own, &now, Some(false))?;
-        meet(&mut own, &before, Some(true)).expect_err("it is a member again");
+        meet(&mut own, &now, key)?;
+        meet(&mut own, &before, name).expect_err("it is a member again");
         Ok(())
     }
 
@@ -375,7 +416,7 @@ pub(crate) mod tests {
 
     /// Node 2, which calls.
     fn peer(lane: Lane, said: Option<&Statement>) -> Peer<'_> {
-        Peer { node: 2, end: End::Listener, lane, said, is_named: None }
+        Peer { node: 2, end: End::Listener, lane, said, shown: None }
     }
 
     fn judge(own: &Standing, lane: Lane, theirs: &Statement) -> Result<Found, Error> {
@@ -432,20 +473,36 @@ pub(crate) mod tests {
     fn who_has_shown_a_certificate_of_its_own_shows_no_other() {
         let mut own = standing(Some(GROUP));
         let known = statement(Some(GROUP), 1, &[5]);
-        let shows = |own: &Standing, is_named| {
-            let peer = Peer { is_named, ..peer(Lane::Forward, Some(&known)) };
+        let (name, key) = (Some(Bound::Name), Some(Bound::Key([4; 32])));
+        let shows = |own: &Standing, shown| {
+            let peer = Peer { shown, ..peer(Lane::Forward, Some(&known)) };
             own.judge(peer, Mutation::current())
         };
-        own.remember(2, shows(&own, Some(false)).expect("none had a name so far"));
+        own.remember(2, shows(&own, key).expect("none had a name so far"));
         assert!(own.named.is_empty());
-        own.remember(2, shows(&own, Some(true)).expect("from now on it has"));
+        own.remember(2, shows(&own, name).expect("from now on it has"));
         assert_eq!(own.named, BTreeSet::from([2]));
-        let said = text(shows(&own, Some(false)));
+        let said = text(shows(&own, key));
         let node = 2;
         let wanted = format!("certificate of node {node} does not name it as raft-member-{node}");
         assert!(said.contains(&wanted), "{said}");
-        assert_eq!(shows(&own, Some(true)).expect("as before"), Found::default());
+        assert_eq!(shows(&own, name).expect("as before"), Found::default());
         shows(&own, None).expect("the group does without TLS now");
+    }
+
+    #[test]
+    fn who_is_bound_to_a_key_shows_that_or_its_name() {
+        let of = BTreeMap::from([(2, Bound::Key([4; 32]))]);
+        let own = Standing { bound: Bindings { at: 9, of }, ..standing(Some(GROUP)) };
+        let shows = |own: &Standing, shown| own.check_shown(2, shown, Mutation::current());
+        shows(&own, Some(Bound::Key([4; 32]))).expect("its own");
+        shows(&own, Some(Bound::Name)).expect("by the word of the authority");
+        let said = text(shows(&own, Some(Bound::Key([5; 32]))));
+        assert!(said.contains("has another key than the one"), "{said}");
+        let bound = Bindings { at: 10, of: BTreeMap::from([(2, Bound::Name)]) };
+        let own = Standing { bound, ..own };
+        let said = text(shows(&own, Some(Bound::Key([4; 32]))));
+        assert!(said.contains("does not name it as raft-member-2"), "{said}");
     }
 
     #[test]

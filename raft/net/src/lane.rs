@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::carrier::Stream;
-use crate::dial::dial;
+use crate::dial::{Dialed, dial};
 use crate::directory::Id;
 use crate::error::Error;
 use crate::frame::{self, Kind};
@@ -27,6 +27,7 @@ use crate::hello::Lane;
 use crate::message::Message;
 use crate::mutant::Mutant;
 use crate::settings::Settings;
+use crate::tls::Bound;
 
 /// Requests that may wait for a connection.
 const QUEUE: usize = 64;
@@ -70,6 +71,9 @@ pub struct LaneState {
     pub connections: u64,
     /// Replies that nobody waited for any more.
     pub late: u64,
+    /// To what of its certificate the node of this connection can be bound, if it has said that it
+    /// is of this group.
+    pub shown: Option<Bound>,
     /// Why there is no connection, or why the last one ended.
     pub error: Option<Arc<Error>>,
 }
@@ -86,8 +90,8 @@ impl LaneHandle {
     pub(crate) fn start(settings: Arc<Settings>, node: u64, address: &str, lane: Lane) -> Self {
         let (queue, requests) = mpsc::channel(QUEUE);
         let address = address.to_owned();
-        let (connected, connections, late, error) = (false, 0, 0, None);
-        let state = LaneState { node, lane, address, connected, connections, late, error };
+        let (connected, connections, late, shown, error) = Default::default();
+        let state = LaneState { node, lane, address, connected, connections, late, shown, error };
         let state = Arc::new(Mutex::new(state));
         let task = Task { settings, state: Arc::clone(&state), requests };
         tokio::spawn(task.run());
@@ -163,7 +167,7 @@ impl Task {
             let LaneState { node, lane, address, .. } = lock(&self.state).clone();
             let said = Said::of(&self.settings);
             let error = match dial(&self.settings, node, &address, lane).await {
-                Ok(stream) => {
+                Ok(Dialed { stream, shown, is_of_group }) => {
                     let started = Instant::now();
                     if lane == Lane::Control && self.settled_error().is_some() {
                         tracing::info!("connected to node {node} at {address} again");
@@ -171,9 +175,10 @@ impl Task {
                     self.note(|state| {
                         (state.connected, state.error) = (true, None);
                         state.connections += 1;
+                        state.shown = shown.filter(|_| is_of_group);
                     });
                     let error;
-                    (error, next) = self.converse(stream, request, said).await;
+                    (error, next) = self.converse(stream, request, said, shown).await;
                     if started.elapsed() > STEADY {
                         pauses = self.settings.limits.backoff();
                     }
@@ -186,7 +191,10 @@ impl Task {
                 }
             };
             self.tell(&error);
-            self.note(|state| (state.connected, state.error) = (false, Some(Arc::clone(&error))));
+            self.note(|state| {
+                (state.connected, state.shown) = (false, None);
+                state.error = Some(Arc::clone(&error));
+            });
             if matches!(*error, Error::Idle) {
                 pauses = self.settings.limits.backoff();
                 continue;
@@ -242,15 +250,18 @@ impl Task {
     }
 
     /// Sends requests and receives replies until the connection breaks; says why it did, and which
-    /// request is to go by the next one. `said`: what the handshake has said.
+    /// request is to go by the next one. `said`: what the handshake has said; `shown`: what of its
+    /// certificate the node has shown.
     async fn converse(
         &mut self,
         stream: Stream,
         first: Request,
         said: Said,
+        shown: Option<Bound>,
     ) -> (Arc<Error>, Option<Request>) {
         let (read, write) = tokio::io::split(stream);
-        let (talk, mut next) = (Talk::new(&self.settings, &self.state, said), Some(first));
+        let talk = Talk::new(&self.settings, &self.state, said, shown);
+        let mut next = Some(first);
         let error = tokio::select! {
             error = talk.send(write, &mut next, &mut self.requests) => error,
             error = talk.receive(read) => error,
@@ -293,6 +304,8 @@ struct Talk<'t> {
     settings: &'t Settings,
     /// What the other end has heard of this node.
     said: Said,
+    /// The other end, and what it has shown of its certificate.
+    peer: (u64, Option<Bound>),
     state: &'t Mutex<LaneState>,
     /// Who waits for the reply to which request.
     waiting: Mutex<HashMap<u64, oneshot::Sender<Outcome>>>,
@@ -304,10 +317,16 @@ struct Talk<'t> {
 }
 
 impl<'t> Talk<'t> {
-    fn new(settings: &'t Settings, state: &'t Mutex<LaneState>, said: Said) -> Self {
+    fn new(
+        settings: &'t Settings,
+        state: &'t Mutex<LaneState>,
+        said: Said,
+        shown: Option<Bound>,
+    ) -> Self {
+        let peer = (lock(state).node, shown);
         let (waiting, started) = (Mutex::default(), Instant::now());
         let (heard, pinged) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { settings, said, state, waiting, started, heard, pinged }
+        Self { settings, said, peer, state, waiting, started, heard, pinged }
     }
 
     /// This node has learnt its group since, or has got data: the other end is to hear so.
@@ -349,6 +368,12 @@ impl<'t> Talk<'t> {
         for id in 1.. {
             if next.is_some() && self.hides_data() {
                 return Error::Idle;
+            }
+            // It may have been bound to another since it shook hands.
+            let (node, shown) = self.peer;
+            let Settings { identity, mutation, .. } = self.settings;
+            if let Err(error) = identity.check_shown(node, shown, *mutation) {
+                return error;
             }
             let sent = match next.take() {
                 Some(request) => {

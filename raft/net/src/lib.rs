@@ -45,4 +45,4 @@ pub use network::{Link, Network};
 pub use served::Sender;
 pub use settings::{Limits, Settings};
 pub use stillframe_tls::FileError;
-pub use tls::{Tls, TlsError, TlsFiles};
+pub use tls::{Bindings, Bound, Tls, TlsError, TlsFiles};

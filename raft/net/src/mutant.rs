@@ -25,6 +25,10 @@ stillframe::mutants! { pub when any(test, feature = "mutants");
     BelievesStrangers,
     /// A node whose certificates name it may come with one that names none.
     ForgetsNames,
+    /// The key of a node's certificate is not compared with the one to which it is bound.
+    TakesAnyKey,
+    /// What comes by a connection is not compared with what its sender was bound to since it began.
+    BindsNewConnections,
     /// A node that was removed is held to the directory with which it called last.
     RemembersRemoved,
     /// An append that was cut is reported as whole.

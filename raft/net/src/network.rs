@@ -28,6 +28,7 @@ use crate::message::{self, Message};
 use crate::mutant::Mutant;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
+use crate::tls::Bound;
 use crate::window::Window;
 
 /// The lanes of a link.
@@ -213,6 +214,15 @@ impl Network {
         let states = self.states().into_iter();
         let mut refused = states.filter(|state| state.node == node && !state.connected);
         refused.find_map(|state| state.error.filter(|error| error.is_refusal()))
+    }
+
+    /// To what of its certificate a node can be bound that takes votes and entries by a connection
+    /// which there is, and has said that it is of this group.
+    #[must_use]
+    pub fn shown(&self, node: u64) -> Option<Bound> {
+        let states = self.states().into_iter();
+        let mut shown = states.filter(|it| it.node == node && it.lane != Lane::Forward);
+        shown.find_map(|it| it.shown)
     }
 
     /// The index of the last entry of each snapshot that is being sent, or was until a few seconds

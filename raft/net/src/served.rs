@@ -30,7 +30,7 @@ use crate::message::{self, Message};
 use crate::mutant::Mutant;
 use crate::seats::{Connections, Seat};
 use crate::settings::Settings;
-use crate::tls::Certified;
+use crate::tls::{Bound, Certified};
 
 /// Who sends a request that was [forwarded](crate::Network::forward).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ where
     let settings = &*served.settings;
     let shaken = timeout(settings.limits.handshake, shake(settings, socket, peer, seat)).await;
     let late = Err(Error::HandshakeTimeout { peer: peer.to_string() });
-    let (stream, sender) = match shaken.unwrap_or(late) {
+    let (stream, sender, shown) = match shaken.unwrap_or(late) {
         Ok(shaken) => shaken,
         Err(error) => return error,
     };
@@ -119,6 +119,7 @@ where
     let requests = Requests {
         served,
         sender,
+        shown,
         replies,
         under_way: Arc::new(Semaphore::new(settings.limits.requests_max)),
     };
@@ -134,7 +135,7 @@ async fn shake(
     socket: Stream,
     peer: SocketAddr,
     seat: &mut Seat,
-) -> Result<(Stream, Sender), Error> {
+) -> Result<(Stream, Sender, Option<Bound>), Error> {
     let mut certified = None;
     let mut stream = match &settings.tls {
         None => socket,
@@ -164,7 +165,8 @@ async fn shake(
     let believes = settings.mutation.is(Mutant::BelievesStrangers);
     let is_of_group = believes || settings.identity.is_of_group(said);
     answer.in_answer_to(&hello).write(&mut stream).await?;
-    admitted.map(|()| (stream, Sender { node, is_of_group }))
+    let shown = certified.map(|certified| certified.bound(node));
+    admitted.map(|()| (stream, Sender { node, is_of_group }, shown))
 }
 
 /// Whether a caller is taken in. `certified`: by its certificate; `None` without TLS.
@@ -175,7 +177,7 @@ async fn admit(
     seat: &mut Seat,
 ) -> Result<(), Error> {
     let Hello { own: sender, other: wanted, group: theirs, .. } = hello;
-    let is_named = certified.map(|certified| certified.names(*sender));
+    let shown = certified.map(|certified| certified.bound(*sender));
     certified.map_or(Ok(()), |certified| certified.check(*sender))?;
     let (found, ours) = (settings.node, settings.group.clone());
     let lane = hello.lane()?;
@@ -186,7 +188,7 @@ async fn admit(
         return Err(Error::OtherNode { wanted: *wanted, found });
     }
     let said = hello.statement.as_ref();
-    let peer = Peer { node: *sender, end: End::Listener, lane, said, is_named };
+    let peer = Peer { node: *sender, end: End::Listener, lane, said, shown };
     settings.identity.meet(peer, settings.mutation).await?;
     if seat.belongs_to(*sender) { Ok(()) } else { Err(Error::Full) }
 }
@@ -202,9 +204,9 @@ fn verdict_of(error: &Error) -> Verdict {
         Error::OtherDirectory { .. } => Verdict::OtherDirectory,
         Error::WentBack { .. } => Verdict::WentBack,
         Error::NotReady => Verdict::NotReady,
-        Error::OtherCertificate { .. } | Error::NamelessCertificate { .. } => {
-            Verdict::OtherCertificate
-        }
+        Error::OtherCertificate { .. }
+        | Error::NamelessCertificate { .. }
+        | Error::OtherKey { .. } => Verdict::OtherCertificate,
         Error::NoIdentity { .. } => Verdict::OtherVersion,
         _ => Verdict::Full,
     }
@@ -229,6 +231,8 @@ async fn send(
 struct Requests<'s, C: RaftTypeConfig, F> {
     served: &'s Arc<Served<C, F>>,
     sender: Sender,
+    /// To what of its certificate the sender can be bound; `None` without TLS.
+    shown: Option<Bound>,
     replies: mpsc::Sender<Message>,
     under_way: Arc<Semaphore>,
 }
@@ -267,6 +271,9 @@ where
             self.reply(Kind::Ping, head.id, frame::begin()).await;
             return Ok(());
         }
+        // It may have been bound to another since it shook hands.
+        let Settings { identity, mutation, .. } = &self.served.settings.as_ref();
+        identity.check_shown(self.sender.node, self.shown, *mutation)?;
         let under_way = match head.kind {
             Kind::Forward => &self.served.forwards,
             _ => &self.under_way,

@@ -4,11 +4,16 @@
 //!   use. Connections keep the one that they began with.
 //! - A node is trusted if the authority has signed its certificate; its name is not compared with
 //!   its address, as for clients and replicas. So the authority must be the group's own.
-//! - A certificate that names members, as `raft-member-3`, is good for those alone. A member that
-//!   has shown one shows no other from then on.
+//! - A certificate that names members, as `raft-member-3`, is good for those alone.
+//! - A member is bound to its certificate: by the name if it has one, else by the public key that
+//!   it showed first. The log of its group keeps that ([`Bindings`]), so that a node that has never
+//!   met the member knows it, too. A name is the authority's word, so it is always good, also for a
+//!   member that is bound to a key.
 //! - TLS 1.3 alone: both ends are this crate.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -18,6 +23,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use sha2::{Digest, Sha256};
 use stillframe_tls::{
     FileError, Named, SignedByAuthority, read_certificates, read_chain, read_key,
 };
@@ -49,9 +55,38 @@ impl TlsFiles {
 /// How the DNS name of a member begins in a certificate; its number follows, then nothing or a dot.
 const MEMBER: &str = "raft-member-";
 
-/// The members that a peer's certificate names; if none, it is good for all.
-#[derive(Debug, Default)]
-pub(crate) struct Certified(Vec<u64>);
+/// What of its certificate a member is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bound {
+    /// The name of the member in it: any certificate with that name is good.
+    Name,
+    /// The SHA-256 of its public key (`SubjectPublicKeyInfo`): it does not name the member.
+    Key([u8; 32]),
+}
+
+impl Bound {
+    /// Whether a member that is bound to this may show that.
+    pub(crate) fn fits(self, shown: Self) -> bool {
+        shown == Self::Name || shown == self
+    }
+}
+
+/// The certificates to which the members of a group are bound, by its log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bindings {
+    /// The index up to which the log has said so.
+    pub at: u64,
+    /// Of each member.
+    pub of: BTreeMap<u64, Bound>,
+}
+
+/// What a peer's certificate says of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Certified {
+    /// The members that it names; if none, it is good for all that are not bound to another.
+    members: Vec<u64>,
+    key: [u8; 32],
+}
 
 impl Certified {
     /// By the certificates that a peer has shown, its own first.
@@ -62,20 +97,26 @@ impl Certified {
             let name = name.to_ascii_lowercase();
             name.strip_prefix(MEMBER)?.split('.').next()?.parse().ok()
         };
-        Self(own.map_or_else(Vec::new, |own| own.valid_dns_names().filter_map(number).collect()))
+        // The handshake has read it, so it can be read.
+        let key = own.as_ref().map(|own| own.subject_public_key_info());
+        let key = Sha256::digest(key.as_deref().unwrap_or_default()).into();
+        let members =
+            own.map_or_else(Vec::new, |own| own.valid_dns_names().filter_map(number).collect());
+        Self { members, key }
     }
 
-    /// Whether they name this node.
-    pub(crate) fn names(&self, node: u64) -> bool {
-        self.0.contains(&node)
+    /// To what of it this node can be bound.
+    pub(crate) fn bound(&self, node: u64) -> Bound {
+        if self.members.contains(&node) { Bound::Name } else { Bound::Key(self.key) }
     }
 
     /// Whether the peer may be this node.
     pub(crate) fn check(&self, node: u64) -> Result<(), Error> {
-        if self.0.is_empty() || self.names(node) {
+        if self.members.is_empty() || self.members.contains(&node) {
             return Ok(());
         }
-        let names: Vec<String> = self.0.iter().map(|member| format!("{MEMBER}{member}")).collect();
+        let names = self.members.iter().map(|member| format!("{MEMBER}{member}"));
+        let names: Vec<String> = names.collect();
         Err(Error::OtherCertificate { node, names: names.join(", ") })
     }
 }
@@ -127,6 +168,7 @@ pub struct Tls {
 struct Material {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    certified: Arc<Certified>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -150,14 +192,28 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]; then the material before stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let material = Material::read(&self.files)?;
-        *self.material.write().unwrap_or_else(PoisonError::into_inner) = material;
+        self.put(Material::read(&self.files)?);
         Ok(())
     }
 
+    fn put(&self, material: Material) {
+        *self.material.write().unwrap_or_else(PoisonError::into_inner) = material;
+    }
+
+    /// To what of its own certificate node `node` can be bound.
+    #[must_use]
+    pub fn bound(&self, node: u64) -> Bound {
+        self.material().certified.bound(node)
+    }
+
     /// Looks at the files every `pause`, and reads them again when they have changed, until it is
-    /// dropped. What cannot be used is tried again: files are seldom replaced all at once.
-    pub async fn follow(self, pause: Duration) {
+    /// dropped. What cannot be used is tried again: files are seldom replaced all at once. So is
+    /// what `permit` refuses, which hears to what node `node` can be bound by the new certificate:
+    /// others may have to know of that before they see it.
+    pub async fn follow<F>(self, node: u64, pause: Duration, permit: impl Fn(Bound) -> F)
+    where
+        F: Future<Output = Result<(), String>>,
+    {
         let mut tick = interval(pause);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut used, mut told) = (self.files.stamps(), String::new());
@@ -167,13 +223,17 @@ impl Tls {
             if now == used {
                 continue;
             }
-            match self.reload() {
-                Ok(()) => {
+            let read = match Material::read(&self.files) {
+                Ok(read) => permit(read.certified.bound(node)).await.map(|()| read),
+                Err(error) => Err(error.to_string()),
+            };
+            match read {
+                Ok(read) => {
+                    self.put(read);
                     tracing::info!("the certificates of this node were read again");
                     (used, told) = (now, String::new());
                 }
-                Err(error) => {
-                    let text = error.to_string();
+                Err(text) => {
                     if text != told {
                         tracing::warn!("the certificates before stay in use: {text}");
                         told = text;
@@ -209,6 +269,7 @@ impl Material {
             TlsError::NoPair { cert, key, source }
         };
         let chain = read_chain(&Named::by_path(&files.cert))?;
+        let certified = Arc::new(Certified::by(Some(&chain)));
         let key = read_key(&Named::by_path(&files.key))?;
         let verifier =
             WebPkiClientVerifier::builder_with_provider(roots.clone().into(), provider.clone());
@@ -224,6 +285,6 @@ impl Material {
         let authority = Arc::new(SignedByAuthority::new(roots, provider));
         let builder = builder.dangerous().with_custom_certificate_verifier(authority);
         let client = builder.with_client_auth_cert(chain, key).map_err(no_pair)?;
-        Ok(Self { server: Arc::new(server), client: Arc::new(client) })
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), certified })
     }
 }

@@ -46,6 +46,11 @@ pub(super) enum ChangeError {
          with raft-join yes"
     )]
     OfAnotherGroup { id: u64, raft: String },
+    #[error(
+        "member {0} does not know of the certificates to which the log of this group binds members: \
+         it is of an older version"
+    )]
+    OlderVersion(u64),
     #[error("this member leads no more; ask the next leader again")]
     LeadsNoMore,
     #[error("{0}; it has no vote yet: ADD or REMOVE it")]
@@ -119,6 +124,10 @@ impl Running {
                 }
                 if self.ask(id, &member, &Question::Belongs).await? != [0] {
                     return Err(ChangeError::OfAnotherGroup { id, raft: member.raft });
+                }
+                if self.binds() {
+                    let known = self.ask(id, &member, &Question::Binds).await;
+                    known.map_err(|_| ChangeError::OlderVersion(id))?;
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The threads of a member: openraft, its log and network, and the channels to the loop.
 
 mod begin;
+mod bind;
 mod change;
 mod elections;
 mod messages;
@@ -50,8 +51,6 @@ const THREADS: usize = 2;
 const FIGURES: Duration = Duration::from_millis(100);
 /// Heartbeats in an election timeout.
 const HEARTBEATS: u64 = 5;
-/// How often the files of certificates are looked at.
-const CERTIFICATES: Duration = Duration::from_secs(2);
 /// Most bytes of a message: a client may publish 512 MB at once, and an entry that a server of
 /// before has put into the log has up to 1023 MB.
 const FRAME_BYTES_MAX: u32 = 1 << 30;
@@ -170,9 +169,8 @@ fn open(
     if found.is_none() && !log.is_blank() {
         return Err(identity::Member::missing(&files));
     }
-    let (in_dump, blank) =
-        (label.as_ref().and_then(|it| it.group), log.is_blank() && label.is_none());
-    let identity = owner.begin(Arc::clone(&files), found, in_dump, blank, settings.joins)?;
+    let blank = log.is_blank() && label.is_none();
+    let identity = owner.begin(Arc::clone(&files), found, label.as_ref(), blank, settings.joins)?;
     let mut network = network.identity(identity.clone());
     network.carrier = carrier.unwrap_or(network.carrier);
     if !Mutation::current().is(Mutant::KeepsItsLead) {
@@ -370,9 +368,13 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
         tokio::spawn(node.clone().carry_out(commands)),
         tokio::spawn(node.clone().confirm(settings.election_timeout_ms, confirm)),
         tokio::spawn(node.clone().purge(bounds)),
-        tokio::spawn(node.watch(settings.election_timeout_ms, closely)),
+        tokio::spawn(node.clone().watch(settings.election_timeout_ms, closely)),
     ];
-    tasks.extend(tls.map(|tls| tokio::spawn(tls.follow(CERTIFICATES))));
+    if let Some(tls) = tls {
+        let pause = Duration::from_millis(settings.election_timeout_ms);
+        tasks.push(tokio::spawn(node.clone().bind(tls.clone(), pause)));
+        tasks.push(tokio::spawn(node.follow_certificates(tls)));
+    }
     let _ = stop.await; // a loop that has gone says nothing
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     serving.stop().await;
@@ -402,8 +404,9 @@ struct Running {
     queued: Arc<watch::Sender<Queued>>,
     /// Held while the group is being changed: one change at a time.
     changes: Arc<Mutex<()>>,
-    /// Held while the id of the group comes into its log, and while a node is taken in: one that
-    /// has met nobody yet would be a stranger to all who know the id before it does.
+    /// Held while the id of the group or the first binding comes into its log, and while a node is
+    /// taken in: one that has met nobody yet would be a stranger to all who know the id before it
+    /// does, and one of before has no place for bindings.
     naming: Arc<Mutex<()>>,
     /// Those that have met this start, in a group without an id.
     told: Arc<StdMutex<BTreeSet<u64>>>,

@@ -47,6 +47,10 @@ pub(super) enum Question {
     Lacks,
     /// Say whether these have met your directory as it is now; the answer is a byte, 1 for yes.
     HasMet(BTreeSet<u64>),
+    /// Say that you know of bindings to certificates, by any answer.
+    Binds,
+    /// Have the log bind the one who asks to this key.
+    Renew([u8; 32]),
 }
 
 impl Question {
@@ -54,10 +58,13 @@ impl Question {
     /// is on its way into a group, or has lost its directory, does not know the group's id.
     fn is_open(&self) -> bool {
         match self {
-            Self::Belongs | Self::MayStand(_) | Self::Belonging | Self::Lacks => true,
-            Self::Elect | Self::LetGo | Self::Deliver(_) | Self::Found(_) | Self::HasMet(_) => {
-                false
-            }
+            Self::Belongs | Self::MayStand(_) | Self::Belonging | Self::Lacks | Self::Binds => true,
+            Self::Elect
+            | Self::LetGo
+            | Self::Deliver(_)
+            | Self::Found(_)
+            | Self::HasMet(_)
+            | Self::Renew(_) => false,
         }
     }
 
@@ -155,6 +162,8 @@ impl Running {
                 Ok(postcard::to_allocvec(&opinion)?)
             }
             Question::Lacks => Ok(vec![u8::from(self.lacks(sender))]),
+            Question::Binds => Ok(Vec::new()),
+            Question::Renew(key) => self.renew(sender, key).await.map(|()| Vec::new()),
             Question::HasMet(members) => Ok(vec![u8::from(self.has_met(&members))]),
             Question::Belonging => {
                 let belonging = self.belonging(settings).await?;

@@ -158,7 +158,8 @@ impl World {
         let applied = Some(LogId::new(CommittedLeaderId::new(0, 0), 1));
         let membership = Membership::new(vec![voters.iter().copied().collect()], nodes);
         let membership = StoredMembership::new(applied, membership);
-        let label = Label { applied, membership, group: None }.encode().expect("it is encoded");
+        let label =
+            Label { applied, membership, ..Label::default() }.encode().expect("it is encoded");
         let mut config = stillframe_server::Config::default();
         config.set("dir", &[directory.display().to_string()]).expect("a setting");
         config.label_dump(label.clone());

@@ -24,6 +24,7 @@ impl Certificates {
         own.authority("ca");
         own.authority("stranger-ca");
         own.issue("node", "ca", &["-days", "30"]);
+        own.issue("second", "ca", &["-days", "30"]);
         own.issue("raft-member-1", "ca", &["-days", "30"]);
         own.issue("raft-member-3.some.group", "ca", &["-days", "30"]);
         own.issue("stranger", "stranger-ca", &["-days", "30"]);

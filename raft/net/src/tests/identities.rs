@@ -1,6 +1,6 @@
 //! Groups of one name, and directories that are not what they were.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use super::certificates::Certificates;
@@ -9,13 +9,13 @@ use super::*;
 use crate::hello::{Hello, Lane, Statement};
 use crate::identity::{End, Peer};
 use crate::mutant::Mutation;
-use crate::{Error, ForwardError, Id, Standing, Starts};
+use crate::{Bindings, Error, ForwardError, Id, Standing, Starts};
 
 /// A standing in this group and directory, which is kept in memory.
 fn standing(group: Option<Id>, starts: &Starts) -> Standing {
-    let (met, named, voters, removed) = Default::default();
+    let (met, named, bound, voters, removed) = Default::default();
     let (starts, is_blank, joins, is_ready) = (starts.clone(), false, false, true);
-    Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed }
+    Standing { group, starts, met, named, bound, is_blank, joins, is_ready, voters, removed }
 }
 
 fn identity(standing: Standing) -> Identity {
@@ -91,8 +91,8 @@ pub(super) async fn replaced_directories_are_refused() -> Result<(), String> {
     home.note(|it| it.voters = BTreeSet::from([2]));
     let meet = async |who: &Identity| {
         let theirs = home.statement(2);
-        let (node, end, said, is_named) = (1, End::Listener, Some(&theirs), None);
-        let peer = Peer { node, end, lane: Lane::Control, said, is_named };
+        let (node, end, said, shown) = (1, End::Listener, Some(&theirs), None);
+        let peer = Peer { node, end, lane: Lane::Control, said, shown };
         who.meet(peer, Mutation::current()).await
     };
     let met = meet(&identity(blank.clone())).await;
@@ -275,6 +275,59 @@ pub(super) async fn names_stay(files: &Certificates) -> Result<(), String> {
     expect(&says("node").await, "welcome")?;
     alone.group.end().await;
     Ok(())
+}
+
+/// A member that the log has bound to a key comes with no other, by new connections and by those
+/// from before; and so does one that is called.
+pub(super) async fn keys_stay(files: &Certificates) -> Result<(), String> {
+    let tls = |who: &str| files.tls(who, "ca");
+    let group = Some(Id::draw().expect("random bytes"));
+    let (home, own) = (identity(standing(group, &starts(1))), starts(1));
+    let plan = Plan { tls: Some(tls("node")), identity: home.clone(), ..Plan::calm() };
+    let alone = Alone::start(plan).await;
+    let member = alone.member();
+    let time = Duration::from_secs(30);
+    let calls = |who: &str, own: &Identity| {
+        let settings = alone.group.plan.settings(3).identity(own.clone());
+        Network::new(settings.tls(tls(who))).expect("sound")
+    };
+    let says = async |network: &Network| {
+        let answer = network.forward(1, &member, b"hello", time).await;
+        answer.map_or_else(|error| error.to_string(), |_| "welcome".to_owned())
+    };
+    let caller = || identity(standing(group, &own));
+    let bind = |who: &Identity, node, certificate: &str| {
+        let of = BTreeMap::from([(node, tls(certificate).bound(node))]);
+        who.note(|it| it.bound = Bindings { at: it.bound.at + 1, of });
+    };
+    // A thief that came before anybody was bound.
+    let (thief, honest, named) = (caller(), caller(), caller());
+    let thieves = calls("second", &thief);
+    expect(&says(&thieves).await, "welcome")?;
+    bind(&home, 3, "node");
+    let said = says(&thieves).await;
+    expect(if said == "welcome" { "it was served" } else { "refused" }, "refused")?;
+    expect(&says(&calls("second", &thief)).await, "certificate of node 3 is not its own")?;
+    expect(&says(&calls("node", &honest)).await, "welcome")?;
+    expect(&says(&calls("raft-member-3.some.group", &named)).await, "welcome")?;
+    // It takes no other for node 1, either.
+    let network = calls("node", &honest);
+    expect(&says(&network).await, "welcome")?;
+    bind(&honest, 1, "second");
+    expect(&says(&network).await, "has another key than the one")?;
+    expect(&says(&calls("node", &honest)).await, "has another key than the one")?;
+    bind(&honest, 1, "node");
+    expect(&says(&calls("node", &honest)).await, "welcome")?;
+    alone.group.end().await;
+    Ok(())
+}
+
+#[test]
+fn a_member_that_is_bound_to_a_key_shows_no_other() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let test = "a_member_that_is_bound_to_a_key_shows_no_other";
+    let Some(files) = Certificates::new(test) else { return };
+    block_on(keys_stay(&files)).expect("it does not");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::thread;
 use super::certificates::Certificates;
 use super::hostile::{listener_refuses, promises_take_no_memory, refusals};
 use super::identities::{
-    groups_do_not_mix, names_stay, replaced_directories_are_refused, strangers_take_no_part,
+    groups_do_not_mix, keys_stay, names_stay, replaced_directories_are_refused,
+    strangers_take_no_part,
 };
 use super::requests::{
     appends_are_cut, damage_is_found, heartbeats_pass, questions_pass, replies_find_their_requests,
@@ -55,6 +56,12 @@ fn is_rejected(mutant: Mutant) {
                     Some(files) => names_stay(&files).await,
                     None => Err("it takes openssl to find it".into()),
                 },
+                Mutant::TakesAnyKey | Mutant::BindsNewConnections => {
+                    match Certificates::new("mistakes_are_rejected") {
+                        Some(files) => keys_stay(&files).await,
+                        None => Err("it takes openssl to find it".into()),
+                    }
+                }
                 Mutant::RemembersRemoved => who_was_removed_comes_with_another_directory(),
                 Mutant::HidesCut => appends_are_cut().await,
                 Mutant::KeepsSilent => silence_ends().await,

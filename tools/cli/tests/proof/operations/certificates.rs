@@ -1,5 +1,5 @@
-//! Certificates for a test, made by openssl: an authority, a server and a client that it vouches
-//! for, and a stranger.
+//! Certificates for a test, made by openssl: an authority, a server, a client and others that it
+//! vouches for, of which one names a member of a group, and a stranger.
 
 use std::path::PathBuf;
 
@@ -25,6 +25,9 @@ impl Certificates {
         own.issue("server", "ca");
         own.issue("second", "ca");
         own.issue("client", "ca");
+        own.issue("third", "ca");
+        own.issue("renewed", "ca");
+        own.issue("raft-member-2", "ca");
         own.issue("stranger", "stranger-ca");
         Some(own)
     }
@@ -55,8 +58,8 @@ impl Certificates {
         let line = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
         openssl(&[&line[..], &["-keyout", &key, "-out", &request, "-subj", &subject]].concat());
         let extensions = self.path("extensions");
-        std::fs::write(&extensions, "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost\n")
-            .expect("a file");
+        let text = format!("basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost,DNS:{name}\n");
+        std::fs::write(&extensions, text).expect("a file");
         let line = ["x509", "-req", "-days", "30", "-in", &request, "-out", &crt, "-CA", &ca];
         let more = ["-CAkey", &ca_key, "-CAcreateserial", "-extfile", &extensions];
         openssl(&[&line[..], &more].concat());

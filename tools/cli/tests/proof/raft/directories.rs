@@ -304,12 +304,12 @@ fn a_member_whose_log_lost_its_end_catches_up() {
 }
 
 /// A member of this group that says nothing of its directory.
-fn as_of(group: Option<Id>) -> Identity {
+pub(super) fn as_of(group: Option<Id>) -> Identity {
     let starts = Starts::new().expect("random bytes");
-    let (met, named, voters, removed) = Default::default();
+    let (met, named, bound, voters, removed) = Default::default();
     let (is_blank, joins, is_ready) = (false, false, true);
     let standing =
-        Standing { group, starts, met, named, is_blank, joins, is_ready, voters, removed };
+        Standing { group, starts, met, named, bound, is_blank, joins, is_ready, voters, removed };
     Identity::new(standing, |_| Ok(()))
 }
 

@@ -1,12 +1,16 @@
 //! Members that speak TLS to each other, by settings; strangers are kept out.
 
+use stillframe_raft_net::{Id, Member, Network, Settings, Tls, TlsFiles};
+
+use super::directories::as_of;
 use super::load::Counter;
-use super::{Group, leader, wait_until_equal};
+use super::membership::change;
+use super::{Group, leader, put, wait_until_equal};
 use crate::operations::certificates::Certificates;
 use crate::support::{Reply, Server, Setup, own_port, wait_until};
 
 /// Flags of a member with the certificate of `who`.
-fn flags(made: &Certificates, who: &str, authority: &str) -> Vec<String> {
+pub(super) fn flags(made: &Certificates, who: &str, authority: &str) -> Vec<String> {
     let files = [
         ("cert", format!("{who}.crt")),
         ("key", format!("{who}.key")),
@@ -18,7 +22,7 @@ fn flags(made: &Certificates, who: &str, authority: &str) -> Vec<String> {
         .collect()
 }
 
-fn with(setup: Setup, flags: &[String]) -> Setup {
+pub(super) fn with(setup: Setup, flags: &[String]) -> Setup {
     setup.flags(&flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -163,4 +167,178 @@ fn with_tls_a_member_listens_and_passes_clients_on_beyond_this_machine() {
     assert_eq!(client.ask("GET large").bytes(), Some(&large[..]));
     assert_eq!(client.info("raft_role"), "leader");
     wait_until_equal(&servers);
+}
+
+/// Members whose files of certificates can be replaced.
+struct Bound {
+    group: Group,
+    made: Certificates,
+    servers: Vec<Server>,
+}
+
+impl Bound {
+    fn new(test: &str) -> Option<Self> {
+        let made = Certificates::new(test, &[])?;
+        let flags = ["--raft-log-keep-entries", "0", "--raft-election-timeout", "1000"];
+        let group = Group::with_members(4, 3, &flags);
+        let mut own = Self { group, made, servers: Vec::new() };
+        for (member, who) in ["server", "second", "client"].into_iter().enumerate() {
+            own.certify(member, who);
+            own.servers.push(own.start(member));
+        }
+        wait_until("all are bound", || {
+            (0..3).all(|at| (1..=3).all(|id| own.bound(at, id).is_some()))
+        });
+        Some(own)
+    }
+
+    fn place(&self, member: usize, file: &str) -> String {
+        self.group.folder.path().join(format!("{member}.{file}")).display().to_string()
+    }
+
+    /// Gives a member the certificate of `who`.
+    fn certify(&self, member: usize, who: &str) {
+        for (file, from) in [("cert", "crt"), ("key", "key")] {
+            let from = self.made.path(&format!("{who}.{from}"));
+            std::fs::copy(from, self.place(member, file)).expect("openssl made it");
+        }
+    }
+
+    fn start(&self, member: usize) -> Server {
+        let ca = self.made.path("ca.crt");
+        let flags = [
+            ("cert", self.place(member, "cert")),
+            ("key", self.place(member, "key")),
+            ("ca-cert", ca),
+        ];
+        let flags = flags.map(|(flag, path)| [format!("--raft-tls-{flag}-file"), path]);
+        with(self.group.setup(member), flags.as_flattened()).start()
+    }
+
+    /// The rest of the line of the directory of a member that begins so.
+    fn line(&self, member: usize, begin: &str) -> Option<String> {
+        let folder = self.group.folder.path().join((member + 1).to_string());
+        let text = std::fs::read_to_string(folder.join("raft-member")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(begin).map(str::to_owned))
+    }
+
+    /// To what member `id` is bound, as a member keeps it.
+    fn bound(&self, member: usize, id: u64) -> Option<String> {
+        self.line(member, &format!("bound {id} "))
+    }
+
+    /// Member `id` by the certificate of `who`, which knows the group and none of its directories:
+    /// what a member says to it when it is told that it was let go, which only members may say.
+    fn says(&self, member: usize, id: u64, who: &str) -> Result<(), String> {
+        let group: Option<Id> = self.line(0, "group-id ").and_then(|id| id.parse().ok());
+        assert!(group.is_some());
+        let file = |end: &str| self.made.path(&format!("{who}.{end}")).into();
+        let (cert, key, ca) = (file("crt"), file("key"), self.made.path("ca.crt").into());
+        let tls = Tls::load(TlsFiles { cert, key, ca }).expect("openssl made them");
+        let settings = Settings::new(id, "stillframe").identity(as_of(group)).tls(tls);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let addresses: Member = self.group.addresses(member).parse().expect("its addresses");
+        let said = runtime.expect("a runtime").block_on(async {
+            let network = Network::new(settings).expect("sound");
+            let time = std::time::Duration::from_secs(30);
+            network.forward(member as u64 + 1, &addresses, &[2, 0], time).await
+        });
+        said.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn refuses(&self, member: usize, id: u64, who: &str) {
+        let said = self.says(member, id, who).expect_err("it is another's");
+        let wanted = format!("the certificate of node {id} is not its own");
+        assert!(said.contains(&wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_member_is_bound_to_its_certificate_for_those_who_never_met_it() {
+    let test = "a_member_is_bound_to_its_certificate_for_those_who_never_met_it";
+    let Some(mut own) = Bound::new(test) else { return };
+    let leads = put(&own.servers, "k");
+    // Another member's certificate, and one that is nobody's so far.
+    for who in ["client", "third"] {
+        (0..3).filter(|&it| it != 1).for_each(|it| own.refuses(it, 2, who));
+    }
+    // Member 2 is away while member 4 joins, by an image.
+    own.servers[1].kill();
+    let rest = |own: &Bound| leader([&own.servers[0], &own.servers[2]]) * 2;
+    println!("member {} led, now {}", leads + 1, rest(&own) + 1);
+    own.certify(3, "third");
+    let new = own.start(3);
+    let mut client = own.servers[rest(&own)].client();
+    client.ok("SET k v");
+    client.ok("BGSAVE");
+    wait_until("the log is cut", || client.info_int("raft_purged_index") > 4);
+    let add = format!("STILLFRAME RAFT ADD 4 {}", own.group.addresses(3));
+    change([&own.servers[0], &own.servers[2]], &add);
+    assert!(new.log().contains("loaded the dump of another member"), "{}", new.log());
+    assert_eq!((own.bound(3, 2), own.line(3, "met 2 ")), (own.bound(0, 2), None));
+    own.refuses(3, 2, "client");
+    own.refuses(3, 2, "renewed");
+    own.says(3, 2, "second").expect("nobody has met its directory: it is the certificate alone");
+    wait_until("the new one is bound, too", || own.bound(0, 4).is_some());
+    own.refuses(0, 4, "renewed");
+    // What they say of the true one did not change.
+    own.servers[1] = own.start(1);
+    wait_until_equal([&own.servers[0], &own.servers[1], &own.servers[2], &new]);
+}
+
+#[test]
+fn a_member_may_have_another_certificate() {
+    let Some(mut own) = Bound::new("a_member_may_have_another_certificate") else { return };
+    // While it runs: the group hears of the new key first. The leader, and one that follows.
+    let leads = put(&own.servers, "before");
+    for (member, who) in [(leads, "renewed"), ((leads + 1) % 3, "third")] {
+        let (id, before) = (member as u64 + 1, own.bound(member, member as u64 + 1));
+        own.certify(member, who);
+        wait_until("it is used", || {
+            own.servers[member].log().contains("the certificates of this node were read again")
+        });
+        wait_until("all know of it", || {
+            (0..3).all(|at| own.bound(at, id).is_some_and(|it| Some(it) != before))
+        });
+        (0..3).filter(|&it| it != member).for_each(|it| {
+            own.refuses(it, id, ["server", "second", "client"][member]);
+        });
+        own.servers[member].kill();
+        own.servers[member] = own.start(member);
+        put(&own.servers, who);
+        wait_until_equal(&own.servers);
+    }
+    // While it is away, with a key that nobody has heard of: it is told what helps.
+    own.servers[1].kill();
+    own.certify(1, if leads == 1 { "third" } else { "renewed" });
+    own.servers[1] = own.start(1);
+    wait_until("it is told why", || {
+        own.servers[1].log().contains("the certificate of node 2 is not its own")
+    });
+    // A name in it is the authority's word, and from then on it needs one.
+    own.servers[1].kill();
+    own.certify(1, "raft-member-2");
+    own.servers[1] = own.start(1);
+    put(&own.servers, "named");
+    wait_until_equal(&own.servers);
+    wait_until("it is bound to its name", || {
+        [0, 1, 2].iter().all(|&at| own.bound(at, 2).as_deref() == Some("name"))
+    });
+    own.refuses(0, 2, "second");
+    own.certify(1, "second");
+    wait_until("it keeps the one before", || {
+        own.servers[1].log().contains("does not name the member as raft-member-2")
+    });
+    // Let go, and taken in again with an empty directory, it is bound anew.
+    own.servers[1].kill();
+    change([&own.servers[0], &own.servers[2]], "STILLFRAME RAFT REMOVE 2");
+    crate::support::directories::empty(&own.group.folder.path().join("2"));
+    own.group.founders = 1;
+    own.servers[1] = own.start(1);
+    let add = format!("STILLFRAME RAFT ADD 2 {}", own.group.addresses(1));
+    change([&own.servers[0], &own.servers[2]], &add);
+    wait_until_equal(&own.servers);
+    wait_until("it is bound to its new key", || {
+        own.bound(0, 2).is_some_and(|bound| bound != "name")
+    });
 }
