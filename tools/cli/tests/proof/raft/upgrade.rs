@@ -2,38 +2,53 @@
 //!
 //! `STILLFRAME_OLD` names the binary of an earlier version; without it all are of this one. The
 //! earliest that a group comes from is of before 26 November 2026, when groups had no id.
+//! `.ci/long upgrade` builds such binaries.
 
 use std::path::PathBuf;
 
 use super::load::{Counter, under_load};
 use super::membership::{SLOW, fill};
+use super::secure::{flags, with};
 use super::{Group, leader, put, wait_until_equal};
-use crate::support::{Client, Reply, Server, wait_until};
+use crate::operations::certificates::Certificates;
+use crate::support::{Client, Reply, Server, Setup, wait_until};
 
 /// A group that begins with members of the earlier version.
 struct Upgrade {
     group: Group,
     old: Option<String>,
+    /// For TLS between members.
+    made: Option<Certificates>,
     servers: Vec<Server>,
 }
 
 impl Upgrade {
-    fn begin() -> Self {
+    fn begin(made: Option<Certificates>) -> Self {
         let old = std::env::var("STILLFRAME_OLD").ok();
         if old.is_none() {
             println!("members of one version: STILLFRAME_OLD names no other");
         }
         let group = Group::with_members(3, 3, &SLOW);
-        let mut upgrade = Self { group, old, servers: Vec::new() };
+        let mut upgrade = Self { group, old, made, servers: Vec::new() };
         let start = |member| upgrade.start_old(member).expect("it is new");
         let servers = (0..3).map(start).collect();
         upgrade.servers = servers;
         upgrade
     }
 
+    fn setup(&self, member: usize) -> Setup {
+        let setup = self.group.setup(member);
+        match &self.made {
+            Some(made) => {
+                with(setup, &flags(made, ["server", "second", "client"][member], "ca.crt"))
+            }
+            None => setup,
+        }
+    }
+
     /// Starts a member of the earlier version, or says why it does not start.
     fn start_old(&self, member: usize) -> Result<Server, String> {
-        let setup = self.group.setup(member);
+        let setup = self.setup(member);
         match &self.old {
             Some(old) => setup.wrapper(&["sh", "-c", &format!("exec {old} \"$@\"")]).try_start(),
             None => setup.try_start(),
@@ -43,12 +58,12 @@ impl Upgrade {
     /// Starts a member again, of this version.
     fn replace(&mut self, member: usize) {
         self.servers[member].kill();
-        self.servers[member] = self.group.start(member);
+        self.servers[member] = self.setup(member).start();
         self.wait_for(member);
     }
 
     /// As after a change of mind: an earlier version goes on, or says what it cannot read.
-    fn go_back(&mut self, member: usize) {
+    fn go_back(&mut self, member: usize, unread: &[&str]) {
         self.servers[member].kill();
         match self.start_old(member) {
             Ok(server) => {
@@ -58,7 +73,7 @@ impl Upgrade {
             Err(why) => {
                 let file = self.identity_file(member).display().to_string();
                 let why = why.lines().last().unwrap_or_default();
-                assert!(why.contains(&file) && why.contains("version 1"), "{why}");
+                assert!(why.contains(&file) && unread.iter().any(|it| why.contains(it)), "{why}");
                 println!("it cannot go back: {why}");
             }
         }
@@ -106,6 +121,17 @@ impl Upgrade {
         self.group.folder.path().join((member + 1).to_string()).join("raft-member")
     }
 
+    /// Waits until the log has bound all members to their certificates, and all know it.
+    fn wait_for_bindings(&self) {
+        wait_until("all are bound", || {
+            [0, 1, 2].iter().all(|&member| {
+                let text =
+                    std::fs::read_to_string(self.identity_file(member)).expect("it is there");
+                [1, 2, 3].iter().all(|id| text.contains(&format!("\nbound {id} ")))
+            })
+        });
+    }
+
     /// The id of the group, if the directory of a member has one.
     fn group_id(&self, member: usize) -> Option<String> {
         let text = std::fs::read_to_string(self.identity_file(member)).expect("it is there");
@@ -117,7 +143,9 @@ impl Upgrade {
 #[test]
 fn members_are_replaced_by_another_version_one_by_one() {
     for leader_first in [false, true] {
-        let mut upgrade = Upgrade::begin();
+        let test = "members_are_replaced_by_another_version_one_by_one";
+        let made = if leader_first { Certificates::new(test, &[]) } else { None };
+        let mut upgrade = Upgrade::begin(made);
         let leads = put(&upgrade.servers, "before");
         fill(&mut upgrade.servers[leads].client());
         if leader_first {
@@ -135,7 +163,7 @@ fn members_are_replaced_by_another_version_one_by_one() {
                 }
                 upgrade.replace(member);
                 if member == one {
-                    upgrade.go_back(one);
+                    upgrade.go_back(one, &["version 1"]);
                     upgrade.replace(one);
                 }
                 upgrade.wait_for_counts();
@@ -150,5 +178,10 @@ fn members_are_replaced_by_another_version_one_by_one() {
             let ids = [0, 1, 2].map(|member| upgrade.group_id(member));
             ids[0].is_some() && ids.iter().all(|id| *id == ids[0])
         });
+        if upgrade.made.is_some() {
+            upgrade.wait_for_bindings();
+            // From now on an earlier version would lose what is bound.
+            upgrade.go_back(0, &["version 1", "is no line of it"]);
+        }
     }
 }
