@@ -258,9 +258,11 @@ fn the_lead_moves_though_data_is_on_its_way() {
     assert_eq!(listener.reply().list()[2].bytes().map(<[u8]>::len), Some(large.len()));
     // The leader is lost in the middle of a write.
     case.leads = leader(&case.servers);
-    let mut client = case.client();
+    let (mut client, mut other) = (case.client(), case.client());
+    let committed = other.info_int("raft_applied_index");
     client.send(&[b"SET", b"large", &large]);
-    std::thread::sleep(Duration::from_secs(1));
+    // Of some 160 parts.
+    wait_until("it has come some way", || other.info_int("raft_applied_index") > committed + 10);
     let began = Instant::now();
     let leads = case.leads;
     case.servers[leads].kill();

@@ -3,11 +3,23 @@
 use super::{Group, leader};
 use crate::support::{Server, own_port, wait_until};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 /// Lines of a member's log that have this in them.
 fn lines(server: &Server, text: &str) -> usize {
     server.log().lines().filter(|line| line.contains(text)).count()
+}
+
+/// Attempts to reach a member that is away, of which each could write a line.
+const ATTEMPTS: usize = 40;
+
+/// In the place of a member that was killed: takes connections and ends them, until so many came.
+/// Others are refused before and afterwards, so that both kinds of absence are tried.
+fn wait_for_attempts(group: &Group, member: usize) {
+    let place = TcpListener::bind(("127.0.0.1", group.ports[member][0])).expect("it was killed");
+    for _ in 0..ATTEMPTS {
+        drop(place.accept().expect("somebody calls"));
+    }
 }
 
 #[test]
@@ -21,8 +33,7 @@ fn the_log_tells_each_event_once() {
     assert!(before <= 1, "until it had started");
     servers[one].kill();
     wait_until("the leader misses it", || lines(&servers[leads], &lost) == before + 1);
-    // Hundreds of attempts to reach it fail meanwhile.
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    wait_for_attempts(&group, one);
     assert_eq!(lines(&servers[leads], &lost), before + 1);
     let status = servers[leads].client().ask("STILLFRAME RAFT STATUS").text();
     let line = status.lines().find(|line| line.starts_with(&format!("member:{} ", one + 1)));
@@ -43,7 +54,7 @@ fn the_log_tells_each_event_once() {
     servers[other].kill();
     let alone = "does not hear of most others";
     wait_until("it misses the others", || lines(&servers[next], alone) == 1);
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    wait_for_attempts(&group, other);
     let log = servers[next].log();
     assert!(log.lines().count() < 60, "{log}");
     assert!(!log.contains("openraft"), "{log}");

@@ -2,9 +2,10 @@
 //! and end equal.
 
 use super::proxy::Proxy;
-use super::{Who, assert_equal, fill, ours, under_load, wait_for_all, wait_for_link};
+use super::{
+    Who, assert_equal, fill, ours, under_load, wait_for_all, wait_for_link, wait_for_stream,
+};
 use crate::support::{Kind, Random, Setup, redis_is_here, rounds, wait_until};
-use std::time::Duration;
 
 #[test]
 fn a_replica_goes_on_after_each_cut() {
@@ -25,7 +26,7 @@ fn a_replica_goes_on_after_each_cut() {
                 proxy.cut();
                 wait_until("the replica goes on", || client.info_int("sync_partial_ok") >= cut);
                 wait_for_link(&replica);
-                std::thread::sleep(Duration::from_millis(50));
+                wait_for_stream(&replica);
             }
         });
         assert_equal(&primary, &replica);
@@ -81,7 +82,7 @@ fn a_killed_replica_comes_back_equal() {
         for _ in 0..rounds(2, 20) {
             let mut replica = start();
             wait_for_link(&replica);
-            std::thread::sleep(Duration::from_millis(50));
+            wait_for_stream(&replica);
             replica.kill();
         }
         start()
@@ -104,7 +105,7 @@ fn a_killed_primary_is_followed_again() {
     let port = primary.port;
     under_load(port, &mut random, || {
         wait_for_link(&replica);
-        std::thread::sleep(Duration::from_millis(100));
+        wait_for_stream(&replica);
         primary.kill();
     });
     let primary = start();
@@ -123,7 +124,7 @@ fn a_killed_redis_primary_leaves_its_data_with_us() {
     let (first, second) = (Who::Ours.follow(primary.port), Who::Redis.follow(primary.port));
     under_load(primary.port, &mut random, || {
         [&first, &second].into_iter().for_each(wait_for_link);
-        std::thread::sleep(Duration::from_millis(100));
+        [&first, &second].into_iter().for_each(wait_for_stream);
         primary.kill();
     });
     // The other replica may be a little ahead or behind: it goes on or starts anew.

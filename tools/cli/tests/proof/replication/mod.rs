@@ -130,6 +130,16 @@ pub(crate) fn wait_for_link(replica: &Server) {
     wait_until("the replica follows", || client.info("master_link_status") == "up");
 }
 
+/// Bytes of the stream that tell of some hundred requests under load.
+const SOME_BYTES: i64 = 20_000;
+
+/// Waits until a replica has taken some requests more, while others write.
+fn wait_for_stream(replica: &Server) {
+    let mut client = replica.client();
+    let before = client.info_int("slave_repl_offset");
+    wait_until("requests come", || client.info_int("slave_repl_offset") > before + SOME_BYTES);
+}
+
 /// Waits until a replica has all that its primary sent; nobody writes any more.
 pub(crate) fn wait_for_all(primary: &Server, replica: &Server) {
     wait_for_link(replica);

@@ -1,9 +1,10 @@
 //! A replica is made while its primary is written at full speed, and ends equal.
 
-use super::{Who, assert_equal, fill, ours, under_load, wait_for_all, wait_for_link};
+use super::{
+    Who, assert_equal, fill, ours, under_load, wait_for_all, wait_for_link, wait_for_stream,
+};
 use crate::pairs::{Form, Pairs, WRITERS};
 use crate::support::{Random, Server, redis_is_here, rounds, wait_until};
-use std::time::Duration;
 
 #[test]
 fn redis_follows_us_and_ends_equal() {
@@ -49,7 +50,7 @@ fn ends_equal(primary: &Server, replica: Who, random: &mut Random) {
     let replica = under_load(primary.port, random, || {
         let replica = replica.follow(primary.port);
         wait_for_link(&replica);
-        std::thread::sleep(Duration::from_millis(rounds(300, 20_000) as u64));
+        (0..rounds(5, 400)).for_each(|_| wait_for_stream(&replica));
         replica
     });
     assert_equal(primary, &replica);
