@@ -53,6 +53,7 @@ pub use stillframe::{MemoryError, SinkError};
 pub use store::Keyspace;
 pub use store::beside::HeldImage;
 pub use store::branch::{Branch, Change, Changes};
+pub use store::defragment::Defragmentation;
 pub use store::edit::EditError;
 pub use store::evict::{Choice, Merit};
 pub use store::expiry::Expired;

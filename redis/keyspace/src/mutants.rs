@@ -20,6 +20,8 @@ stillframe::mutants! {
     SeesOneSlotLess,
     /// A value is overwritten in a node of a tree that the image holds too.
     OverwritesShared,
+    /// Entries move to other memory though the image has still to read them.
+    MovesWhatIsSeen,
     /// An image shows the entries of databases cleared before it.
     ShowsCleared,
 }
@@ -37,7 +39,10 @@ mod tests {
     use stillframe::{Algorithm, CaptureError, Point, SinkError};
 
     use super::{Mutant, with_mutant};
-    use crate::{DATABASES, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions, Value};
+    use crate::{
+        DATABASES, Defragmentation, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions,
+        Value,
+    };
 
     /// A mistake that safe code cannot make: the caller knows that nobody reads it now.
     pub(crate) fn shared_mut<T>(shared: &mut Arc<T>) -> &mut T {
@@ -202,6 +207,16 @@ mod tests {
         Case { change: change_values, ..collections() }
     }
 
+    /// All entries move at once.
+    fn moving<A: Algorithm>() -> Case<A> {
+        let change: fn(&mut Keyspace<A>, usize) = |keyspace, number| {
+            if number == 0 {
+                keyspace.defragment(&mut Defragmentation::default(), KEYS, &|_| true);
+            }
+        };
+        Case { change, ..texts() }
+    }
+
     /// Stopped at the first slot of a block, in the middle of a range of limbo.
     fn half_a_range<A: Algorithm>() -> Case<A> {
         Case { keys: MANY_KEYS, passed: RANGE + BLOCK, ..texts() }
@@ -277,7 +292,8 @@ mod tests {
 
                 #[test]
                 fn an_image_is_whole() {
-                    let cases: [Case<$algorithm>; 3] = [texts(), collections(), values()];
+                    let cases: [Case<$algorithm>; 4] =
+                        [texts(), collections(), values(), moving()];
                     for case in cases.iter().filter(|_| $algorithm::INFO.in_process) {
                         assert!(image_is_whole(case));
                     }
@@ -297,13 +313,14 @@ mod tests {
                 fn every_mutant_is_found() {
                     use Mutant::*;
                     type Make = fn() -> Case<$algorithm>;
-                    let all: [(Mutant, &[Make]); 7] = [
+                    let all: [(Mutant, &[Make]); 8] = [
                         (FreesAtOnce, &[texts, collections]),
                         (ChangesInPlace, &[texts, collections]),
                         (ReleasesEarly, &[texts, collections]),
                         (ReleasesPart, &[half_a_range]),
                         (SeesOneSlotLess, &[half_a_range, texts]),
                         (OverwritesShared, &[values]),
+                        (MovesWhatIsSeen, &[moving]),
                         (ShowsCleared, &[texts, collections]),
                     ];
                     assert_eq!(all.map(|(mutant, _)| mutant), Mutant::ALL, "each has cases");

@@ -79,6 +79,25 @@ impl Trunk {
         trunk
     }
 
+    /// As [`Tree::move_leaf`], by a place in all trees together; `None` behind the last one.
+    pub(crate) fn move_leaf(
+        &mut self,
+        place: usize,
+        is_sparse: &dyn Fn(*const u8) -> bool,
+    ) -> Option<(usize, bool)> {
+        let trees = [Some(&mut self.main), self.members.as_mut()];
+        let mut before = 0;
+        for tree in trees.into_iter().flatten() {
+            let len = tree.len();
+            if place - before < len {
+                let (next, is_moved) = tree.move_leaf(place - before, is_sparse);
+                return Some((before + next, is_moved));
+            }
+            before += len;
+        }
+        None
+    }
+
     /// Bytes of it all, shared nodes counted in full.
     pub(crate) fn bytes(&self) -> usize {
         let stream = self.stream.as_ref().map_or(0, |stream| stream.bytes());

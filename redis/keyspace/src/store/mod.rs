@@ -17,6 +17,7 @@
 pub(crate) mod beside;
 pub(crate) mod branch;
 mod cursor;
+pub(crate) mod defragment;
 pub(crate) mod edit;
 pub(crate) mod evict;
 mod expiries;

@@ -213,6 +213,30 @@ impl Tree {
         self.leaf_mut(key)?.set_head(element)
     }
 
+    /// Moves the leaf with element `rank`, which exists, to other memory if its own is sparse, and
+    /// nobody else holds it. Returns the rank behind it, and whether it was moved. Elements below a
+    /// shared node are passed together.
+    pub(crate) fn move_leaf(
+        &mut self,
+        rank: usize,
+        is_sparse: &dyn Fn(*const u8) -> bool,
+    ) -> (usize, bool) {
+        let (mut node, mut len, mut within) = (&mut self.root, self.len, rank);
+        loop {
+            let next = rank + len - within;
+            match node {
+                Node::Leaf(leaf) => return (next, move_chunk(leaf, is_sparse)),
+                Node::Inner(inner) => {
+                    let Some(inner) = Arc::get_mut(inner) else { return (next, false) };
+                    let at;
+                    (at, within) = inner.child_of_rank(within);
+                    len = inner.lens()[at];
+                    node = inner.node_mut(at);
+                }
+            }
+        }
+    }
+
     #[inline]
     fn leaf_mut(&mut self, key: Key<'_>) -> Option<&mut Chunk> {
         let mut node = &mut self.root;
@@ -226,4 +250,19 @@ impl Tree {
             }
         }
     }
+}
+
+/// Moves a leaf that nobody else holds to other memory, if its own is sparse.
+fn move_chunk(leaf: &mut Arc<Chunk>, is_sparse: &dyn Fn(*const u8) -> bool) -> bool {
+    let bytes_are_sparse = leaf.bytes.capacity() > 0 && is_sparse(leaf.bytes.as_ptr());
+    if !bytes_are_sparse && !is_sparse(Arc::as_ptr(leaf).cast()) {
+        return false;
+    }
+    let Some(chunk) = Arc::get_mut(leaf) else { return false };
+    let mut bytes = Vec::with_capacity(chunk.bytes.capacity());
+    bytes.extend_from_slice(&chunk.bytes);
+    let mut moved = std::mem::take(chunk);
+    moved.bytes = bytes;
+    *leaf = Arc::new(moved);
+    true
 }

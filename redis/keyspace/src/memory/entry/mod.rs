@@ -59,6 +59,9 @@ pub(crate) const KEY_BYTES: usize = 8 + 11 + 4;
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1 << 30;
 
+/// Longest text that moves to other memory: above, the allocator gives each its own.
+const MOVED_MAX: usize = 128 << 10;
+
 /// Sizes are multiples of this, as the allocator's are.
 const UNIT: usize = 16;
 const TAIL: usize = 12;
@@ -283,6 +286,36 @@ impl Entry {
         Owned::new(birth, self.key(), self.share(), self.deadline(), 0)
     }
 
+    /// Whether some of its memory is sparse, as `is_sparse` says of an address.
+    pub(crate) fn is_sparse(&self, is_sparse: &dyn Fn(*const u8) -> bool) -> bool {
+        is_sparse(ptr::from_ref(self).cast())
+            || (self.has_text_to_move()
+                && (is_sparse(self.blob().as_ptr()) || is_sparse(Arc::as_ptr(self.blob()).cast())))
+    }
+
+    /// An entry of the same birth with the same contents and room, in other memory. It shares a
+    /// large collection, and a text that others hold too or that is long.
+    pub(crate) fn moved(&self) -> Owned {
+        let used = self.key_at() + self.key_len() + self.len();
+        let reserve = if self.has(LINKED) { 0 } else { self.0.tail.len() - used };
+        let value = if self.has_text_to_move() {
+            let mut text = Vec::with_capacity(self.blob().capacity());
+            text.extend_from_slice(self.blob());
+            New::Blob(Arc::new(text))
+        } else {
+            self.share()
+        };
+        Owned::new((self.era(), self.space()), self.key(), value, self.deadline(), reserve)
+    }
+
+    /// Whether it has a long text that may move: nobody else holds it, and the allocator puts texts
+    /// of this length beside others.
+    fn has_text_to_move(&self) -> bool {
+        self.kind() == Kind::Blob
+            && self.blob().capacity() <= MOVED_MAX
+            && Arc::strong_count(self.blob()) == 1
+    }
+
     /// Whether it has a place for this deadline.
     pub(crate) fn has_place_for(&self, at: i64) -> bool {
         at == NEVER || self.has(MORTAL)
@@ -352,6 +385,16 @@ impl Entry {
         // SAFETY: kind `Trunk` says that it links one.
         let trunk = unsafe { &mut self.link_mut().trunk };
         Some(Arc::make_mut(trunk))
+    }
+
+    /// The large collection, if there is one here that no other entry holds.
+    pub(crate) fn own_trunk_mut(&mut self) -> Option<&mut Trunk> {
+        if !matches!(self.kind(), Kind::Trunk(_)) {
+            return None;
+        }
+        // SAFETY: kind `Trunk` says that it links one.
+        let trunk = unsafe { &mut self.link_mut().trunk };
+        Arc::get_mut(trunk)
     }
 
     fn trunk(&self) -> &Arc<Trunk> {
@@ -656,7 +699,9 @@ mod tests {
                 let word = ptr::from_mut(entry).cast::<u8>().expose_provenance() as u64;
                 // SAFETY: it was taken from `owned` above.
                 owned = unsafe { Owned::from_word(word) };
-                for entry in [owned.entry(), owned.entry().copy().entry()] {
+                for entry in
+                    [owned.entry(), owned.entry().copy().entry(), owned.entry().moved().entry()]
+                {
                     assert_eq!((entry.era(), entry.space()), (era, space));
                     assert_eq!((entry.key(), entry.deadline()), (&key[..], deadline));
                     assert_eq!(Held::from_entry(entry), held);

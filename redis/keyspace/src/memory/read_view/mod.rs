@@ -245,6 +245,11 @@ impl ReadViews {
         self.known.iter().filter(|it| it.instant.is_some()).count()
     }
 
+    /// Whether none has anything that may still be read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.held.is_empty()
+    }
+
     /// Gives up the oldest one, unless it has been; false if there is none.
     pub(crate) fn give_up(&mut self) -> bool {
         let oldest = self.known.iter().find(|it| it.instant.is_some());

@@ -383,6 +383,54 @@ impl<A: Algorithm> Slots<A> {
         }
     }
 
+    /// Whether only this thread can see entries: no image is held, and no view is open.
+    pub(crate) fn is_alone(&self) -> bool {
+        !self.imaging && !self.history.is_open() && self.read_views.is_empty()
+            || Mutant::MovesWhatIsSeen.is_made()
+    }
+
+    /// Moves the entry in `slot` to other memory if its own is sparse; `None` if there is none.
+    pub(crate) fn move_entry(
+        &mut self,
+        slot: u32,
+        is_sparse: &dyn Fn(*const u8) -> bool,
+    ) -> Option<bool> {
+        assert!(self.is_alone(), "others can see what would move");
+        let word = self.engine.read(slot as usize);
+        let entry = self.entry(slot)?;
+        if !entry.is_sparse(is_sparse) {
+            return Some(false);
+        }
+        let moved = entry.moved();
+        self.engine.write(slot as usize, moved.into_word()); // M3
+        // SAFETY: M1: the slot owned it, and its word is gone; M2: no image is held, and no view is
+        // open.
+        let old = unsafe { Owned::from_word(word) };
+        #[cfg(test)]
+        if Mutant::MovesWhatIsSeen.is_made() && self.imaging {
+            self.limbo.push(slot, old.poisoned()); // freed, as far as a reader can see
+            return Some(true);
+        }
+        drop(old);
+        Some(true)
+    }
+
+    /// As [`Trunk::move_leaf`](crate::collection::trunk::Trunk::move_leaf) for the entry in `slot`;
+    /// `None` if there is no large collection that is its alone.
+    pub(crate) fn move_leaf(
+        &mut self,
+        slot: u32,
+        place: usize,
+        is_sparse: &dyn Fn(*const u8) -> bool,
+    ) -> Option<(usize, bool)> {
+        assert!(self.is_alone(), "others can see what would move");
+        let word = self.seat(slot)?.word;
+        // SAFETY: M1, and M2: no image is held, and no view is open; no other reference outlives
+        // the borrow of `self`.
+        let entry = unsafe { Entry::from_word_mut(word) };
+        entry.own_trunk_mut()?.move_leaf(place, is_sparse)
+    }
+
     /// Empties up to `budget` of `slots`, which are in use; false when there are no more. Without
     /// images and views the reclaimer drops their entries together, unseen here.
     pub(crate) fn sweep(&mut self, slots: &mut dyn Iterator<Item = u32>, budget: usize) -> bool {
