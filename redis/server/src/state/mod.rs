@@ -1,6 +1,7 @@
 //! The state of the server beside the data: owners that know nothing of each other. What changes
 //! several of them at once stands below.
 
+pub(crate) mod defragment;
 pub(crate) mod eviction;
 pub(crate) mod own_expiry;
 pub(crate) mod persistence;

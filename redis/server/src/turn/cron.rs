@@ -11,7 +11,7 @@ use crate::connections::clients::Clients;
 use crate::node::config::Config;
 use crate::node::process::{LastSave, Signal, Wish};
 use crate::state::shutdown::{self, Answer};
-use crate::state::{eviction, own_expiry, persistence, primary};
+use crate::state::{defragment, eviction, own_expiry, persistence, primary};
 
 /// Longest time that one run may spend on deleting expired keys.
 const EXPIRY_SLICE: Duration = Duration::from_millis(1);
@@ -52,7 +52,9 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     primary::tend_replicas(&mut server.keyspace, &mut server.state);
     attend_clients(server);
     let period = Duration::from_secs(1) / server.state.config.hz;
-    Instant::now() + if more_expired { EXPIRY_PAUSE } else { period }
+    let defrags = defragment::tend(&mut server.keyspace, &mut server.state);
+    let pause = if more_expired { EXPIRY_PAUSE } else { period };
+    Instant::now() + defrags.map_or(pause, |until| until.min(pause))
 }
 
 /// Handles a signal that asks for shutdown.

@@ -231,7 +231,7 @@ static MEMORY: &[Figure] = &[
     always!("mem_limbo_bytes", |s| s.stats.limbo_bytes),
     always!("mem_garbage_bytes", |s| s.stats.garbage_bytes),
     always!("mem_allocator", |_| "mimalloc"),
-    none("active_defrag_running"),
+    always!("active_defrag_running", |s| u64::from(s.server.memory.defrag.running().is_some())),
     none("lazyfree_pending_objects"),
     none("lazyfreed_objects"),
 ];
@@ -488,12 +488,16 @@ static STATS: &[Figure] = &[
     always!("total_forks", |s| if s.forks() { s.server.storage.saves.count } else { 0 }),
     always!("migrate_cached_sockets", |s| s.server.net.peers()),
     always!("slave_expires_tracked_keys", |s| s.server.replication.own_keys()),
-    none("active_defrag_hits"),
-    none("active_defrag_misses"),
-    none("active_defrag_key_hits"),
-    none("active_defrag_key_misses"),
-    none("total_active_defrag_time"),
-    none("current_active_defrag_time"),
+    always!("active_defrag_hits", |s| s.defragmented().moved),
+    always!("active_defrag_misses", |s| s.defragmented().looked - s.defragmented().moved),
+    always!("active_defrag_key_hits", |s| s.defragmented().keys_moved),
+    always!("active_defrag_key_misses", |s| {
+        s.defragmented().keys_looked - s.defragmented().keys_moved
+    }),
+    always!("total_active_defrag_time", |s| s.server.memory.defrag.totals().1.as_millis()),
+    always!("current_active_defrag_time", |s| {
+        s.server.memory.defrag.running().unwrap_or_default().as_millis()
+    }),
     always!("tracking_total_keys", |s| s.server.hub.tracking().keys()),
     always!("tracking_total_items", |s| s.server.hub.tracking().items()),
     always!("tracking_total_prefixes", |s| s.server.hub.tracking().prefixes()),

@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use stillframe_keyspace::{Keyspace, KeyspaceStats};
+use stillframe_keyspace::{Defragmentation, Keyspace, KeyspaceStats};
 use stillframe_storage::dump::{Save, whole_micros};
 use stillframe_storage::journal::LogFigures;
 
@@ -67,6 +67,10 @@ impl<'a> Seen<'a> {
 
     fn used(&self) -> u64 {
         *self.used.get_or_init(|| used_bytes(self.keyspace, self.server))
+    }
+
+    fn defragmented(&self) -> Defragmentation {
+        self.server.memory.defrag.totals().0
     }
 
     fn counted(&self) -> u64 {

@@ -1,13 +1,17 @@
-//! Memory: eviction above `maxmemory`, and free memory on its way back to the system.
+//! Memory: eviction above `maxmemory`, and free memory on its way back to the system,
+//! and holes in it.
 
+pub(crate) mod defrag;
 mod free;
 
+use defrag::Defrag;
 use free::FreeMemory;
 
-/// The state of eviction and free memory.
+/// The state of eviction, free memory and defragmentation.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) free: FreeMemory,
+    pub(crate) defrag: Defrag,
     /// Memory is above its limit and there are keys to evict.
     pub(crate) evicting: bool,
     /// Memory was above its limit, and nothing could be evicted, when the request under way began.

@@ -3,7 +3,7 @@
 
 use super::Effect;
 use super::error::ValueError;
-use super::kinds::{Form, Kind, bytes};
+use super::kinds::Form;
 use super::setting::Setting;
 use super::values::{number, parse_size, switch};
 
@@ -63,10 +63,6 @@ fn memory(value: &str) -> Result<String, ValueError> {
     parse_size(value).map(|bytes| bytes.to_string())
 }
 
-fn some_memory(value: &str) -> Result<String, ValueError> {
-    bytes(1, i64::MAX as usize).read(value, &0).map(|bytes| bytes.to_string())
-}
-
 fn facility(value: &str) -> Result<String, ValueError> {
     let names = ["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6"];
     one_of(value, &[&names[..], &["local7"]].concat())
@@ -102,13 +98,7 @@ pub(super) static INERT: &[Setting] = &[
     inert!("lazyfree-lazy-user-del", "no", yes_or_no),
     inert!("lazyfree-lazy-user-flush", "no", yes_or_no),
     inert!("activerehashing", "yes", yes_or_no),
-    inert!("activedefrag", "no", yes_or_no),
-    inert!("active-defrag-cycle-max", "25", between::<1, 99>),
-    inert!("active-defrag-cycle-min", "1", between::<1, 99>),
-    inert!(Bytes, "active-defrag-ignore-bytes", "104857600", some_memory),
     inert!("active-defrag-max-scan-fields", "1000", between::<1, { i64::MAX }>),
-    inert!("active-defrag-threshold-lower", "10", between::<0, 1000>),
-    inert!("active-defrag-threshold-upper", "100", between::<0, 1000>),
     inert!("active-expire-effort", "1", between::<1, 10>),
     inert!("always-show-logo", "no", yes_or_no).at_start(),
     inert!("aof-rewrite-incremental-fsync", "yes", yes_or_no),

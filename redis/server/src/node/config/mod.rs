@@ -208,6 +208,18 @@ settings! {
         "lfu-log-factor": whole(0, INT_MAX);
     lfu_decay_minutes: u32 = 1,
         "lfu-decay-time": whole(0, INT_MAX);
+    defragments: bool = true,
+        "activedefrag": yes_or_no();
+    defrag_ignored_bytes: u64 = 100 << 20,
+        "active-defrag-ignore-bytes": bytes(1, LONG_MAX as u64);
+    defrag_lower_percent: u32 = 10,
+        "active-defrag-threshold-lower": whole(0, 1000);
+    defrag_upper_percent: u32 = 100,
+        "active-defrag-threshold-upper": whole(0, 1000);
+    defrag_least_time: u32 = 1,
+        "active-defrag-cycle-min": whole(1, 99);
+    defrag_most_time: u32 = 25,
+        "active-defrag-cycle-max": whole(1, 99);
     slowlog_slower_than_us: i64 = 10_000,
         "slowlog-log-slower-than": whole(-1, i64::MAX);
     slowlog_max_len: usize = 128,
@@ -268,6 +280,8 @@ settings! {
     log_switch: Option<fn(LogLevel)> = None;
     /// Gives free memory back to the system.
     give_back: Option<fn()> = None;
+    /// Whether the memory at an address is sparse.
+    is_sparse: Option<fn(*const u8) -> bool> = None;
     /// Opens an archive.
     open_archive: Option<OpenArchive> = None;
     /// Checks new names of commands.
@@ -516,6 +530,12 @@ impl Config {
     /// allocator.
     pub fn on_give_back(&mut self, give_back: fn()) {
         self.give_back = Some(give_back);
+    }
+
+    /// Sets the function that says whether most of the memory around a live allocation is free, so
+    /// that moving what is left there lets the allocator give it back. Any thread may call it.
+    pub fn on_defragment(&mut self, is_sparse: fn(*const u8) -> bool) {
+        self.is_sparse = Some(is_sparse);
     }
 
     /// Whether questions in SQL are to be answered.
