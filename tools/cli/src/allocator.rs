@@ -10,10 +10,35 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::c_void;
+use std::ptr;
+
 // SAFETY: this is mimalloc's own declaration of the function. Any thread may call it at any time;
 // it frees unused memory, and looks at nothing else.
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
+}
+
+// SAFETY: this is mimalloc's own declaration of the function.
+unsafe extern "C" {
+    fn mi_unsafe_heap_page_is_under_utilized(
+        heap: *const c_void,
+        address: *const u8,
+        percent: usize,
+    ) -> bool;
+}
+
+/// A page of the allocator with more blocks in use than this, in percent, is left as it is.
+const DENSE: usize = 80;
+
+/// Whether most blocks of the allocator's page at an address are in use, but for some that could
+/// lie elsewhere. The page that the next blocks come from is never sparse.
+pub(crate) fn is_sparse(address: *const u8) -> bool {
+    // SAFETY: mimalloc looks the page up in a map that has all addresses, and reads counters of the
+    // page. The page stays as long as a block of it is in use, and the caller asks about one that
+    // is. If the page is another thread's, that thread may change these words meanwhile: each is
+    // read whole on every machine we build for, and an old one makes a move needless, no more.
+    unsafe { mi_unsafe_heap_page_is_under_utilized(ptr::null(), address, DENSE) }
 }
 
 /// Gives free memory back to the system: this thread's, and memory of no thread.

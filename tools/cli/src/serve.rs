@@ -169,6 +169,7 @@ pub fn run(arguments: &Arguments, queries: Option<OpenQueries>) -> Result<(), Ex
     logs::start_for(&mut config).or_fail(1)?;
     let has_file = config.logfile().is_some();
     config.on_give_back(allocator::give_back);
+    config.on_defragment(allocator::is_sparse);
     config.on_archive(archive::open);
     let start = Box::new(|begin| stillframe_group::start(begin).map_err(|error| error.to_string()));
     let served = stillframe_server::serve(config, Hooks { start, queries });

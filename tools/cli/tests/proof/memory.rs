@@ -1,7 +1,9 @@
 //! Memory returns to its floor after images that were churned under.
 
 use crate::requests::resident;
-use crate::support::{ALGORITHMS, Client, Kind, Random, Server, redis_is_here, rounds, wait_until};
+use crate::support::{
+    ALGORITHMS, Client, Kind, Random, Server, Setup, redis_is_here, rounds, wait_until,
+};
 
 const KEYS: usize = 5_000;
 
@@ -141,4 +143,32 @@ fn a_large_reply_takes_its_size_once_and_is_counted() {
     drop(client);
     wait_until("the client is gone", || watch.info("connected_clients") == "1");
     wait_until("its memory is free", || (resident(&server) as i64) < before + 35 * MIB);
+}
+
+/// One key of ten stays: the holes between keys go back to the system once they may be closed, and
+/// the keys are what they were, in an image as well.
+#[test]
+fn memory_between_keys_goes_back_to_the_system() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = Setup::new(Kind::Ours("imprint")).folder(folder.path());
+    let server = setup.config("activedefrag no\nenable-debug-command local\n").start();
+    let mut client = server.client();
+    let fill = (0..60_000).map(|at| format!("SET key:{at} {}\r\n", "v".repeat(900 + at % 90)));
+    pipeline(&mut client, fill);
+    pipeline(&mut client, (0..3_000).map(|at| format!("HSET hash field:{at} {at}\r\n")));
+    pipeline(
+        &mut client,
+        (0..60_000).filter(|at| at % 10 != 7).map(|at| format!("DEL key:{at}\r\n")),
+    );
+    client.ok("MEMORY PURGE");
+    let (full, digest) = (resident(&server), client.ask("DEBUG DIGEST").text());
+    assert_eq!(digest.len(), 40);
+    client.ok("CONFIG SET active-defrag-ignore-bytes 10mb");
+    client.ok("CONFIG SET activedefrag yes");
+    wait_until("holes have gone back", || resident(&server) < full / 2);
+    wait_until("the pass has ended", || client.info("active_defrag_running") == "0");
+    assert!(client.info_int("active_defrag_key_hits") > 1000);
+    assert_eq!(client.ask("DEBUG DIGEST").text(), digest);
+    client.ok("DEBUG RELOAD");
+    assert_eq!(client.ask("DEBUG DIGEST").text(), digest);
 }
