@@ -20,7 +20,8 @@ Parts:
   connections latency of 10,000 connections beside 50 at the same rate, the null server last
               (give it descriptors for all: ulimit -n 40000)
   slow-disk   GETs and SETs under `appendfsync always`, each sync delayed by --sync-ms
-  growth      bytes a key of 10,000,000 small ones, commands over 1 ms while they come; SAVE, start
+  growth      bytes a key of 10,000,000 small ones, commands over 1 ms while they come; SAVE, start;
+              bytes a key of a tenth that stays when the others are deleted
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
   group       writes of a group of three beside one server and beside redis-server with WAIT; the
               time without a leader after kill -9
