@@ -27,25 +27,6 @@ pub const NAMES: [&str; 21] = [
     "scripting",
 ];
 
-/// Categories of later versions and of their modules, without a command here: rules may name them.
-const LATER: [&str; 10] = [
-    "array",
-    "bloom",
-    "cms",
-    "cuckoo",
-    "json",
-    "search",
-    "tdigest",
-    "timeseries",
-    "topk",
-    "vectorset",
-];
-
-/// Whether a category is known only to later versions, in any case.
-pub fn is_later(category: &[u8]) -> bool {
-    LATER.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(category))
-}
-
 /// The categories of a command: those that the list names, and those that follow from its flags.
 pub(super) fn complete(named: u32, command_flags: u32) -> u32 {
     let has = |flag| command_flags & flag != 0;

@@ -35,6 +35,7 @@ mod arguments;
 pub mod categories;
 pub mod flags;
 mod keys;
+pub mod later;
 mod specs;
 
 use std::collections::HashMap;

@@ -14,58 +14,6 @@ pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     facts::find(&name).filter(is_absent).map(|_| NO_CLUSTER)
 }
 
-/// Why a name that this server does not know is not there, if newer versions of Redis or its
-/// modules have it.
-pub(super) fn newer(name: &[u8]) -> Option<&'static str> {
-    const ARRAYS: &[&str] = &[
-        "arcount",
-        "ardel",
-        "ardelrange",
-        "arget",
-        "argetrange",
-        "argrep",
-        "arinfo",
-        "arinsert",
-        "arlastitems",
-        "arlen",
-        "armget",
-        "armset",
-        "arnext",
-        "arop",
-        "arring",
-        "arscan",
-        "arseek",
-        "arset",
-    ];
-    const VECTORS: &[&str] = &[
-        "vadd",
-        "vcard",
-        "vdim",
-        "vemb",
-        "vgetattr",
-        "vinfo",
-        "vismember",
-        "vlinks",
-        "vrandmember",
-        "vrange",
-        "vrem",
-        "vsetattr",
-        "vsim",
-    ];
-    const OTHERS: &[&str] = &["backup", "clusterscan", "himport", "trimslots"];
-    const MODULES: &[&str] =
-        &["bf", "cf", "cms", "ft", "graph", "json", "search", "tdigest", "topk", "ts"];
-    let name = String::from_utf8_lossy(name).to_lowercase();
-    let module = name.split_once('.').map_or("", |(module, _)| module);
-    Some(match name.as_str() {
-        _ if MODULES.contains(&module) => "modules are not supported",
-        name if ARRAYS.contains(&name) => "arrays are not supported",
-        name if VECTORS.contains(&name) => "vector sets are not supported",
-        name if OTHERS.contains(&name) => "not supported by this server",
-        _ => return None,
-    })
-}
-
 /// Adds the missing commands, and MODULE.
 pub(crate) fn register(table: &mut Table) {
     let absent = facts::all().iter().filter(|facts| facts.flags & flags::ABSENT != 0);

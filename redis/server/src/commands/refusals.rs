@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use stillframe_commands::Refusal;
+use stillframe_commands::facts::later;
 use stillframe_commands::text::c_string;
 use stillframe_resp::Protocol;
 
@@ -199,7 +200,7 @@ pub(super) fn is_http(args: &[&[u8]]) -> bool {
 
 pub(super) fn unknown_command(args: &[&[u8]]) -> Refusal {
     let name = c_string(args.first().copied().unwrap_or_default());
-    if let Some(why) = absent::newer(name) {
+    if let Some(why) = later::why_absent(name) {
         return format!("ERR unknown command '{}': {why}", name.escape_ascii()).into();
     }
     let mut shown = Vec::new();

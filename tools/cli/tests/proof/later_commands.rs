@@ -166,11 +166,6 @@ fn later_commands_are_those_of_redis_8_10() {
             assert_eq!(here, there, "{name}");
         }
     }
-    // Categories of what is absent change nothing.
-    for rule in ["+@array", "-@Array", "+@search", "+@json", "-@vectorset"] {
-        ours.ok(&format!("ACL SETUSER later {rule}"));
-    }
-    assert!(ours.ask("ACL GETUSER later").list()[5].text().contains("-@all"));
 }
 
 /// INFO says what is paused, and why.
@@ -251,22 +246,36 @@ fn replicas_of_this_kind_follow_what_only_they_know() {
     follow(Kind::Ours("imprint"), &["newest_producers.txt"], 40, contents);
 }
 
-/// A command of Redis 8.10 is here, or its error says that it is known and absent.
+/// A command of Redis 8.10 or Valkey 9.1 is here, or its error says that it is known and absent. A
+/// rule of either server's ACL file is taken, and allows nothing that is not here.
 #[test]
-fn commands_of_redis_8_10_are_here_or_absent_by_name() {
-    if !are_here("commands of Redis 8.10", &[Peer::Redis810]) {
-        return;
-    }
-    let servers = [Kind::Newer(Peer::Redis810), Kind::subject("imprint")].map(Server::start);
-    let [theirs, ours] = &mut servers.each_ref().map(Server::client);
-    let [listed, own] = [theirs, &mut *ours].map(|client| client.ask("COMMAND LIST"));
-    let own: Vec<String> = own.list().iter().map(Reply::text).collect();
-    for name in listed.list().iter().map(Reply::text).filter(|name| !name.contains('|')) {
-        if !own.contains(&name) {
-            let why = ours.ask(&name).text();
+fn commands_of_later_servers_are_here_or_absent_by_name() {
+    for peer in [Peer::Redis810, Peer::Valkey] {
+        if !are_here("commands of later servers", &[peer]) {
+            continue;
+        }
+        let servers = [Kind::Newer(peer), Kind::subject("imprint")].map(Server::start);
+        let [theirs, ours] = &mut servers.each_ref().map(Server::client);
+        let [listed, own] = [&mut *theirs, &mut *ours].map(|client| client.ask("COMMAND LIST"));
+        let [listed, own] = [listed, own]
+            .map(|names| names.list().iter().map(Reply::text).collect::<Vec<String>>());
+        let absent = || listed.iter().filter(|name| !own.contains(name));
+        for name in absent().filter(|name| !name.contains('|')) {
+            let why = ours.ask(name).text();
             let is_named = ["not supported", "cluster"].iter().any(|word| why.contains(word));
             assert!(is_named, "{name}: {why}");
         }
+        ours.ok("ACL SETUSER later");
+        for name in absent() {
+            ours.ok(&format!("ACL SETUSER later +{name} -{name}"));
+            if name != "restore-asking" {
+                ours.ok(&format!("ACL SETUSER later +{name}"));
+            }
+        }
+        for category in theirs.ask("ACL CAT").list().iter().map(Reply::text) {
+            ours.ok(&format!("ACL SETUSER all +@{category} -@{category}"));
+        }
+        assert_eq!(ours.ask("ACL GETUSER later").list()[5].text(), "-@all");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::catalog::Catalog;
 use stillframe_commands::categories;
-use stillframe_commands::facts::{READ, WRITE};
+use stillframe_commands::facts::{READ, WRITE, later};
 use stillframe_commands::text::glob;
 
 /// Why a request is refused; a later reason says more.
@@ -165,12 +165,11 @@ impl Selector {
                 self.channels.add(pattern, 0);
                 Ok(())
             }
+            // It holds nothing here.
+            [b'+' | b'-', name @ ..] if later::is_named(name) => Ok(()),
             [sign @ (b'+' | b'-'), b'@', category @ ..] => {
-                match categories::bit(category) {
-                    Some(bit) => self.set_category(bit, *sign == b'+', catalog),
-                    None if categories::is_later(category) => {}
-                    None => return Err(UNKNOWN),
-                }
+                let bit = categories::bit(category).ok_or(UNKNOWN)?;
+                self.set_category(bit, *sign == b'+', catalog);
                 Ok(())
             }
             [b'+', name @ ..] => self.allow(name, catalog),
