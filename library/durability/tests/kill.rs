@@ -79,22 +79,30 @@ fn a_killed_writer_leaves_a_state_of_a_point_of_consistency() {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let seed = clock.subsec_nanos();
     let rounds = if std::env::var_os("STILLFRAME_LONG").is_some() { 500 } else { 20 };
-    for info in CORE {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().to_str().expect("a plain name");
-        let name = "a_killed_writer_leaves_a_state_of_a_point_of_consistency";
-        for round in 0..rounds {
-            let mut child = start(name, "", [info.name, path]);
-            let pause = (u64::from(seed) + round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            while !has_checkpoint(directory.path()) && child.try_wait().expect("ours").is_none() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            std::thread::sleep(Duration::from_millis(pause % 60));
-            child.kill().expect("it is ours");
-            let output = child.wait_with_output().expect("it is dead");
-            let place = format!("seed {seed}, {}, round {round}", info.name);
-            assert_eq!(output.status.signal(), Some(9), "{place}: {}", printed(&output));
+    // Side by side: each of them mostly waits for its disk and for its end.
+    std::thread::scope(|scope| {
+        for info in CORE {
+            scope.spawn(move || kill_often(info.name, seed, rounds));
         }
+    });
+}
+
+/// Kills a writer with one algorithm so many times, in one directory.
+fn kill_often(algorithm: &str, seed: u32, rounds: u64) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("a plain name");
+    let name = "a_killed_writer_leaves_a_state_of_a_point_of_consistency";
+    for round in 0..rounds {
+        let mut child = start(name, "", [algorithm, path]);
+        let pause = (u64::from(seed) + round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        while !has_checkpoint(directory.path()) && child.try_wait().expect("ours").is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(pause % 60));
+        child.kill().expect("it is ours");
+        let output = child.wait_with_output().expect("it is dead");
+        let place = format!("seed {seed}, {algorithm}, round {round}");
+        assert_eq!(output.status.signal(), Some(9), "{place}: {}", printed(&output));
     }
 }
 

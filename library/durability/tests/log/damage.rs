@@ -251,33 +251,40 @@ fn a_log_that_is_removed_moved_or_replaced_is_noticed() {
             fs::copy(entry.path(), log.join(entry.file_name())).unwrap();
         }
     };
-    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
-        for (number, change) in [removed, replaced, moved, put_back].into_iter().enumerate() {
-            for is_idle in [false, true] {
-                let case = format!("{policy:?}, change {number}, idle: {is_idle}");
-                let folder = tempdir().unwrap();
-                let path = folder.path().join("log");
-                let own = Application::default();
-                let log = Log::create(&path, 1, &own, LogOptions::policy(policy)).unwrap();
-                let first = log.append(b"acknowledged").unwrap();
-                log.handle().wait_durable(first).unwrap();
-                change(&path, &path.join("log-00000000000000000001"));
-                if is_idle {
-                    let deadline = Instant::now() + Duration::from_secs(60);
-                    while log.stats().failed.is_none() && Instant::now() < deadline {
-                        std::thread::sleep(Duration::from_millis(10));
-                    }
-                } else {
-                    let waited = log.append(b"lost").and_then(|it| log.handle().wait_durable(it));
-                    let text = waited.expect_err(&case).to_string();
-                    assert!(text.contains("was removed, moved or replaced"), "{case}: {text}");
+    // Side by side: an idle log looks once a second whether its file is there.
+    std::thread::scope(|scope| {
+        for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+            for (number, change) in [removed, replaced, moved, put_back].into_iter().enumerate() {
+                for is_idle in [false, true] {
+                    let case = format!("{policy:?}, change {number}, idle: {is_idle}");
+                    scope.spawn(move || is_noticed(policy, change, is_idle, &case));
                 }
-                let failed = log.stats().failed.expect(&case);
-                assert!(failed.contains("in memory alone until it is saved"), "{case}: {failed}");
-                assert_eq!(log.durable(), 1, "{case}");
-                assert!(matches!(log.append(b"refused"), Err(Error::LogFailed { .. })), "{case}");
-                assert!(log.close().is_err(), "{case}");
             }
         }
+    });
+}
+
+fn is_noticed(policy: Policy, change: impl Fn(&Path, &Path), is_idle: bool, case: &str) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("log");
+    let own = Application::default();
+    let log = Log::create(&path, 1, &own, LogOptions::policy(policy)).unwrap();
+    let first = log.append(b"acknowledged").unwrap();
+    log.handle().wait_durable(first).unwrap();
+    change(&path, &path.join("log-00000000000000000001"));
+    if is_idle {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while log.stats().failed.is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    } else {
+        let waited = log.append(b"lost").and_then(|it| log.handle().wait_durable(it));
+        let text = waited.expect_err(case).to_string();
+        assert!(text.contains("was removed, moved or replaced"), "{case}: {text}");
     }
+    let failed = log.stats().failed.expect(case);
+    assert!(failed.contains("in memory alone until it is saved"), "{case}: {failed}");
+    assert_eq!(log.durable(), 1, "{case}");
+    assert!(matches!(log.append(b"refused"), Err(Error::LogFailed { .. })), "{case}");
+    assert!(log.close().is_err(), "{case}");
 }
