@@ -400,4 +400,51 @@ mod tests {
         let homes: HashSet<u64> = chosen.iter().map(|key| home(&words, key)).collect();
         assert!(homes.len() > 48, "{} homes of 64 keys", homes.len());
     }
+
+    /// Words that count how often they are written.
+    struct Counted(Vec<u64>, usize);
+
+    impl Source for Counted {
+        fn words(&self) -> usize {
+            self.0.len()
+        }
+        fn read(&self, index: usize) -> u64 {
+            self.0[index]
+        }
+    }
+
+    impl Target for Counted {
+        fn write(&mut self, index: usize, value: u64) {
+            self.0[index] = value;
+            self.1 += 1;
+        }
+        fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+            self.0.grow(words)
+        }
+    }
+
+    #[derive(Clone, Copy, crate::State)]
+    struct Root {
+        map: Map<u64, u64>,
+    }
+
+    /// A map of a hundred thousand entries grows as one of ten does: no change writes much.
+    #[test]
+    fn no_change_of_a_map_takes_long() {
+        let mut words = vec![0; Root::layout().words()];
+        let Root { map } = Root::attach(&mut words).expect("it is new");
+        let (mut words, mut most) = (Counted(words, 0), 0);
+        for key in 0..100_000 {
+            let before = words.1;
+            map.insert(&mut words, key, !key).expect("memory");
+            if key % 3 == 0 {
+                map.remove(&mut words, &(key / 2));
+            }
+            most = most.max(words.1 - before);
+            let table = map.entries(&words, TABLE);
+            assert!(4 * map.count(&words, COUNT) <= 3 * table.len(), "a table is never full");
+        }
+        let entry = Map::<u64, u64>::STRIDE + 3; // its words, its mark, two counts
+        assert!(most < 2 * (STEPS + 2) * entry, "{most} words in one change");
+    }
 }

@@ -176,3 +176,35 @@ fn columns(name: &str, offset: usize, shape: Shape) -> Vec<Field> {
         shape => vec![Field { name: name.to_owned(), offset, shape }],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{State, Table};
+
+    #[derive(Clone, Copy, crate::State)]
+    struct Root {
+        table: Table<u64>,
+    }
+
+    /// Of a state that ends with its last item that is one; of an image that was lost, which reads
+    /// as zeros, no item is a row.
+    #[test]
+    fn rows_are_items_that_are_there() {
+        let mut words = vec![0; Root::layout().words()];
+        let Root { table } = Root::attach(&mut words).expect("it is new");
+        let slot = table.insert(&mut words, 7).expect("memory");
+        let relation = &Root::relations()[0];
+        let Run { start, items, first } = relation.runs(&words)[0];
+        assert_eq!((items, first), (1, 0));
+        let item = |words: &[u64]| words[start..start + relation.item_words()].to_vec();
+        assert!(relation.is_row(0, &item(&words)));
+        words.truncate(start + relation.item_words());
+        assert_eq!(relation.runs(&words), [Run { start, items, first }]);
+        table.remove(&mut words, slot).expect("it is there");
+        assert!(!relation.is_row(0, &item(&words)));
+        assert!(!relation.is_row(0, &vec![0; relation.item_words()]), "it was lost");
+        words.pop();
+        assert_eq!(relation.runs(&words), [], "it is not whole");
+    }
+}
