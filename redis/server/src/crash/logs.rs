@@ -193,23 +193,32 @@ fn the_past_goes_when_it_is_not_wanted_or_there_is_no_room() {
 #[test]
 fn a_log_survives_the_failure_of_any_call() {
     let lives: [(Life, u64); 2] = [(live, 50), (replaced, 30)];
-    for (fault, (life, calls)) in FAULTS.into_iter().flat_map(|it| lives.map(|life| (it, life))) {
-        for call in 1.. {
-            let (disk, mut oracle) = (disk_in_pieces(), Oracle::default());
-            disk.fail_at(call, fault);
-            let lived = life(&disk, &mut oracle);
-            if !disk.has_failed() {
-                lived.expect("a sound disk");
-                assert!(call > calls, "{call} calls");
-                break;
-            }
-            let case = format!("{fault:?} at call {call}: {lived:?}");
-            for keep in [false, true] {
-                let files = disk.platter().lose_power(|_| keep);
-                let found = recovered(&files, keep);
-                let judged = oracle.judge(usize::MAX, &found);
-                judged.unwrap_or_else(|wrong| panic!("{case}, kept {keep}: {wrong}"));
-            }
+    // Side by side: a server with a failing disk mostly waits for its next try.
+    std::thread::scope(|scope| {
+        for (fault, (life, calls)) in FAULTS.into_iter().flat_map(|it| lives.map(|life| (it, life)))
+        {
+            scope.spawn(move || survives_the_failure_of_any_call(fault, life, calls));
+        }
+    });
+}
+
+/// Each call of a life fails once, of which there are more than `calls`.
+fn survives_the_failure_of_any_call(fault: Fault, life: Life, calls: u64) {
+    for call in 1.. {
+        let (disk, mut oracle) = (disk_in_pieces(), Oracle::default());
+        disk.fail_at(call, fault);
+        let lived = life(&disk, &mut oracle);
+        if !disk.has_failed() {
+            lived.expect("a sound disk");
+            assert!(call > calls, "{call} calls");
+            break;
+        }
+        let case = format!("{fault:?} at call {call}: {lived:?}");
+        for keep in [false, true] {
+            let files = disk.platter().lose_power(|_| keep);
+            let found = recovered(&files, keep);
+            let judged = oracle.judge(usize::MAX, &found);
+            judged.unwrap_or_else(|wrong| panic!("{case}, kept {keep}: {wrong}"));
         }
     }
 }
