@@ -5,9 +5,10 @@ The suite comes from Debian's source package of redis, which this script fetches
 target/redis-suite; no line of it is in this repository. Its `src/redis-server` is
 scripts/redis-suite/redis-server, a few lines of shell that start Stillframe.
 
-`--of 8.0.6` runs the files of Redis 8.0.6 that test what Redis 7.0 does not have. Their source is
-that of `scripts/install-peers.sh --build`, which also makes the real server; without that server
-it does nothing. Its list is scripts/redis-suite/known-8.txt.
+`--of 8.0.6` runs the files of Redis 8.0.6 that test what Redis 7.0 does not have, `--of valkey` the
+one of Valkey 9.1.2 about fields of hashes that expire. Their sources are those of
+`scripts/install-peers.sh --build`, which also makes the real servers; without such a server it does
+nothing. Their lists are scripts/redis-suite/known-8.txt and known-valkey.txt.
 
 The same files run against the real redis-server first. A test that it passes counts, whether
 Stillframe fails it or never gets there. scripts/redis-suite/known.txt gives the reason for each
@@ -18,6 +19,7 @@ speed of the machine.
     scripts/redis-suite.py                          all files; needs target/release/stillframe
     scripts/redis-suite.py --server target/debug/stillframe unit/type/list unit/expire
     scripts/redis-suite.py --of 8.0.6 unit/type/hash-field-expire
+    scripts/redis-suite.py --of valkey
 """
 
 import argparse
@@ -33,23 +35,42 @@ import signal
 import subprocess
 import sys
 import threading
+import typing
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WRAPPER = ROOT / "scripts/redis-suite/redis-server"
 VERSION = "7.0.15"
-NEWER = "8.0.6"
-KNOWN = {VERSION: ROOT / "scripts/redis-suite/known.txt",
-         NEWER: ROOT / "scripts/redis-suite/known-8.txt"}
-NEWER_SOURCE = f"http://deb.debian.org/debian/pool/main/r/redis/redis_{NEWER}.orig.tar.gz"
-NEWER_SUM = "763bf3005bcbf77c1d8145016a9627e45219665f99cf5a736bc73ec70faf0c8e"
-NEWER_SERVER = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache",
-                            "stillframe/redis-8-server")
-# Files of the newer version with tests of what the older one does not have, and of all types.
-NEWER_FILES = """unit/acl-v2 unit/bitops unit/dump unit/expire unit/info unit/introspection
+KNOWN = ROOT / "scripts/redis-suite/known.txt"
+POOL = "http://deb.debian.org/debian/pool/main"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache",
+                     "stillframe")
+# Files of Redis 8 with tests of what the older version does not have, and of all types.
+REDIS_8_FILES = """unit/acl-v2 unit/bitops unit/dump unit/expire unit/info unit/introspection
     unit/introspection-2 unit/keyspace unit/scan unit/type/hash unit/type/hash-field-expire
     unit/type/incr unit/type/list unit/type/list-2 unit/type/list-3 unit/type/set unit/type/stream
     unit/type/stream-cgroups unit/type/string unit/type/zset unit/wait""".split()
+
+
+class Newer(typing.NamedTuple):
+    """A suite of another server, whose programs have names that begin with `family`."""
+    family: str
+    version: str
+    sum: str
+    server: pathlib.Path
+    known: pathlib.Path
+    files: list[str]
+
+
+NEWER = {
+    "8.0.6": Newer(
+        "redis", "8.0.6", "763bf3005bcbf77c1d8145016a9627e45219665f99cf5a736bc73ec70faf0c8e",
+        CACHE / "redis-8-server", ROOT / "scripts/redis-suite/known-8.txt", REDIS_8_FILES),
+    "valkey": Newer(
+        "valkey", "9.1.2", "8e8557da7426a51b4e0fb514a65ef6241dc7c85cb408243af389070abf379cec",
+        CACHE / "valkey-server", ROOT / "scripts/redis-suite/known-valkey.txt",
+        ["unit/hashexpire"]),
+}
 # In these files the names of encodings, which are those of the older version here, do not count.
 ANY_ENCODING = ("unit/type/list", "unit/type/list-2", "unit/type/list-3", "unit/type/set")
 TOOLS = ("redis-cli", "redis-benchmark", "redis-check-rdb", "redis-check-aof")
@@ -95,34 +116,49 @@ def fetch(work):
     return found[0]
 
 
-def fetch_newer(work):
-    """As `fetch`, for the newer version."""
-    folder = work / f"redis-{NEWER}"
+def fetch_newer(work, suite):
+    """As `fetch`, for another suite."""
+    folder = work / f"{suite.family}-{suite.version}"
     if not folder.exists():
-        with urllib.request.urlopen(NEWER_SOURCE, timeout=300) as answer:
+        name = f"{suite.family}_{suite.version}.orig.tar.gz"
+        source = f"{POOL}/{suite.family[0]}/{suite.family}/{name}"
+        with urllib.request.urlopen(source, timeout=300) as answer:
             archive = answer.read()
-        if hashlib.sha256(archive).hexdigest() != NEWER_SUM:
-            sys.exit(f"redis-suite: {NEWER_SOURCE} is not what it was")
+        if hashlib.sha256(archive).hexdigest() != suite.sum:
+            sys.exit(f"redis-suite: {source} is not what it was")
         packed = work / "newer.tar.gz"
         packed.write_bytes(archive)
-        subprocess.run(["tar", "-xf", packed, "-C", work], check=True)
+        partial = work / "partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        subprocess.run(["tar", "-xf", packed, "-C", partial, "--strip-components=1"], check=True)
+        partial.rename(folder)
     return folder
 
 
-def plant(source, tree, server):
-    """A directory to run the suite in, with this `src/redis-server`."""
+def plant(source, tree, server, family="redis"):
+    """A directory to run the suite in, with this server."""
     shutil.rmtree(tree, ignore_errors=True)
     (tree / "src").mkdir(parents=True)
-    for name in ("tests", "runtest", "redis.conf", "sentinel.conf", "utils"):
+    for name in ("tests", "runtest", f"{family}.conf", "sentinel.conf", "utils"):
         part = source / name
         copy = shutil.copytree if part.is_dir() else shutil.copy
         copy(part, tree / name)
     for tool in TOOLS:
-        (tree / "src" / tool).symlink_to(shutil.which(tool))
-    (tree / "src/redis-server").symlink_to(server)
-    if server == WRAPPER:
+        (tree / "src" / tool.replace("redis", family)).symlink_to(shutil.which(tool))
+    (tree / f"src/{family}-server").symlink_to(server)
+    if server == WRAPPER and family == "redis":
         lenient(tree / "tests/support/redis.tcl")
+    if server == WRAPPER and family == "valkey":
+        with_names_of_redis(tree / "tests/unit/hashexpire.tcl")
     return tree
+
+
+def with_names_of_redis(tests):
+    """INFO here has Redis's names of two figures that Valkey calls otherwise."""
+    text = tests.read_text()
+    text = re.sub(r"\bexpired_fields\b(?=\])", "expired_subkeys", text)
+    tests.write_text(text.replace("keys_with_volatile_items=", "subexpiry="))
 
 
 def lenient(client):
@@ -226,7 +262,7 @@ def run(names, trees, binary, logs, left_out=None):
     return results
 
 
-def baseline(names, source, work, jobs, server):
+def baseline(names, source, work, jobs, server, family):
     """What the real server passes, kept from run to run."""
     kept = work / "redis.txt"
     known = {}
@@ -237,7 +273,7 @@ def baseline(names, source, work, jobs, server):
     missing = [name for name in names if name not in known]
     if missing:
         say(f"the real server runs {len(missing)} files")
-        trees = [plant(source, work / f"redis-{n}", server) for n in range(jobs)]
+        trees = [plant(source, work / f"real-{n}", server, family) for n in range(jobs)]
         for name, (passed, _) in run(missing, trees, "", work / "logs-redis").items():
             known[name] = [test.replace("\n", " ") for test in passed] or [""]
         lines = [f"{name}\t{test}\n" for name in sorted(known) for test in known[name]]
@@ -297,7 +333,7 @@ def main():
     signal.signal(signal.SIGINT, stop)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", help="such as unit/type/list; all of them if none")
-    parser.add_argument("--of", choices=[VERSION, NEWER], default=VERSION, help="whose tests")
+    parser.add_argument("--of", choices=[VERSION, *NEWER], default=VERSION, help="whose tests")
     parser.add_argument("--server", default=ROOT / "target/release/stillframe", type=pathlib.Path)
     parser.add_argument("--work", default=ROOT / "target/redis-suite", type=pathlib.Path)
     parser.add_argument("--jobs", default=2, type=int, help="files at once")
@@ -310,21 +346,24 @@ def main():
                      "apt-get install tcl redis-server redis-tools")
     if not server.exists():
         sys.exit(f"redis-suite: there is no {server}: cargo build --release -p stillframe-cli")
-    is_newer = arguments.of == NEWER
-    if is_newer and not NEWER_SERVER.exists():
-        say(f"redis-suite: there is no {NEWER_SERVER}: tests of Redis {NEWER} are left out")
+    suite = NEWER.get(arguments.of)
+    if suite and not suite.server.exists():
+        say(f"redis-suite: there is no {suite.server}: tests of {suite.family} {suite.version} "
+            "are left out")
         return
-    work = arguments.work.resolve() / (NEWER if is_newer else "")
+    work = arguments.work.resolve() / (arguments.of if suite else "")
     work.mkdir(parents=True, exist_ok=True)
-    source = fetch_newer(work) if is_newer else fetch(work)
-    known = Known(KNOWN[arguments.of])
-    files = NEWER_FILES if is_newer else all_files(source)
+    source = fetch_newer(work, suite) if suite else fetch(work)
+    known = Known(suite.known if suite else KNOWN)
+    files = suite.files if suite else all_files(source)
     names = arguments.files or [name for name in files if name not in known.skipped]
-    real = NEWER_SERVER if is_newer else shutil.which("redis-server")
-    wanted = baseline(names, source, work, arguments.jobs, real)
+    real = suite.server if suite else shutil.which("redis-server")
+    family = suite.family if suite else "redis"
+    jobs = min(arguments.jobs, len(names))
+    wanted = baseline(names, source, work, jobs, real, family)
 
     say(f"{server} runs {len(names)} files")
-    trees = [plant(source, work / f"ours-{n}", WRAPPER) for n in range(arguments.jobs)]
+    trees = [plant(source, work / f"ours-{n}", WRAPPER, family) for n in range(jobs)]
     results = run(names, trees, server, work / "logs", known.left_out)
 
     def unexpected(name):
