@@ -205,6 +205,9 @@ impl Server {
         let view = View { leader, ..seen.clone() };
         if !serves {
             self.give_up_waiting();
+            if !self.state.group.follows() {
+                self.give_up_early();
+            }
         }
         let ServerState { ledger, .. } = &mut self.state;
         ledger.effects.want(&mut self.keyspace, Consumer::Log, leads);
@@ -239,6 +242,16 @@ impl Server {
                 false => down.text(),
             });
         }
+    }
+
+    /// The reign is over: what this turn has told of the data, as to a client whose time is over,
+    /// is not sent. It waits for nothing yet, and nobody could confirm it any more.
+    fn give_up_early(&mut self) {
+        let mut places = self.state.clients.answered();
+        let clients = &self.state.clients;
+        places.retain(|&place| clients.get(place).is_some_and(|it| it.session.shows_data));
+        let down = DOWN;
+        self.refuse_replies(places, |_| down.text());
     }
 
     /// Begins an image of memory as it is now, batches in flight included.

@@ -189,12 +189,19 @@ impl Stage {
 
     /// Most members say who leads.
     fn confirm(&mut self, leads: bool) {
+        self.poll();
+        self.confirm_only(leads);
+    }
+
+    /// As [`confirm`](Self::confirm), while no client's time is over.
+    fn confirm_only(&mut self, leads: bool) {
         let stamps = std::mem::take(&mut self.consensus.plot().confirms);
         let reign = leads.then_some(Reign { term: TERM, leader: 1 });
         if let Some(&stamp) = stamps.last() {
             self.send(Event::Confirmed { stamp, reign });
         }
-        self.turn();
+        self.server.attend_group().expect("it goes on");
+        self.server.finish_turn();
     }
 
     fn connect(&mut self) -> Guest {
@@ -506,6 +513,33 @@ fn a_client_that_has_waited_is_told_what_the_group_confirms() {
         assert!(!no_late_reply_is_unconfirmed(), "the mistake is found");
     });
     assert!(no_late_reply_is_unconfirmed());
+}
+
+/// The time is over in the turn in which another leads: nobody confirms the reply then.
+#[test]
+fn a_client_that_has_waited_is_told_nothing_by_a_leader_that_is_deposed_in_that_turn() {
+    let ends: [fn(&mut Stage); 3] = [
+        |it| it.see("follower", Some(2), true),
+        |it| it.see("leader", Some(1), false),
+        |it| it.apply(vec![(Reign { term: TERM + 1, leader: 2 }, Content::First)]),
+    ];
+    for (request, _) in &LATE[..12] {
+        for end in ends {
+            let mut stage = Stage::leader();
+            let [guest, other] = [(); 2].map(|()| stage.connect());
+            other.ask("XGROUP CREATE stream g $ MKSTREAM");
+            stage.turn();
+            stage.commit();
+            guest.ask(request);
+            stage.poll();
+            stage.server.finish_turn();
+            stage.confirm_only(true);
+            end(&mut stage);
+            (0..2).for_each(|_| stage.turn());
+            let reply = guest.replies();
+            assert!(reply.starts_with("-MOVED ") || reply == DOWN, "{request}: {reply}");
+        }
+    }
 }
 
 /// The loop serves others in the middle of a long script, and asks the group only behind it.

@@ -199,6 +199,14 @@ impl Clients {
         self.flushing.append(&mut unfinished);
     }
 
+    /// The clients that have replies of this turn, or of others that are not sent.
+    pub(crate) fn answered(&self) -> Vec<usize> {
+        let mut places = [&self.woken[..], self.flushing()].concat();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
     /// The places of those whose replies are to be written.
     pub(crate) fn flushing(&self) -> &[usize] {
         &self.flushing
