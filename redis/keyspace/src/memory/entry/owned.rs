@@ -126,6 +126,12 @@ impl Owned {
         self
     }
 
+    /// Leaks it, and makes it look freed to a reader. As [`poison`](Self::poison).
+    #[cfg(test)]
+    pub(crate) fn freed(self) {
+        std::mem::forget(self.poisoned());
+    }
+
     /// The word of a slot that owns the entry from now on; never 0.
     pub(crate) fn into_word(self) -> u64 {
         ManuallyDrop::new(self).0.as_ptr().expose_provenance() as u64

@@ -374,6 +374,10 @@ impl<A: Algorithm> Slots<A> {
             return self.limbo.push(slot, old.poisoned()); // freed, as far as a reader can see
         }
         self.limbo.give_back(slot, None);
+        #[cfg(test)]
+        if mistakes::Mutant::PassesEarly.is_made() {
+            return old.freed(); // another thread may look at it
+        }
         if old.entry().bytes() >= LARGE_BYTES
             && (self.reclaimer.pending_bytes() < PENDING_BYTES_MAX
                 || old.entry().value().kind() != Type::String)
