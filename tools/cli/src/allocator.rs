@@ -34,10 +34,9 @@ const DENSE: usize = 80;
 /// Whether most blocks of the allocator's page at an address are in use, but for some that could
 /// lie elsewhere. The page that the next blocks come from is never sparse.
 pub(crate) fn is_sparse(address: *const u8) -> bool {
-    // SAFETY: mimalloc looks the page up in a map that has all addresses, and reads counters of the
-    // page. The page stays as long as a block of it is in use, and the caller asks about one that
-    // is. If the page is another thread's, that thread may change these words meanwhile: each is
-    // read whole on every machine we build for, and an old one makes a move needless, no more.
+    // SAFETY: a map of all addresses has the page, which stays while the caller's block is in use.
+    // Another thread may change the counters meanwhile: each is one word, read whole on every
+    // machine we build for, and an old one makes a move needless, no more.
     unsafe { mi_unsafe_heap_page_is_under_utilized(ptr::null(), address, DENSE) }
 }
 

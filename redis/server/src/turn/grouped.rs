@@ -224,10 +224,7 @@ impl Server {
         }
         member.give_up_waiting();
         let mut places = self.take_withheld();
-        let clients = &self.state.clients;
-        let shows_data =
-            |place: &usize| clients.get(*place).is_some_and(|it| it.session.shows_data);
-        places.extend(clients.flushing().iter().copied().filter(shows_data));
+        places.extend(self.state.clients.told_of_data());
         self.refuse_replies(places, |_| TOO_LARGE);
         self.show_group();
     }
@@ -247,10 +244,7 @@ impl Server {
     /// The reign is over: what this turn has told of the data, as to a client whose time is over,
     /// is not sent. It waits for nothing yet, and nobody could confirm it any more.
     fn give_up_early(&mut self) {
-        let mut places = self.state.clients.answered();
-        let clients = &self.state.clients;
-        places.retain(|&place| clients.get(place).is_some_and(|it| it.session.shows_data));
-        let down = DOWN;
+        let (places, down) = (self.state.clients.told_of_data(), DOWN);
         self.refuse_replies(places, |_| down.text());
     }
 

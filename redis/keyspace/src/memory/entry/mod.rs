@@ -379,22 +379,20 @@ impl Entry {
     /// The large collection, to be changed, if there is one here: a trunk that other entries hold
     /// too is copied first, its nodes shared.
     pub(crate) fn trunk_mut(&mut self) -> Option<&mut Trunk> {
-        if !matches!(self.kind(), Kind::Trunk(_)) {
-            return None;
-        }
-        // SAFETY: kind `Trunk` says that it links one.
-        let trunk = unsafe { &mut self.link_mut().trunk };
-        Some(Arc::make_mut(trunk))
+        self.linked_trunk_mut().map(Arc::make_mut)
     }
 
     /// The large collection, if there is one here that no other entry holds.
     pub(crate) fn own_trunk_mut(&mut self) -> Option<&mut Trunk> {
+        self.linked_trunk_mut().and_then(Arc::get_mut)
+    }
+
+    fn linked_trunk_mut(&mut self) -> Option<&mut Arc<Trunk>> {
         if !matches!(self.kind(), Kind::Trunk(_)) {
             return None;
         }
         // SAFETY: kind `Trunk` says that it links one.
-        let trunk = unsafe { &mut self.link_mut().trunk };
-        Arc::get_mut(trunk)
+        Some(unsafe { &mut self.link_mut().trunk })
     }
 
     fn trunk(&self) -> &Arc<Trunk> {

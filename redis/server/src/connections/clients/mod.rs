@@ -199,11 +199,12 @@ impl Clients {
         self.flushing.append(&mut unfinished);
     }
 
-    /// The clients that have replies of this turn, or of others that are not sent.
-    pub(crate) fn answered(&self) -> Vec<usize> {
+    /// The clients with a reply of this turn that tells of the data, and waits for nothing yet.
+    pub(crate) fn told_of_data(&self) -> Vec<usize> {
         let mut places = [&self.woken[..], self.flushing()].concat();
         places.sort_unstable();
         places.dedup();
+        places.retain(|&place| self.get(place).is_some_and(|it| it.session.shows_data));
         places
     }
 
