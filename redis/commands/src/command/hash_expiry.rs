@@ -491,6 +491,8 @@ fn note_set(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use stillframe_keyspace::FIELD_DEADLINE_MAX;
 
     use crate::harness::{Harness, START_MS};
@@ -673,6 +675,33 @@ mod tests {
         }
         let whole = harness.keyspace.get(0, b"h", 0).map(|entry| entry.value().len());
         assert!(whole > Some(1), "some are still hidden");
+    }
+
+    /// Where a few fields are shown among many hidden ones, and where half of them are.
+    #[test]
+    fn random_fields_are_drawn_from_those_that_are_shown() {
+        let mut harness = crowded();
+        harness.run("HSET h f1 a f2 b f3 c f4 d");
+        let shown: BTreeSet<&str> = ["stays", "f1", "f2", "f3", "f4"].into();
+        let mut met = BTreeSet::new();
+        for count in ["", " 3", " 5", " 9", " -40"] {
+            for _ in 0..40 {
+                let reply = harness.run(&format!("HRANDFIELD h{count}"));
+                let words: Vec<_> = reply.split(' ').collect();
+                let drawn = words.iter().filter(|it| shown.contains(*it));
+                let drawn: Vec<String> = drawn.map(|&it| it.to_owned()).collect();
+                let wanted = match count {
+                    "" => 1,
+                    " 9" => 5,
+                    count => count.trim().parse::<isize>().unwrap().unsigned_abs(),
+                };
+                assert_eq!(drawn.len(), wanted, "{reply}");
+                let different: BTreeSet<_> = drawn.iter().cloned().collect();
+                assert!(count == " -40" || different.len() == wanted, "{reply}");
+                met.extend(different);
+            }
+        }
+        assert_eq!(met.len(), 5, "each comes up");
     }
 
     /// Whatever was hidden, a replay whose clock stands still makes the same.

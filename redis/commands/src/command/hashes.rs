@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use stillframe_keyspace::{Entry, Hash, Value};
 use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
-use super::sample::Count;
+use super::sample::{Count, Draws, distinct_shown};
 use crate::context::Context;
 use crate::effects::HPEXPIREAT;
 use crate::errors::{
     NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OUT_OF_RANGE, OVERFLOW, Refusal, SYNTAX, wrong_arity,
 };
 use crate::number::extended::Extended;
-use crate::random::Random;
 use crate::table::Table;
 
 /// Adds the commands of this module.
@@ -162,7 +161,7 @@ fn hvals(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `HLEN key`
 fn hlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
-    out.integer(hash.map_or(0, |hash| hash.len() as i64));
+    out.integer(hash.map_or(0, |hash| hash.quick_len() as i64));
     Ok(())
 }
 
@@ -301,7 +300,7 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(text) = args.get(2) else {
         let mut random = ctx.ledger.random.split();
         let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
-        match hash.and_then(|hash| any_field(hash, &mut random)) {
+        match hash.and_then(|hash| Draws::of(hash, &mut random).next()) {
             Some((field, _)) => out.bulk(field),
             None => out.null(),
         }
@@ -314,30 +313,18 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         out.array(0);
         return Ok(());
     };
-    if hash.hides_fields() {
-        let shown: Vec<_> = hash.iter().collect();
-        let no_ranks = shown.is_empty();
-        let ranks = if no_ranks { Vec::new() } else { count.ranks(&mut random, shown.len()) };
-        answer_fields(out, ranks.len(), ranks.iter().map(|&rank| shown[rank]), with_values);
-    } else {
+    if !hash.hides_fields() {
         let ranks = count.ranks(&mut random, hash.len());
         let fields = ranks.iter().filter_map(|&rank| hash.at(rank));
         answer_fields(out, ranks.len(), fields, with_values);
+        return Ok(());
     }
+    let fields: Vec<_> = match count {
+        Count::Repeated(count) => Draws::of(hash, &mut random).take(count).collect(),
+        Count::Distinct(count) => distinct_shown(hash, &mut random, count),
+    };
+    answer_fields(out, fields.len(), fields.into_iter(), with_values);
     Ok(())
-}
-
-/// One of the fields, each as likely as the others.
-fn any_field<'h>(hash: Hash<'h>, random: &mut Random) -> Option<(&'h [u8], &'h [u8])> {
-    /// Draws before all are looked at: most of them hit where at least half are not hidden.
-    const DRAWS: usize = 8;
-    let whole = hash.as_of(i64::MIN);
-    let mut draws = (0..DRAWS).map(|_| whole.at(random.below(whole.len())));
-    if let Some(drawn) = draws.find_map(|drawn| drawn.filter(|(field, _)| hash.contains(field))) {
-        return Some(drawn);
-    }
-    let shown: Vec<_> = hash.iter().collect();
-    if shown.is_empty() { None } else { shown.get(random.below(shown.len())).copied() }
 }
 
 /// The count of HRANDFIELD, and whether values are wanted.

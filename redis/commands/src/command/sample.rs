@@ -1,6 +1,8 @@
-//! Random ranks: which elements HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER take.
+//! Which elements HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER take.
 
 use std::collections::HashSet;
+
+use stillframe_keyspace::Hash;
 
 use crate::errors::{NOT_AN_INTEGER, OUT_OF_RANGE, Refusal};
 use crate::random::Random;
@@ -69,6 +71,86 @@ pub(super) fn distinct(random: &mut Random, length: usize, count: usize) -> Vec<
         }
     }
     ranks
+}
+
+/// A field with its value.
+pub(super) type Drawn<'h> = (&'h [u8], &'h [u8]);
+
+/// Fields drawn from all of a hash; none if all are hidden. Each takes O(log n), whatever is
+/// hidden.
+pub(super) struct Draws<'h, 'r> {
+    hash: Hash<'h>,
+    random: &'r mut Random,
+    /// Ranks that may still be those of hidden fields: each field that is drawn adds some.
+    misses: usize,
+}
+
+impl<'h, 'r> Draws<'h, 'r> {
+    /// Where at least one field in five is shown, each is as likely as the others.
+    const MISSES_EACH: usize = 4;
+    /// What a field that is drawn alone has: where one in four is shown, enough but for one draw in
+    /// ten thousand.
+    const MISSES: usize = 32;
+
+    pub(super) fn of(hash: Hash<'h>, random: &'r mut Random) -> Self {
+        Self { hash, random, misses: Self::MISSES }
+    }
+
+    /// A field by its rank, each as likely as the others; nothing after too many misses.
+    fn next_by_rank(&mut self) -> Option<Drawn<'h>> {
+        while self.misses > 0 {
+            let rank = self.random.below(self.hash.len_with_hidden());
+            if let Some(drawn) = self.hash.at(rank) {
+                self.misses += Self::MISSES_EACH;
+                return Some(drawn);
+            }
+            self.misses -= 1;
+        }
+        None
+    }
+}
+
+impl<'h> Iterator for Draws<'h, '_> {
+    type Item = Drawn<'h>;
+
+    fn next(&mut self) -> Option<Drawn<'h>> {
+        self.next_by_rank().or_else(|| self.hash.random(|count| self.random.below(count)))
+    }
+}
+
+/// Different fields of a hash that hides some: `count` of them, or all that it shows.
+pub(super) fn distinct_shown<'h>(
+    hash: Hash<'h>,
+    random: &mut Random,
+    count: usize,
+) -> Vec<Drawn<'h>> {
+    /// Of as many fields in memory, those that are shown are collected first.
+    const COLLECTED: usize = 1024;
+    let whole = hash.len_with_hidden();
+    if whole <= COLLECTED {
+        let shown: Vec<_> = hash.iter().collect();
+        let take = count.min(shown.len());
+        return distinct(random, shown.len(), take).iter().map(|&rank| shown[rank]).collect();
+    }
+    let (mut fields, mut names) = (Vec::new(), HashSet::new());
+    let first = random.below(whole);
+    let mut draws = Draws::of(hash, random);
+    while fields.len() < count
+        && let Some(drawn) = draws.next_by_rank()
+    {
+        if names.insert(drawn.0) {
+            fields.push(drawn);
+        } else {
+            // One that was drawn before is a miss, too.
+            draws.misses = draws.misses.saturating_sub(1 + Draws::MISSES_EACH);
+        }
+    }
+    // Those that follow any rank, all the way round.
+    let round = hash.fields_from(first).chain(hash.fields());
+    let others = round.map(|it| (it.field, it.value)).filter(|it| names.insert(it.0));
+    let missing = count - fields.len();
+    fields.extend(others.take(missing));
+    fields
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl<'a> Collection<'a> {
     pub(crate) fn soonest(self) -> i64 {
         match self.form {
             _ if !self.timed => NEVER,
-            Form::Packed { run, .. } => run.soonest(),
+            Form::Packed { run, .. } => run.times().soonest,
             Form::Tree(trunk) => trunk.main.soonest(),
         }
     }
@@ -61,12 +61,25 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// How many elements are due.
-    pub(crate) fn count_due(self, now: i64) -> usize {
+    /// How many elements are due; as [`Tree::count_due`](super::tree::Tree::count_due).
+    pub(crate) fn count_due(self, now: i64, nodes: usize) -> usize {
         match self.form {
             _ if !self.timed => 0,
             Form::Packed { run, .. } => run.count_due(now),
-            Form::Tree(trunk) => trunk.main.count_due(now),
+            Form::Tree(trunk) => trunk.main.count_due(now, nodes),
+        }
+    }
+
+    /// One of the elements that are not due; as
+    /// [`Tree::random_after`](super::tree::Tree::random_after).
+    pub(crate) fn random_after(
+        self,
+        now: i64,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) -> Option<Element<'a>> {
+        match self.form {
+            Form::Packed { run, .. } => run.random_after(now, below),
+            Form::Tree(trunk) => trunk.main.random_after(now, below),
         }
     }
 
@@ -83,12 +96,19 @@ impl<'a> Collection<'a> {
         match self.form {
             Form::Packed { run, .. } => {
                 let start = run.span(rank).0.bytes.start;
-                Walk { run: Run::new(&run.rest[start..], run.shape), trunk: None }
+                let run = Run::new(&run.rest[start..], run.shape);
+                Walk { run, trunk: None, after: i64::MIN }
             }
             Form::Tree(trunk) => {
-                Walk { run: Run::new(&[], trunk.main.shape), trunk: Some((trunk, rank)) }
+                let run = Run::new(&[], trunk.main.shape);
+                Walk { run, trunk: Some((trunk, rank)), after: i64::MIN }
             }
         }
+    }
+
+    /// The elements from a rank on, without most of those that are due.
+    pub(crate) fn walk_after(self, now: i64, rank: usize) -> Walk<'a> {
+        Walk { after: if self.timed { now } else { i64::MIN }, ..self.walk(rank) }
     }
 
     /// The elements from a rank (or the last one) downwards.
@@ -137,6 +157,8 @@ pub(crate) struct Walk<'a> {
     run: Run<'a>,
     /// Where to find more than the run: the rank behind it.
     trunk: Option<(&'a Trunk, usize)>,
+    /// Leaves of which all elements are due by then are left out.
+    after: i64,
 }
 
 impl<'a> Iterator for Walk<'a> {
@@ -150,6 +172,14 @@ impl<'a> Iterator for Walk<'a> {
         let (trunk, rank) = self.trunk.as_mut()?;
         if *rank >= trunk.len() {
             return None;
+        }
+        if self.after != i64::MIN {
+            let (start, leaf) = trunk.main.leaf_after(self.after, *rank)?;
+            let before = rank.saturating_sub(start);
+            *rank = start + leaf.count;
+            let start = leaf.span(trunk.main.shape, before).bytes.start;
+            self.run = Run::new(&leaf.bytes[start..], trunk.main.shape);
+            return self.run.next();
         }
         match trunk.spot(*rank) {
             Spot::End(element) => {

@@ -9,6 +9,12 @@ stillframe::mutants! {
     MergeForgets,
     /// A deadline that is gone from a leaf stays noted above it.
     KeepsWhatIsGone,
+    /// The greatest deadline that is gone from a leaf stays noted above it.
+    KeepsLatest,
+    /// A node counts as due if one of its elements is.
+    CountsWhole,
+    /// A walk over what is shown leaves out a node of which one element is due.
+    SkipsMixed,
     /// A value put over one with a deadline keeps it.
     SetKeepsDeadline,
 }

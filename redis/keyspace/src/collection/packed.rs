@@ -31,6 +31,30 @@ pub(crate) const NEVER: i64 = i64::MAX;
 /// Most bytes of a small collection, which is one run: a larger one becomes a tree.
 pub(crate) const RUN_BYTES_MAX: usize = 4096;
 
+/// The least and the greatest deadline of some elements; [`NEVER`] is one of those without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) soonest: i64,
+    pub(crate) latest: i64,
+}
+
+impl Times {
+    /// Of elements without deadlines.
+    pub(crate) const NEVER: Self = Self::of(NEVER);
+    /// Of no elements.
+    pub(crate) const NONE: Self = Self { soonest: NEVER, latest: i64::MIN };
+
+    pub(crate) const fn of(deadline: i64) -> Self {
+        Self { soonest: deadline, latest: deadline }
+    }
+
+    /// Those of these elements and others.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let (soonest, latest) = (self.soonest.min(other.soonest), self.latest.max(other.latest));
+        Self { soonest, latest }
+    }
+}
+
 /// What one element of a run consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -329,17 +353,28 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The least deadline of its elements, or [`NEVER`].
-    pub(crate) fn soonest(self) -> i64 {
-        if self.shape != Shape::Pair {
-            return NEVER;
+    /// The least and the greatest deadline of its elements.
+    pub(crate) fn times(self) -> Times {
+        if self.shape != Shape::Pair || self.rest.is_empty() {
+            return Times::NEVER;
         }
-        self.fold(NEVER, |least, element| least.min(element.deadline))
+        self.map(|element| Times::of(element.deadline)).fold(Times::NONE, Times::with)
     }
 
     /// How many elements are due at an instant.
     pub(crate) fn count_due(self, now: i64) -> usize {
         self.filter(|element| element.deadline <= now).count()
+    }
+
+    /// One of the elements that are not due, by `below(n)`, which gives a number less than n.
+    pub(crate) fn random_after(
+        self,
+        now: i64,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) -> Option<Element<'a>> {
+        let mut shown = self.filter(move |element| element.deadline > now);
+        let count = shown.clone().count();
+        if count == 0 { None } else { shown.nth(below(count)) }
     }
 
     /// The element with this key.

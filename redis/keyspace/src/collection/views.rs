@@ -103,8 +103,26 @@ impl<'a> Hash<'a> {
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a key's collection is never empty")]
     pub fn len(self) -> usize {
-        let hidden = if self.hides_fields() { self.collection.count_due(self.now) } else { 0 };
+        let hidden =
+            if self.hides_fields() { self.collection.count_due(self.now, usize::MAX) } else { 0 };
         self.collection.len() - hidden
+    }
+
+    /// As [`len`](Self::len), in bounded time: of a large hash in which fields that are hidden lie
+    /// among others, it may count some that are hidden.
+    #[must_use]
+    pub fn quick_len(self) -> usize {
+        /// Nodes with fields of both kinds that are looked at: some thousand fields.
+        const NODES: usize = if cfg!(any(test, miri)) { 16 } else { 64 };
+        let hidden =
+            if self.hides_fields() { self.collection.count_due(self.now, NODES) } else { 0 };
+        self.collection.len() - hidden
+    }
+
+    /// Fields in memory, hidden ones too.
+    #[must_use]
+    pub fn len_with_hidden(self) -> usize {
+        self.collection.len()
     }
 
     /// Whether Redis would keep it in its compact encoding; see [`crate::Limits`].
@@ -149,7 +167,13 @@ impl<'a> Hash<'a> {
 
     /// All fields, in no order.
     pub fn fields(self) -> impl Iterator<Item = HashField<'a>> + Clone + 'a {
-        let shown = self.collection.walk(0).filter(move |element| element.deadline > self.now);
+        self.fields_from(0)
+    }
+
+    /// Those of [`fields`](Self::fields) that lie from a rank of all in memory on.
+    pub fn fields_from(self, rank: usize) -> impl Iterator<Item = HashField<'a>> + Clone + 'a {
+        let walk = self.collection.walk_after(self.now, rank);
+        let shown = walk.filter(move |element| element.deadline > self.now);
         shown.map(|element| HashField {
             field: element.key,
             value: element.value,
@@ -162,14 +186,19 @@ impl<'a> Hash<'a> {
         self.fields().map(|it| (it.field, it.value))
     }
 
-    /// The field at a rank below [`len`](Self::len), in the order of [`iter`](Self::iter): for
-    /// random draws. O(log n), unless it [hides fields](Self::hides_fields).
+    /// The field at a rank below [`len_with_hidden`](Self::len_with_hidden), unless it is hidden:
+    /// for random draws. O(log n).
     #[must_use]
     pub fn at(self, rank: usize) -> Option<(&'a [u8], &'a [u8])> {
-        if self.hides_fields() {
-            return self.iter().nth(rank);
-        }
-        self.collection.at(rank).map(|element| (element.key, element.value))
+        let element = self.collection.at(rank).filter(|element| element.deadline > self.now);
+        element.map(|element| (element.key, element.value))
+    }
+
+    /// One of the fields, by `below(n)`, which gives a number less than n. O(log n), whatever is
+    /// hidden; not each field is as likely as the others.
+    pub fn random(self, mut below: impl FnMut(usize) -> usize) -> Option<(&'a [u8], &'a [u8])> {
+        let element = self.collection.random_after(self.now, &mut below);
+        element.map(|element| (element.key, element.value))
     }
 
     /// Shows about `count` fields from `cursor` (0 to begin) on, and returns the next cursor, 0 at

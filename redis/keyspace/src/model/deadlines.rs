@@ -101,9 +101,14 @@ fn compare(hash: Hash<'_>, oracle: &Oracle, now: i64, random: &mut Random) {
             }
         }
         assert_eq!(scanned, shown.len());
-        let at = random.below(shown.len().max(1));
-        assert_eq!(hash.at(at), hash.iter().nth(at));
+        let at = random.below(oracle.len());
+        let from: Vec<_> = hash.fields_from(at).map(|it| (it.field, it.value)).collect();
+        let by_rank: Vec<_> = (at..oracle.len()).filter_map(|rank| hash.at(rank)).collect();
+        assert_eq!((from, hash.at(oracle.len())), (by_rank, None));
+        let drawn = hash.random(|count| random.below(count)).map(|it| it.0);
+        assert!(drawn.map_or(shown.is_empty(), |drawn| shown.contains_key(drawn)));
     }
+    assert!((hash.len()..=hash.len_with_hidden()).contains(&hash.quick_len()));
 }
 
 fn is_as_a_map() {
@@ -133,6 +138,43 @@ fn is_as_a_map() {
 #[test]
 fn a_hash_with_deadlines_is_a_map() {
     is_as_a_map();
+}
+
+/// A hash of `fields` fields, of which each is due at what `deadline` says of its number.
+fn hash_of(fields: usize, deadline: impl Fn(usize) -> Option<i64>) -> Keyspace<Naive> {
+    let mut keyspace = keyspace();
+    keyspace.spare_expired(true); // nothing is deleted
+    let fill = |hash: &mut HashEdit<'_>| {
+        for number in 0..fields {
+            hash.set_until(number.to_string().as_bytes(), b"value", deadline(number));
+        }
+    };
+    keyspace.edit_hash(0, KEY, fill).unwrap();
+    keyspace
+}
+
+fn hash(keyspace: &mut Keyspace<Naive>, now: i64) -> Hash<'_> {
+    match keyspace.get(0, KEY, now).map(|entry| entry.value()) {
+        Some(Value::Hash(hash)) => hash.as_of(now),
+        _ => panic!("it is there"),
+    }
+}
+
+/// What is hidden costs nothing where it lies alone, and no more than some nodes anywhere.
+#[test]
+fn hidden_fields_are_counted_and_passed_without_a_look_at_each() {
+    let fields = sized(20_000, 400);
+    let mut keyspace = hash_of(fields, |number| (number != 7).then_some(10));
+    let few = hash(&mut keyspace, 10);
+    assert_eq!((few.quick_len(), few.len()), (1, 1));
+    assert_eq!(few.random(|_| 0), Some((&b"7"[..], &b"value"[..])));
+    assert_eq!(few.iter().count(), 1);
+    let mut keyspace = hash_of(fields, |number| Some(10 + (number % 2) as i64));
+    let half = hash(&mut keyspace, 10);
+    assert_eq!(half.len(), fields / 2);
+    assert!(half.quick_len() > fields * 3 / 4, "it has stopped early");
+    assert_eq!(hash(&mut keyspace, 11).quick_len(), 0, "all are of one kind");
+    assert_eq!(hash(&mut keyspace, 9).quick_len(), fields);
 }
 
 #[test]

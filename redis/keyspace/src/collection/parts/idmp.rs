@@ -138,7 +138,7 @@ impl Producers {
 
     /// How many producers there are of whom a message is known by then, and how many messages.
     pub(in crate::collection) fn known_at(&self, limits: IdmpLimits, now: i64) -> (usize, usize) {
-        let due = self.ids.count_due(now);
+        let due = self.ids.count_due(now, usize::MAX);
         if due == 0 {
             return (self.producers.len(), self.ids.len());
         }

@@ -2,7 +2,7 @@
 
 use super::node::{Bound, Node};
 use super::{FANOUT, Order, Tree};
-use crate::collection::packed::{Key, NEVER};
+use crate::collection::packed::{Key, Times};
 use crate::hash::Hasher;
 
 impl Bound {
@@ -18,7 +18,7 @@ impl Tree {
         let least = Bound::default();
         let len = self.check_node(&self.root, (&least, None), hasher, &mut bytes).0;
         assert_eq!((len, bytes), (self.len, self.bytes), "T1, and the books");
-        assert_eq!(self.is_timed(), self.root.soonest(self.shape) != NEVER, "T5");
+        assert_eq!(self.is_timed(), self.root.times(self.shape) != Times::NEVER, "T5");
     }
 
     /// Checks the subtree of a node whose keys lie from `low` up to `beyond`; returns elements and
@@ -57,7 +57,7 @@ impl Tree {
             let beyond = next.as_ref().or(beyond);
             let (len, depth) = self.check_node(child, (low, beyond), hasher, bytes);
             assert_eq!(len, inner.lens()[at], "T1");
-            assert_eq!(child.soonest(self.shape), inner.soonest(at), "T5");
+            assert_eq!(child.times(self.shape), inner.times(at), "T5");
             depths.push(depth);
         }
         assert!(depths.iter().all(|&depth| depth == depths[0]), "T1");

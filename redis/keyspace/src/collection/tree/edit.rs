@@ -6,7 +6,7 @@ use super::node::{Bound, Child, Inner, Node, own};
 use super::{FANOUT, LEAF_BYTES_MAX, Order, Seek, Side, Tree};
 use crate::collection::chunk::Chunk;
 use crate::collection::mistakes::Mutant;
-use crate::collection::packed::{NEVER, Run, Shape};
+use crate::collection::packed::{Run, Shape, Times};
 use crate::hash::Hasher;
 
 impl Tree {
@@ -37,9 +37,9 @@ impl Tree {
             Work { shape, order, timed, len, bytes, parted, hasher, change, first, last };
         if let Some(right) = work.edit(&mut self.root, seek) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Arc::default()));
-            let soonest = work.soonest(&left);
+            let times = work.times(&left);
             let (len, low) = (work.len - right.len, Bound::default());
-            let left = Child { len, node: left, low, soonest };
+            let left = Child { len, node: left, low, times };
             self.root = Node::Inner(Arc::new(Inner::new(left, right)));
             work.bytes += self.root.bytes();
         }
@@ -51,7 +51,7 @@ impl Tree {
             self.root = only;
         }
         (self.len, self.bytes, self.parted) = (work.len, work.bytes, work.parted);
-        self.timed = timed && self.root.soonest(shape) != NEVER;
+        self.timed = timed && self.root.times(shape) != Times::NEVER;
     }
 }
 
@@ -104,10 +104,10 @@ impl Work<'_> {
         }
     }
 
-    /// The least deadline below a node.
-    fn soonest(&self, node: &Node) -> i64 {
+    /// The deadlines below a node.
+    fn times(&self, node: &Node) -> Times {
         let knows = self.timed && !Mutant::SplitForgets.is_made();
-        if knows { node.soonest(self.shape) } else { NEVER }
+        if knows { node.times(self.shape) } else { Times::NEVER }
     }
 
     fn edit_leaf(&mut self, leaf: &mut Arc<Chunk>, seek: Seek<'_>) -> Option<Child> {
@@ -118,7 +118,7 @@ impl Work<'_> {
                 self.len += new.count;
                 let right = if *side == Side::Front { std::mem::replace(leaf, new) } else { new };
                 let (len, node) = (right.count, Node::Leaf(right));
-                return Some(Child { len, node, low: Bound::default(), soonest: NEVER });
+                return Some(Child { len, node, low: Bound::default(), times: Times::NEVER });
             }
         };
         let rank = if let Seek::Rank(rank) = seek { rank } else { 0 };
@@ -146,8 +146,8 @@ impl Work<'_> {
             }
         };
         let (len, node) = (right.count, Node::Leaf(Arc::new(right)));
-        let soonest = self.soonest(&node);
-        Some(Child { len, node, low, soonest })
+        let times = self.times(&node);
+        Some(Child { len, node, low, times })
     }
 
     fn edit_inner(&mut self, inner: &mut Inner, seek: Seek<'_>) -> Option<Child> {
@@ -165,9 +165,14 @@ impl Work<'_> {
         let len = inner.len_mut(at);
         *len = *len + self.len - before;
         if self.timed {
-            let now = inner.node(at).soonest(self.shape);
-            let keeps = Mutant::KeepsWhatIsGone.is_made();
-            inner.set_soonest(at, if keeps { now.min(inner.soonest(at)) } else { now });
+            let (before, mut times) = (inner.times(at), inner.node(at).times(self.shape));
+            if Mutant::KeepsWhatIsGone.is_made() {
+                times.soonest = times.soonest.min(before.soonest);
+            }
+            if Mutant::KeepsLatest.is_made() {
+                times.latest = times.latest.max(before.latest);
+            }
+            inner.set_times(at, times);
         }
         let len = inner.len_mut(at);
         if let Some(right) = split {
@@ -196,10 +201,10 @@ impl Work<'_> {
             }
         });
         let Some(left) = fitting else { return };
-        let Child { node, len, low, soonest } = inner.remove(left + 1);
+        let Child { node, len, low, times } = inner.remove(left + 1);
         *inner.len_mut(left) += len;
         if !Mutant::MergeForgets.is_made() {
-            inner.set_soonest(left, inner.soonest(left).min(soonest));
+            inner.set_times(left, inner.times(left).with(times));
         }
         let into = inner.node_mut(left);
         self.part(into);

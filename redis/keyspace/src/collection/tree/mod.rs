@@ -29,7 +29,7 @@
 //!   neighbours take more than half a node together (leaves where elements are of like length).
 //! - T4: a node is changed only through [`node::own`] or [`node::alone`], which never give a shared
 //!   one.
-//! - T5: `soonest` of a child is the least deadline below it.
+//! - T5: `times` of a child are the least and the greatest deadline below it.
 //!
 //! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
 

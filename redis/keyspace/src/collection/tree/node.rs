@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::FANOUT;
 use crate::collection::chunk::Chunk;
-use crate::collection::packed::{Key, NEVER, Shape};
+use crate::collection::packed::{Key, Shape, Times};
 
 /// What a reference-counted leaf takes besides its bytes, and an inner node besides its children.
 const LEAF_BYTES: usize = 16 + size_of::<Chunk>();
 const INNER_BYTES: usize = 16 + size_of::<Inner>();
-const SOONEST_BYTES: usize = size_of::<[i64; ROOM]>();
+const TIMES_BYTES: usize = size_of::<[Times; ROOM]>();
 /// Room for one child too many, before a split.
 const ROOM: usize = FANOUT + 1;
 
@@ -27,8 +27,8 @@ pub(super) struct Inner {
     heads: [u64; ROOM],
     lens: [usize; ROOM],
     links: Vec<Link>,
-    /// The least deadline below each child (T5), as soon as there is one; [`NEVER`] behind them.
-    soonest: Option<Box<[i64; ROOM]>>,
+    /// The least and the greatest deadline below each child (T5), as soon as there is one.
+    times: Option<Box<[Times; ROOM]>>,
 }
 
 #[derive(Clone)]
@@ -54,8 +54,8 @@ pub(super) struct Child {
     /// Elements below it.
     pub(super) len: usize,
     pub(super) low: Bound,
-    /// The least deadline below it.
-    pub(super) soonest: i64,
+    /// The deadlines below it.
+    pub(super) times: Times,
 }
 
 /// The node for a change: copied first if others hold it, too.
@@ -78,17 +78,17 @@ impl Node {
         match self {
             Self::Leaf(leaf) => LEAF_BYTES + leaf.bytes.capacity(),
             Self::Inner(inner) => {
-                let soonest = if inner.soonest.is_some() { SOONEST_BYTES } else { 0 };
-                INNER_BYTES + inner.links.capacity() * size_of::<Link>() + soonest
+                let times = if inner.times.is_some() { TIMES_BYTES } else { 0 };
+                INNER_BYTES + inner.links.capacity() * size_of::<Link>() + times
             }
         }
     }
 
-    /// The least deadline below it.
-    pub(super) fn soonest(&self, shape: Shape) -> i64 {
+    /// The least and the greatest deadline below it.
+    pub(super) fn times(&self, shape: Shape) -> Times {
         match self {
-            Self::Leaf(leaf) => leaf.run(shape).soonest(),
-            Self::Inner(inner) => inner.least_deadline(),
+            Self::Leaf(leaf) => leaf.run(shape).times(),
+            Self::Inner(inner) => inner.all_times(),
         }
     }
 
@@ -127,7 +127,7 @@ impl Inner {
             heads: [u64::MAX; ROOM],
             lens: [0; ROOM],
             links: Vec::with_capacity(2),
-            soonest: None,
+            times: None,
         };
         inner.insert(0, left);
         inner.insert(1, right);
@@ -165,21 +165,22 @@ impl Inner {
         &mut self.lens[at]
     }
 
-    /// The least deadline below a child.
-    pub(super) fn soonest(&self, at: usize) -> i64 {
-        self.soonest.as_ref().map_or(NEVER, |soonest| soonest[at])
+    /// The deadlines below a child.
+    pub(super) fn times(&self, at: usize) -> Times {
+        self.times.as_ref().map_or(Times::NEVER, |times| times[at])
     }
 
-    /// Notes the least deadline below a child.
-    pub(super) fn set_soonest(&mut self, at: usize, deadline: i64) {
-        if deadline != NEVER || self.soonest.is_some() {
-            self.soonest.get_or_insert_with(|| Box::new([NEVER; ROOM]))[at] = deadline;
+    /// Notes the deadlines below a child.
+    pub(super) fn set_times(&mut self, at: usize, below: Times) {
+        if below != Times::NEVER || self.times.is_some() {
+            self.times.get_or_insert_with(|| Box::new([Times::NEVER; ROOM]))[at] = below;
         }
     }
 
-    /// The least deadline below all children.
-    fn least_deadline(&self) -> i64 {
-        self.soonest.as_ref().map_or(NEVER, |soonest| soonest.iter().copied().fold(NEVER, i64::min))
+    /// The deadlines below all children.
+    fn all_times(&self) -> Times {
+        let Some(times) = &self.times else { return Times::NEVER };
+        times[..self.count()].iter().copied().fold(Times::NONE, Times::with)
     }
 
     /// The head of a child's bound, if there is the child.
@@ -232,12 +233,12 @@ impl Inner {
         if count == self.links.capacity() {
             self.links.reserve_exact((FANOUT / 4).max(1));
         }
-        let Child { node, len, low, soonest } = child;
+        let Child { node, len, low, times: below } = child;
         self.links.insert(at, Link { node, tail: low.tail });
-        if let Some(soonest) = &mut self.soonest {
-            soonest.copy_within(at..count, at + 1);
+        if let Some(times) = &mut self.times {
+            times.copy_within(at..count, at + 1);
         }
-        self.set_soonest(at, soonest);
+        self.set_times(at, below);
         self.heads.copy_within(at..count, at + 1);
         self.lens.copy_within(at..count, at + 1);
         (self.heads[at], self.lens[at]) = (low.head, len);
@@ -249,31 +250,29 @@ impl Inner {
         self.heads.copy_within(at + 1..count, at);
         self.heads[count - 1] = u64::MAX;
         self.lens.copy_within(at + 1..count, at);
-        let soonest = self.soonest(at);
-        if let Some(soonest) = &mut self.soonest {
-            soonest.copy_within(at + 1..count, at);
-            soonest[count - 1] = NEVER;
+        let below = self.times(at);
+        if let Some(times) = &mut self.times {
+            times.copy_within(at + 1..count, at);
         }
-        Child { node, len, low: Bound { head, tail }, soonest }
+        Child { node, len, low: Bound { head, tail }, times: below }
     }
 
     /// Splits off the upper half of the children.
     pub(super) fn split(&mut self) -> Child {
         let (at, count) = (self.count() / 2, self.count());
         let mut right =
-            Self { heads: [u64::MAX; ROOM], lens: [0; ROOM], links: Vec::new(), soonest: None };
+            Self { heads: [u64::MAX; ROOM], lens: [0; ROOM], links: Vec::new(), times: None };
         let low = self.low(at);
         right.heads[..count - at].copy_from_slice(&self.heads[at..count]);
         self.heads[at..].fill(u64::MAX);
         right.lens[..count - at].copy_from_slice(&self.lens[at..count]);
         right.links = self.links.split_off(at);
-        if let Some(soonest) = &mut self.soonest {
-            let beyond = right.soonest.insert(Box::new([NEVER; ROOM]));
-            beyond[..count - at].copy_from_slice(&soonest[at..count]);
-            soonest[at..].fill(NEVER);
+        if let Some(times) = &self.times {
+            let beyond = right.times.insert(Box::new([Times::NEVER; ROOM]));
+            beyond[..count - at].copy_from_slice(&times[at..count]);
         }
-        let soonest = right.least_deadline();
-        Child { len: right.elements(), node: Node::Inner(Arc::new(right)), low, soonest }
+        let times = right.all_times();
+        Child { len: right.elements(), node: Node::Inner(Arc::new(right)), low, times }
     }
 
     /// Appends the children of the neighbour to the right, whose keys are from `low` on.
@@ -283,7 +282,7 @@ impl Inner {
         self.lens[seam..count].copy_from_slice(&right.lens[..right.count()]);
         self.links.reserve_exact(right.count());
         self.links.extend(right.links.iter().cloned());
-        (0..right.count()).for_each(|at| self.set_soonest(seam + at, right.soonest(at)));
+        (0..right.count()).for_each(|at| self.set_times(seam + at, right.times(at)));
         // T2: the bound of a first child means nothing, that of a later one does.
         (self.heads[seam], self.links[seam].tail) = (low.head, low.tail);
     }

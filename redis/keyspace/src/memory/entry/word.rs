@@ -121,7 +121,7 @@ pub(crate) enum New<'a> {
 impl<'a> New<'a> {
     /// A small collection; `timed` if elements may have deadlines.
     pub(crate) fn packed(kind: Type, chunk: &'a Chunk, loose: bool, timed: bool) -> Self {
-        let timed = timed && chunk.run(kind.shape()).soonest() != NEVER;
+        let timed = timed && chunk.run(kind.shape()).times().soonest != NEVER;
         Self::Packed { kind, run: &chunk.bytes, count: chunk.count, loose, timed }
     }
 
