@@ -208,6 +208,8 @@ fn of_collection(place: ValuePlace) -> &'static str {
         14 | 18 => "quicklist",
         16 | 17 | 20 => "listpack",
         23 | 25 => "listpackex",
+        29 | 30 => "template-listpack",
+        31 | 32 => "template-array",
         _ => "stream",
     }
 }

@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::format::*;
 use crate::payload::{Checked, PayloadError, verified, versioned};
 use crate::source::{Source, damaged, trim};
-use crate::walk::{hash_template, metadata, module_value, unknown_type, value};
+use crate::walk::{metadata, module_value, unknown_type, value};
 use crate::{Collection, DecodeError, Element, Uses, Value};
 
 /// What comes next in a file. Slices live until the next call.
@@ -199,9 +199,16 @@ impl<R: Read> Decoder<R> {
         self.version
     }
 
-    /// Where the value of the last key stands: with `version`, enough for a payload of it.
+    /// Where the value of the last key stands: with `payload_head` and `version`, enough for a
+    /// payload of it.
     pub fn value_place(&self) -> ValuePlace {
         self.place
+    }
+
+    /// What a payload of the last value begins with, before the bytes from its place on: its type,
+    /// and names of fields that stand elsewhere in the file.
+    pub fn payload_head(&self) -> Vec<u8> {
+        self.elements.payload_head(self.place.kind)
     }
 
     /// Sets the file's length in bytes, so that a string that runs past its end is refused before
@@ -279,7 +286,7 @@ impl<R: Read> Decoder<R> {
                     metadata(&mut self.source)?;
                     has_metadata = !self.skips;
                 }
-                OP_AUX..=OP_EOF | OP_SLOT_IMPORT..=OP_MODULE_AUX if inside_entry => {
+                OP_AUX..=OP_EOF | OP_HASH_TEMPLATE..=OP_MODULE_AUX if inside_entry => {
                     let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
                     return Err(damaged(at, text));
                 }
@@ -301,12 +308,11 @@ impl<R: Read> Decoder<R> {
                     self.source.text(&mut self.value)?;
                     return Ok(Event::Library { source: &self.value });
                 }
-                OP_SLOT_INFO => {
-                    self.source.slot_info()?;
-                    continue;
-                }
+                OP_SLOT_INFO => self.source.slot_info()?,
                 OP_MODULE_AUX if self.skips => return self.skipped_section(),
-                OP_HASH_TEMPLATE if self.is_redis() => return Err(hash_template(offset)),
+                OP_HASH_TEMPLATE if self.is_redis() => {
+                    self.elements.read_template(&mut self.source)?;
+                }
                 OP_SLOT_IMPORT | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
@@ -320,7 +326,7 @@ impl<R: Read> Decoder<R> {
                     return self.value(kind, [offset, at], expire_at_ms, uses);
                 }
             }
-            inside_entry = true;
+            inside_entry = !matches!(op, OP_SLOT_INFO | OP_HASH_TEMPLATE);
         }
     }
 
@@ -353,6 +359,9 @@ impl<R: Read> Decoder<R> {
             return Err(self.refused_type(kind, offset, at)?);
         }
         let begun = self.elements.begin(&mut self.source, kind);
+        if kind == TYPE_HASH_TEMPLATE_PLAIN_REF {
+            self.place.offset = self.source.offset(); // behind the number of its template
+        }
         let (kind, len_hint) = begun.map_err(|problem| named(db, &self.key, problem))?;
         self.inside = true;
         Ok(Event::Begin { db, key: &self.key, kind, len_hint, expire_at_ms, uses })

@@ -7,11 +7,13 @@
 
 use std::io::Read;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, damaged, trim};
 use crate::streams::Streams;
+use crate::templates::{Template, Templated, Templates};
 use crate::unpack::{Flaw, Form, Item, Walk};
 use crate::{Collection, DecodeError, Element};
 
@@ -30,6 +32,8 @@ enum Layout {
     Mixed,
     /// Those of a stream, of a form by its type.
     Stream(u8),
+    /// Values of fields whose names stand in a template.
+    Templated(Templated),
 }
 
 /// Where the expiries of fields stand.
@@ -85,6 +89,9 @@ fn layout(kind: u8, dialect: Dialect) -> Option<(Collection, Layout)> {
             Expiries::Before { .. } | Expiries::Behind => (Hash, Layout::Plain),
             Expiries::Packed { .. } => (Hash, Layout::Packed(Form::Listpack)),
         },
+        TYPE_HASH_TEMPLATE_PACKED..=TYPE_HASH_TEMPLATE_PLAIN_REF => {
+            (Hash, Layout::Templated(Templated::from_kind(kind)))
+        }
         _ => return None,
     })
 }
@@ -109,6 +116,9 @@ pub(crate) struct Elements {
     second: Vec<u8>,
     texts: [NumberText; 2],
     streams: Streams,
+    templates: Templates,
+    /// The names of the hash, if they stand in a template.
+    template: Arc<Template>,
 }
 
 /// An element whose bytes are in the buffers.
@@ -121,6 +131,8 @@ enum Found {
     /// In `packed`.
     One(Item),
     Pair(Item, Item, Option<i64>),
+    /// The value, in `packed` or in `second`, of the field before whose name so many others stand.
+    Templated(u64, Option<Item>),
     PackedScored(Item, f64),
 }
 
@@ -141,6 +153,8 @@ impl Elements {
             second: Vec::new(),
             texts: [[0; 32]; 2],
             streams: Streams::up_to(most),
+            templates: Templates::default(),
+            template: Arc::default(),
         }
     }
 
@@ -170,6 +184,10 @@ impl Elements {
         if let Layout::Stream(kind) = self.layout {
             return Ok((self.kind, self.streams.begin(source, kind)?));
         }
+        if let Layout::Templated(form) = self.layout {
+            self.begin_templated(source, form)?;
+            return Ok((self.kind, self.left));
+        }
         if let Layout::Packed(form) = self.layout {
             self.left = 0;
             self.unpack(source, form)?;
@@ -195,6 +213,7 @@ impl Elements {
             Layout::Plain | Layout::TextScores => self.read(source)?,
             Layout::Packed(form) | Layout::Nodes(form) => self.packed(source, form)?,
             Layout::Mixed => self.packed(source, Form::Listpack)?,
+            Layout::Templated(form) => self.templated(source, form)?,
         };
         let Some(found) = found else {
             for buffer in [&mut self.packed, &mut self.first, &mut self.second] {
@@ -207,6 +226,13 @@ impl Elements {
             Found::Field(at_ms) => field(&self.first, &self.second, at_ms),
             Found::Read => Element::One(&self.first),
             Found::Scored(score) => Element::Scored(&self.first, score),
+            Found::Templated(at, value) => {
+                let value = match value {
+                    Some(item) => text(&self.packed, &item, one),
+                    None => &self.second,
+                };
+                Element::Pair(self.template.name(at), value)
+            }
             Found::One(item) => Element::One(text(&self.packed, &item, one)),
             Found::Pair(name, value, at_ms) => {
                 let (name, value) =
@@ -302,6 +328,78 @@ impl Elements {
             }
             self.unpack(source, form)?;
         }
+    }
+
+    /// Reads a template of the file, between two keys.
+    pub(crate) fn read_template<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+    ) -> Result<(), DecodeError> {
+        self.templates.read(source, self.most)
+    }
+
+    /// See [`Decoder::payload_head`](crate::Decoder::payload_head).
+    pub(crate) fn payload_head(&self, kind: u8) -> Vec<u8> {
+        self.template.payload_head(kind)
+    }
+
+    /// Reads what stands before the values of a hash with a template.
+    fn begin_templated<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+        form: Templated,
+    ) -> Result<(), Problem> {
+        self.offset = source.offset();
+        if form.is_whole {
+            self.template = Arc::new(Template::of_payload(source, self.most)?);
+        }
+        let number = if form.is_packed {
+            self.unpack(source, Form::Listpack)?;
+            if self.walk.is_none() {
+                self.left = 0; // too long to look into
+                return Ok(());
+            }
+            let number = self.item()?;
+            let number = number.and_then(|it| if let Item::Int(it) = it { Some(it) } else { None });
+            let number = number.and_then(|number| u64::try_from(number).ok());
+            Some(number.ok_or_else(|| self.wrong("a listpack without the number of a template"))?)
+        } else if form.is_whole {
+            None
+        } else {
+            Some(source.length("the number of a template")?)
+        };
+        if let Some(number) = number.filter(|_| !form.is_whole) {
+            self.template = self.templates.get(number, self.offset)?;
+        }
+        self.left = self.template.count();
+        Ok(())
+    }
+
+    /// The next value of a hash with a template.
+    fn templated<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+        form: Templated,
+    ) -> Result<Option<Found>, Problem> {
+        let left = self.left.checked_sub(1);
+        let item = if form.is_packed { self.item()? } else { None };
+        let Some(left) = left else {
+            let more = || self.wrong("more values than its template has names");
+            return if item.is_none() { Ok(None) } else { Err(more()) };
+        };
+        if form.is_packed && item.is_none() {
+            return Err(self.wrong("fewer values than its template has names"));
+        }
+        if !form.is_packed {
+            source.text_up_to(self.most, &mut self.second)?;
+        }
+        let at = self.template.count() - self.left;
+        self.left = left;
+        Ok(Some(Found::Templated(at, item)))
+    }
+
+    fn wrong(&self, what: &str) -> Problem {
+        Problem::Value { offset: self.offset, what: what.to_owned() }
     }
 
     /// The expiry behind a value in the packed string, if there is one.

@@ -170,9 +170,12 @@ pub(crate) const TYPE_STREAM_FOURTH: u8 = 26;
 pub(crate) const TYPE_STREAM_FIFTH: u8 = 27;
 /// Of Redis 8.8.
 pub(crate) const TYPE_ARRAY: u8 = 28;
-/// Of Redis 8.10: hashes whose names of fields stand in a template.
-pub(crate) const TYPE_HASH_TEMPLATE_FIRST: u8 = 29;
-pub(crate) const TYPE_HASH_TEMPLATE_LAST: u8 = 32;
+/// Of Redis 8.10: hashes whose names of fields stand in a template, in the value or (`REF`) in the
+/// file; their values stand in a listpack or are strings.
+pub(crate) const TYPE_HASH_TEMPLATE_PACKED: u8 = 29;
+pub(crate) const TYPE_HASH_TEMPLATE_PACKED_REF: u8 = 30;
+pub(crate) const TYPE_HASH_TEMPLATE_PLAIN: u8 = 31;
+pub(crate) const TYPE_HASH_TEMPLATE_PLAIN_REF: u8 = 32;
 
 /// The expiry that a field of Valkey 9 has if it never expires.
 pub(crate) const NO_FIELD_EXPIRY: i64 = -1;
@@ -222,7 +225,8 @@ pub(crate) fn type_name(kind: u8, dialect: Dialect) -> Option<&'static str> {
         26 => "a stream (listpacks, fourth form)",
         27 => "a stream (listpacks, fifth form)",
         TYPE_ARRAY => "an array",
-        TYPE_HASH_TEMPLATE_FIRST..=TYPE_HASH_TEMPLATE_LAST => "a hash with a template",
+        29 | 30 => "a hash (listpack with a template)",
+        31 | 32 => "a hash (strings with a template)",
         _ => return None,
     })
 }

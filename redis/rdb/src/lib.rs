@@ -26,8 +26,8 @@
 //! library  0xF5 string                             the source of a library of functions
 //! slot     0xF4 length length length               of a cluster: a hint, stepped over
 //! metadata 0xF3 length, then what modules say      between expiry and type; from version 13 on
-//! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3 of Valkey 9, 0xF2 templates of
-//!          hashes: refused by name
+//! template 0xF2                                    names of fields of hashes; see `templates`
+//! others   0xF7 module data, 0xF6 functions of a pre-release, 0xF3 of Valkey 9: refused by name
 //!
 //! value by type
 //!    0     string
@@ -48,8 +48,8 @@
 //!   25     8 B LE, string                          ... listpack of fields, values, unix ms or 0
 //!   22 23                                          24 and 25 without the 8 bytes, lengths unix ms
 //!   22     length, (field value 8 B LE)            in a file of Valkey 9; -1 ms: never
-//!   7 28 29-32                                     a module's value, an array, hashes with a
-//!                                                  template: refused by key
+//!   29 30 31 32                                    hash with a template: see `templates`
+//!   7 28                                           a module's value, an array: refused by key
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first
@@ -67,7 +67,7 @@
 //! expires first comes first, and those that never do come last: Redis relies on that.
 //!
 //! The packed strings are drawn at the head of `unpack`. A payload of DUMP is a type and a value,
-//! the version in 2 B LE, and the CRC-64 of all that. Version 80 is Valkey 9's.
+//! the version in 2 B LE, and the CRC-64 of all that, or 0. Version 80 is Valkey 9's.
 //!
 //! Redis groups the keys of a database; we write a `select` wherever the database changes, because
 //! an image comes in the order of slots, which all databases share.
@@ -88,6 +88,7 @@ mod sheet;
 mod source;
 mod streams;
 mod strings;
+mod templates;
 mod unpack;
 mod walk;
 
@@ -99,7 +100,7 @@ pub use encode::{
 };
 pub use error::DecodeError;
 pub use format::{HEADER_BYTES, Version, file_version};
-pub use payload::{PayloadError, finish_payload, libraries, payload_number};
+pub use payload::{PayloadError, finish_payload, has_checksum, libraries, payload_number};
 pub use scan::{Database, Summary, scan, scan_keys};
 pub use sheet::Output;
 pub use source::check_header;

@@ -1,9 +1,10 @@
 //! Looks through an RDB file without holding what is in it: structure and checksum of everything
 //! that Redis and Valkey write, also of types that [`Decoder`](crate::Decoder) refuses.
 //!
-//! - Memory does not depend on the file: long strings are skipped in pieces, those packed by LZF
-//!   are checked without being unpacked, and counts are kept in tables of a fixed size. Repeated
-//!   keys are found by hashes of a part of them at a time, so that many keys take more passes.
+//! - Memory does not depend on the file, but for a number for each template of hashes: long
+//!   strings are skipped in pieces, those packed by LZF are checked without being unpacked, and
+//!   counts are kept in tables of a fixed size. Repeated keys are found by hashes of a part of them
+//!   at a time, so that many keys take more passes.
 //! - Time is linear in the bytes of the file: each element takes at least one byte, whatever count
 //!   the file claims.
 //! - The inside of a string of at most 1 MiB (a ziplist, a listpack) is checked as the decoder
@@ -250,8 +251,12 @@ impl<R: Read> Scan<'_, R> {
                 }
                 OP_IDLE => drop(self.source.length("the idle time of a key")?),
                 OP_FREQ => drop(self.source.array::<1>("the use count of a key")?),
-                OP_KEY_META if self.source.dialect() == Dialect::Redis => {
+                OP_KEY_META if self.is_redis() => {
                     metadata(&mut self.source)?;
+                }
+                OP_HASH_TEMPLATE if self.is_redis() && !inside_entry => {
+                    self.elements.read_template(&mut self.source)?;
+                    return Ok(true);
                 }
                 OP_SLOT_IMPORT..=OP_EOF if inside_entry => {
                     let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
@@ -271,6 +276,10 @@ impl<R: Read> Scan<'_, R> {
             }
             inside_entry = true;
         }
+    }
+
+    fn is_redis(&self) -> bool {
+        self.source.dialect() == Dialect::Redis
     }
 
     fn value(&mut self, kind: u8) -> Result<(), DecodeError> {

@@ -17,20 +17,8 @@ use crate::source::{Source, damaged};
 pub const VALUE_TYPES: [&str; 8] =
     ["string", "list", "set", "sorted set", "hash", "stream", "module", "array"];
 
-/// What stands at `offset` is a template of hashes, or such a hash.
-pub(crate) fn hash_template(offset: u64) -> DecodeError {
-    let what = "a template of hashes, as HIMPORT of Redis 8.10 makes them".to_owned();
-    DecodeError::UnsupportedSection { offset, what }
-}
-
 /// The index in [`VALUE_TYPES`] of type `kind`, which stands at `at`.
 pub(crate) fn number_of_type(kind: u8, dialect: Dialect, at: u64) -> Result<usize, DecodeError> {
-    let is_template = |kind| {
-        matches!(kind, OP_HASH_TEMPLATE | TYPE_HASH_TEMPLATE_FIRST..=TYPE_HASH_TEMPLATE_LAST)
-    };
-    if is_template(kind) && dialect == Dialect::Redis {
-        return Err(hash_template(at));
-    }
     if type_name(kind, dialect).is_none() && !matches!(kind, TYPE_STRING | 6 | TYPE_MODULE) {
         return Err(unknown_type(kind, at));
     }
@@ -39,7 +27,7 @@ pub(crate) fn number_of_type(kind: u8, dialect: Dialect, at: u64) -> Result<usiz
         1 | 10 | 14 | 18 => 1,
         2 | 11 | TYPE_SET_LISTPACK => 2,
         3 | 5 | 12 | 17 => 3,
-        4 | 9 | 13 | 16 | 22..=25 => 4,
+        4 | 9 | 13 | 16 | 22..=25 | 29..=32 => 4,
         TYPE_MODULE => 6,
         TYPE_ARRAY => 7,
         TYPE_MODULE_PRERELEASE => {

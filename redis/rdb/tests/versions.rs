@@ -226,21 +226,99 @@ fn later_versions_are_refused_by_number_with_advice() {
     }
 }
 
-/// What Redis 8.10 has beside the types of 8.8.
-#[test]
-fn templates_of_hashes_are_refused_by_name() {
-    let refused = |body: &[u8]| {
-        let file = file(b"REDIS0015", body);
-        let said = scanned(&file).expect_err("refused").to_string();
-        assert!(said.contains("a template of hashes") && said.contains("HIMPORT"), "{said}");
-        elements(Decoder::new(&file[..])).expect_err("refused").to_string()
+/// Payloads of hashes made by HIMPORT of Redis 8.10.2: the names in a listpack or as strings, the
+/// values in a listpack or as strings.
+const TEMPLATED: [(&str, [&str; 2]); 4] = [
+    (
+        "1d000d0d0000000200816102816202ff0d0d0000000300000101010201ff0f00fc70df7e1a29f00e",
+        ["a 1", "b 2"],
+    ),
+    (
+        "1f000d0d0000000200816102816202ffc001c3094046017878e039000178780f00f23466b801885986",
+        ["a 1", "b x*70"],
+    ),
+    (
+        "1d01020162c30a405002313231e042010131320e0e000000030001010101dfb302ff0f000d6e213725a40453",
+        ["b 1", "12*40 -77"],
+    ),
+    (
+        "1f01020162c30a405002313231e04201013132c001c3094046017878e039000178780f00200d7b5ed8d0f7b5",
+        ["b 1", "12*40 x*70"],
+    ),
+];
+
+/// The same hashes in a file of that server, whose templates stand before the keys.
+const TEMPLATES: &str = "f201020162c30a405002313231e04201013132f2000201610162fe00fb04001e016d0e0e\
+    000000030001010101dfb302ff1e016b0d0d0000000300000101010201ff20016c00c001c3094046017878e03900\
+    017878\
+    20016e01c001c3094046017878e03900017878ff";
+
+/// `b x*70` as an element.
+fn field(words: &str) -> String {
+    let bytes = |word: &str| match word.split_once('*') {
+        None => word.as_bytes().to_vec(),
+        Some((text, times)) => text.repeat(times.parse().expect("a number")).into_bytes(),
     };
-    let said = refused(b"\xf2\x00\x01\x00\x01f");
-    assert!(said.contains("a template of hashes"), "{said}");
-    for kind in 29..=32 {
-        let said = refused(&[&[kind][..], b"\x01h\x00\x01v"].concat());
-        assert!(said.contains("key \"h\"") && said.contains("a hash with a template"), "{said}");
+    let (name, value) = words.split_once(' ').expect("two words");
+    format!("Pair({:?}, {:?})", bytes(name), bytes(value))
+}
+
+#[test]
+fn hashes_with_templates_are_read_as_any_others() {
+    for (hex, fields) in TEMPLATED {
+        assert_eq!(payload(&bytes(hex)).expect(hex), fields.map(field), "{hex}");
+        let without_checksum = [&bytes(hex)[..hex.len() / 2 - 8], &[0; 8]].concat();
+        assert_eq!(payload(&without_checksum).expect(hex), fields.map(field), "{hex}");
     }
+    let file = sealed([b"REDIS0015", &bytes(TEMPLATES)[..]].concat());
+    let summary = scanned(&file).expect("sound");
+    assert_eq!((summary.databases[0].keys[4], summary.unsupported), (4, 0));
+    let mut decoder = Decoder::new(&file[..]);
+    // In the order of the file: m, k, l, n.
+    for number in [2, 0, 1, 3] {
+        let mut found = Vec::new();
+        loop {
+            match decoder.next().expect("sound") {
+                Some(Event::Element(element)) => found.push(format!("{element:?}")),
+                Some(Event::End) => break,
+                _ => {}
+            }
+        }
+        let fields = TEMPLATED[number].1.map(field);
+        assert_eq!(found, fields);
+        // As a payload, the value names its fields itself.
+        let mut made = decoder.payload_head();
+        made.extend(&file[decoder.value_place().offset as usize..decoder.offset() as usize]);
+        stillframe_rdb::finish_payload(&mut made, decoder.version());
+        assert_eq!(payload(&made).expect("whole"), fields);
+    }
+    for cut in 0..file.len() {
+        assert!(scanned(&file[..cut]).is_err(), "cut at {cut}");
+        assert!(elements(Decoder::new(&file[..cut])).is_err(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn values_that_do_not_fit_their_template_are_damage() {
+    let templates = b"\xf2\x03\x02\x01a\x01b";
+    for (record, words) in [
+        (&b"\x20\x01k\x04\x01x\x01y"[..], "template 4, which is not there"),
+        (b"\x1e\x01k\x0d\x0d\0\0\0\x03\0\x04\x01\x01\x01\x02\x01\xff", "template 4"),
+        (b"\x1e\x01k\x0b\x0b\0\0\0\x02\0\x03\x01\x01\x01\xff", "fewer values"),
+        (b"\x1e\x01k\x0f\x0f\0\0\0\x04\0\x03\x01\x01\x01\x02\x01\x03\x01\xff", "more values"),
+        (b"\x1e\x01k\x07\x07\0\0\0\0\0\xff", "without the number"),
+        (b"\x1e\x01k\x0a\x0a\0\0\0\x01\0\x81z\x02\xff", "without the number"),
+        (b"\x1f\x01k\x02\x00", "2 is no form of a template"),
+        (b"\x1d\x01k\x00\x03abc\x00", "a damaged template"),
+    ] {
+        let file = file(b"REDIS0015", &[&templates[..], record].concat());
+        let error = scanned(&file).expect_err("damaged").to_string();
+        assert!(error.contains(words), "{error}");
+        assert_eq!(elements(Decoder::new(&file[..])).expect_err("here too").to_string(), error);
+    }
+    // What Valkey 9 has no such types for.
+    let valkey = file(b"VALKEY080", b"\xf2\x00\x01\x01a");
+    assert!(elements(Decoder::new(&valkey[..])).is_err() && scanned(&valkey).is_err());
 }
 
 /// What a program needs that passes on values as they are.
@@ -254,7 +332,7 @@ fn a_value_in_a_file_makes_a_payload() {
         while decoder.next().expect(hex) != Some(Event::End) {}
         let place = decoder.value_place();
         let range = place.offset as usize..decoder.offset() as usize;
-        let mut made = [&[place.kind][..], &file[range]].concat();
+        let mut made = [&decoder.payload_head()[..], &file[range]].concat();
         stillframe_rdb::finish_payload(&mut made, decoder.version());
         assert_eq!(made, sealed([&value, &[version, 0][..]].concat()), "{hex}");
         assert_eq!(payload(&made).expect(hex), expected.map(str::to_owned), "{hex}");

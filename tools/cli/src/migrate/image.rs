@@ -123,7 +123,7 @@ impl Follower<'_> {
 /// The payload of the value that `decoder` has just read from `file`.
 fn payload<R: Read>(decoder: &Decoder<R>, file: &Input) -> std::io::Result<Vec<u8>> {
     let place = decoder.value_place();
-    let mut payload = vec![place.kind];
+    let mut payload = decoder.payload_head();
     let bytes = decoder.offset() - place.offset;
     let read = file.at(place.offset).take(bytes).read_to_end(&mut payload)?;
     if read as u64 != bytes {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use stillframe_keyspace::{EditError, Entry, Expire, HashField, MemoryError, Value as Keyed};
 use stillframe_rdb::{
-    DecodeError, Decoder, Encoder, Event, Head, Value, Version, Workspace, payload_number,
+    DecodeError, Decoder, Encoder, Event, Head, Value, Version, Workspace, has_checksum,
+    payload_number,
 };
 use stillframe_resp::parse_integer;
 
@@ -212,9 +213,11 @@ fn put_in_place(
 }
 
 /// Notes for log and replicas what was restored, if that is not the request itself. Replicas of
-/// Redis and Valkey read payloads of version 10 alike, and a newer one perhaps not at all.
+/// Redis and Valkey read payloads of version 10 alike; a newer one, or one without a checksum,
+/// perhaps not at all.
 fn note_restored(ctx: &mut Context<'_>, request: &Request<'_>, there: bool, instant: Option<i64>) {
-    let is_oldest = payload_number(request.payload) == Some(Version::Redis10.number());
+    let is_oldest = payload_number(request.payload) == Some(Version::Redis10.number())
+        && has_checksum(request.payload);
     if !ctx.ledger.effects.wanted() || is_oldest && instant.is_none() {
         return;
     }

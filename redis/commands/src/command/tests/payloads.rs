@@ -171,3 +171,30 @@ fn what_is_restored_is_passed_on_so_that_every_server_reads_it() {
     call(&mut harness, &[b"RESTORE", b"k", b"0", &given]);
     assert_eq!(harness.stream()[0][3], given);
 }
+
+/// What Redis 8.10 writes for HIMPORT into its log and to its replicas: a payload without a
+/// checksum, whose hash has its names in a template.
+#[test]
+fn hashes_of_himport_are_restored_and_told_as_others() {
+    let mut harness = Harness::new().notes_effects();
+    let value = b"\x1d\x00\x0d\x0d\0\0\0\x02\0\x81a\x02\x81b\x02\xff\
+        \x0d\x0d\0\0\0\x03\0\x00\x01\x01\x01\x02\x01\xff";
+    let bare = [&value[..], b"\x0f\0", &[0; 8]].concat();
+    for payload in [&bare[..], &seal_as(value, 15)] {
+        let reply = call(&mut harness, &[b"RESTORE", b"h", b"0", payload, b"REPLACE"]);
+        assert_eq!(reply.text(), "OK");
+        assert_eq!(harness.run("HMGET h a b"), "*2 $1 1 $1 2");
+        assert_eq!(harness.run("OBJECT ENCODING h"), "$8 listpack");
+        let told = harness.stream().pop().expect("the restore");
+        assert_eq!(told[3][told[3].len() - 10..][..2], *b"\x0a\0", "every replica reads it");
+        assert_ne!(told[3][told[3].len() - 8..], [0; 8]);
+    }
+    // So a payload of version 10 without a checksum, which Redis 7 refuses.
+    let bare = [&b"\x00\x01v\x0a\0"[..], &[0; 8]].concat();
+    call(&mut harness, &[b"RESTORE", b"s", b"0", &bare]);
+    let told = harness.stream().pop().expect("the restore");
+    assert_eq!(told[3], seal(b"\x00\x01v"));
+    let elsewhere = seal_as(b"\x20\x04\x01x\x01y", 15);
+    let refused = call(&mut harness, &[b"RESTORE", b"x", b"0", &elsewhere]);
+    assert_eq!(refused.text(), "ERR Bad data format");
+}
