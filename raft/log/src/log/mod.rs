@@ -48,6 +48,8 @@ struct Shared<C: RaftTypeConfig> {
     log: Log,
     pending: Arc<Pending<C>>,
     contents: Mutex<Contents<C>>,
+    /// A vote that may be given soon, and its record.
+    prepared: Mutex<Option<(Vote<C::NodeId>, u64)>>,
     waiting_bytes_max: usize,
     /// Told of new records if no thread writes them.
     work: Option<Arc<Notify>>,
@@ -114,8 +116,9 @@ impl<C: RaftTypeConfig> LogStore<C> {
             Some(_) => Janitor::without_thread(location),
             None => Janitor::start(location, log.handle())?,
         };
-        let contents = Mutex::new(contents);
-        let shared = Shared { janitor, log, pending, contents, waiting_bytes_max, work, mutation };
+        let (contents, prepared) = (Mutex::new(contents), Mutex::default());
+        let shared =
+            Shared { janitor, log, pending, contents, prepared, waiting_bytes_max, work, mutation };
         let shared = Arc::new(shared);
         if let Some(work) = &shared.work {
             tokio::spawn(write(Arc::downgrade(&shared), Arc::clone(work)));
@@ -148,6 +151,26 @@ impl<C: RaftTypeConfig> LogStore<C> {
             })?;
         }
         Ok(())
+    }
+
+    /// Makes a vote durable that openraft may give soon: to give it then waits for no sync. For
+    /// whoever starts this log again it was given, as any later vote may be.
+    ///
+    /// # Errors
+    /// [`Error`]: the log has failed.
+    pub async fn prepare_vote(&self, vote: Vote<C::NodeId>) -> Result<(), Error> {
+        let next = vote.clone();
+        let sequence = self.add_head(|head| {
+            if head.vote.as_ref().is_none_or(|given| next > *given) {
+                head.vote = Some(next);
+            }
+        })?;
+        *self.prepared() = Some((vote, sequence));
+        self.durable(sequence).await
+    }
+
+    fn prepared(&self) -> MutexGuard<'_, Option<(Vote<C::NodeId>, u64)>> {
+        self.shared.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it has neither a vote nor an entry, and never had.
@@ -284,8 +307,12 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for LogStore<C> {
 
     async fn save_vote(&mut self, vote: &Vote<C::NodeId>) -> Result<(), StorageError<C::NodeId>> {
         let failed = |error: Error| About::Vote.writing(error);
-        let vote = vote.clone();
-        let sequence = self.add_head(|head| head.vote = Some(vote)).map_err(failed)?;
+        let prepared = self.prepared().take().filter(|(prepared, _)| prepared == vote);
+        let is_last = self.lock().head.vote.as_ref() == Some(vote);
+        let sequence = match prepared {
+            Some((_, sequence)) if is_last => sequence,
+            _ => self.add_head(|head| head.vote = Some(vote.clone())).map_err(failed)?,
+        };
         if self.shared.mutation.is(Mutant::VotesBeforeSync) {
             return Ok(());
         }

@@ -187,6 +187,31 @@ fn a_state_behind_its_log_is_refused() {
     assert!(error.contains("the state has entries up to none"), "{error}");
 }
 
+#[test]
+fn a_vote_that_is_prepared_is_given_without_a_sync_and_no_later_one_is_lost() {
+    let disk = SimulatedDisk::default();
+    let read = |disk: &SimulatedDisk| {
+        let (mut log, _) = start(disk, false).expect("it is whole");
+        block_on(async move { log.read_vote().await.expect("sound") })
+    };
+    block_on(async {
+        let (mut log, _) = start(&disk, false).expect("it is new");
+        log.save_vote(&Vote::new(4, 1)).await.expect("sound");
+        log.prepare_vote(Vote::new(3, 2)).await.expect("sound");
+        assert_eq!(log.read_vote().await.expect("sound"), Some(Vote::new(4, 1)));
+        log.prepare_vote(Vote::new(5, 2)).await.expect("sound");
+        let records = log.stats().records;
+        log.save_vote(&Vote::new(5, 2)).await.expect("sound");
+        assert_eq!(log.stats().records, records, "it is durable already");
+        // Another is given in its place.
+        log.prepare_vote(Vote::new(6, 2)).await.expect("sound");
+        log.save_vote(&Vote::new(5, 3)).await.expect("sound");
+        log.save_vote(&Vote::new(6, 2)).await.expect("sound");
+        assert_eq!(log.stats().records, records + 3);
+    });
+    assert_eq!(read(&disk), Some(Vote::new(6, 2)));
+}
+
 /// A machine that panics at 13.
 struct Fragile;
 
