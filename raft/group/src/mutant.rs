@@ -9,6 +9,8 @@ stillframe::mutants! { pub when any(test, feature = "mutants");
     DeniesLeader,
     /// A member agrees to the election of another that has less.
     AgreesToLess,
+    /// Every election has the same time, however many nobody has won.
+    NeverSlowsDown,
     /// An image in the middle of a unit names the parts that were applied, and has none of them.
     LabelsParts,
     /// What the log binds members to is passed over.

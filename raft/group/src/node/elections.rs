@@ -6,6 +6,7 @@
 //!   timer is off.
 //! - To ask changes nothing, so a member that is refused asks again soon.
 //! - A member of a version that does not know the question is taken to agree.
+//! - Elections that nobody wins make the next ones longer: [`Pace`].
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::votes::{Pace, are_most};
 use super::{Metrics, Running};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
@@ -62,6 +64,7 @@ struct Known {
 pub(super) struct Elections {
     pub(super) raft: Raft<Types>,
     timeout: Duration,
+    pub(super) pace: Arc<Pace>,
     /// Its start is over.
     is_ready: Arc<AtomicBool>,
     /// It was let go from the group.
@@ -75,7 +78,8 @@ impl Elections {
         let (is_ready, is_over) = (Arc::default(), Arc::default());
         let (timeout, missed) =
             (Duration::from_millis(timeout_ms), Arc::new(watch::Sender::new(None)));
-        Self { raft: raft.clone(), timeout, is_ready, is_over, missed }
+        let pace = Arc::new(Pace::new(timeout));
+        Self { raft: raft.clone(), timeout, pace, is_ready, is_over, missed }
     }
 
     /// The start of this member is over: it asks for votes when a leader is missed.
@@ -116,8 +120,8 @@ impl Elections {
         let (seen, _) =
             self.raft_state().await.ok_or_else(|| Error::raft("this member has ended"))?;
         let metrics = self.raft.metrics().borrow().clone();
-        let timeout_ms = self.timeout.as_millis() as u64;
-        let is_heard = metrics.millis_since_quorum_ack.is_none_or(|age| age <= timeout_ms);
+        let patience_ms = self.pace.patience().as_millis() as u64;
+        let is_heard = metrics.millis_since_quorum_ack.is_none_or(|age| age <= patience_ms);
         let membership = metrics.membership_config.membership();
         let known = Known {
             seen,
@@ -126,20 +130,25 @@ impl Elections {
             is_voter: membership.voter_ids().next().is_none()
                 || membership.voter_ids().any(|voter| voter == sender),
         };
-        Ok(known.opinion(self.timeout, theirs))
+        Ok(known.opinion(self.timeout, self.pace.election(), theirs))
     }
 }
 
 impl Known {
-    fn opinion(&self, timeout: Duration, theirs: Option<LogId<u64>>) -> Opinion {
+    fn opinion(
+        &self,
+        timeout: Duration,
+        election: Duration,
+        theirs: Option<LogId<u64>>,
+    ) -> Opinion {
         let mutation = Mutation::current();
         let Seen { is_won, silence } = self.seen;
-        // As long as openraft refuses every vote, and as long as an election takes.
-        let (lease, election) = (timeout * 3 / 5, timeout / 5);
+        // As long as openraft refuses every vote.
+        let lease = timeout * 3 / 5;
         let has_leader = self.leads.unwrap_or(is_won && silence < lease);
         let opinion = if has_leader && !mutation.is(Mutant::DeniesLeader) {
             Opinion::HasLeader
-        } else if !is_won && silence < election {
+        } else if !is_won && silence < election / 2 {
             Opinion::HasVoted
         } else if theirs < self.last && !mutation.is(Mutant::AgreesToLess) {
             Opinion::HasMore
@@ -150,17 +159,10 @@ impl Known {
     }
 }
 
-/// Whether these are most of each set of voters.
-fn are_most(agree: &BTreeSet<u64>, sets: &[BTreeSet<u64>]) -> bool {
-    let any = Mutation::current().is(Mutant::CountsOneSet);
-    let is_most = |set: &BTreeSet<u64>| set.intersection(agree).count() > set.len() / 2;
-    !sets.is_empty() && if any { sets.iter().any(is_most) } else { sets.iter().all(is_most) }
-}
-
 /// How long a member is silent before it asks, with `chance` from 0 to 1. Who has voted or stood
 /// waits for the end of that election alone.
-fn patience(timeout: Duration, is_won: bool, chance: f64) -> Duration {
-    timeout.mul_f64(if is_won { 1.0 + chance / 5.0 } else { 0.4 + chance / 5.0 })
+fn patience(timeout: Duration, election: Duration, is_won: bool, chance: f64) -> Duration {
+    if is_won { timeout.mul_f64(1.0 + chance / 5.0) } else { election.mul_f64(1.0 + chance / 2.0) }
 }
 
 /// From 0 to 1.
@@ -171,7 +173,7 @@ fn chance() -> f64 {
 impl Running {
     /// Stands for election whenever most members miss their leader.
     pub(super) async fn stand(self) {
-        let Elections { timeout, missed, is_ready, is_over, raft } = self.elections.clone();
+        let Elections { timeout, pace, missed, is_ready, is_over, raft } = self.elections.clone();
         let (mut drawn, mut told) = (chance(), false);
         while let Some((seen, leader)) = self.elections.raft_state().await {
             let metrics = raft.metrics().borrow().clone();
@@ -179,13 +181,24 @@ impl Running {
             let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
             let wait = match voters == BTreeSet::from([self.id]) {
                 true => Duration::ZERO, // nobody else can lead
-                false => patience(timeout, seen.is_won, drawn).saturating_sub(seen.silence),
+                false => {
+                    let patience = patience(timeout, pace.election(), seen.is_won, drawn);
+                    patience.saturating_sub(seen.silence)
+                }
             };
+            if seen.is_won {
+                pace.is_won();
+            }
             let misses = (seen.is_won && !leads && wait.is_zero()).then_some(leader);
             missed.send_if_modified(|before| std::mem::replace(before, misses) != misses);
             if !wait.is_zero() {
-                sleep(wait).await;
+                // Another may lead long before an election that is given much time would be over.
+                sleep(wait.min(timeout)).await;
                 continue;
+            }
+            // As a member starts, nobody knows how long ago its last vote was given.
+            if !seen.is_won && seen.silence < Duration::MAX {
+                pace.is_lost(leader);
             }
             let takes_part = is_ready.load(Ordering::SeqCst) && !is_over.load(Ordering::SeqCst);
             let may_stand = !leads && voters.contains(&self.id) && takes_part;
@@ -193,7 +206,7 @@ impl Running {
                 let asks = !Mutation::current().is(Mutant::StandsUnasked);
                 let agreed = if asks { self.ask_others(&metrics).await } else { Some(true) };
                 match agreed {
-                    Some(true) if raft.trigger().elect().await.is_err() => return,
+                    Some(true) if !self.elect(&metrics).await => return,
                     Some(false) if !std::mem::replace(&mut told, true) => self.tell_removed(),
                     _ => {}
                 }
@@ -218,7 +231,7 @@ impl Running {
         let membership = metrics.membership_config.membership();
         let sets = membership.get_joint_config();
         let last = self.raft.data_metrics().borrow().last_log;
-        let time = self.elections.timeout * 2 / 5;
+        let time = self.elections.pace.election();
         let (mut agree, mut removed) = (BTreeSet::from([self.id]), BTreeSet::new());
         let mut asked = JoinSet::new();
         let voters: BTreeSet<u64> = membership.voter_ids().filter(|&id| id != self.id).collect();
@@ -262,7 +275,7 @@ mod tests {
     fn opinion(silence: u64, is_won: bool, theirs: Option<LogId<u64>>) -> Opinion {
         let seen = Seen { is_won, silence: Duration::from_millis(silence) };
         let known = Known { seen, leads: None, last: log(3, 10), is_voter: true };
-        known.opinion(TIMEOUT, theirs)
+        known.opinion(TIMEOUT, TIMEOUT * 2 / 5, theirs)
     }
 
     fn opinions_are_right() -> Result<(), String> {
@@ -297,7 +310,7 @@ mod tests {
             (None, false, log(9, 9), Agrees),
         ] {
             let known = Known { seen, leads, last: log(3, 10), is_voter };
-            let found = known.opinion(TIMEOUT, theirs);
+            let found = known.opinion(TIMEOUT, TIMEOUT * 2 / 5, theirs);
             if found != expected {
                 return Err(format!("{leads:?} {is_voter} {theirs:?}: {found:?}"));
             }
@@ -332,9 +345,10 @@ mod tests {
         for _ in 0..1000 {
             let drawn = chance();
             assert!((0.0..=1.0).contains(&drawn), "{drawn}");
-            let wait = patience(TIMEOUT, true, drawn);
+            let election = TIMEOUT * 2 / 5;
+            let wait = patience(TIMEOUT, election, true, drawn);
             assert!((1000..=1200).contains(&wait.as_millis()), "{wait:?}");
-            assert!((400..=600).contains(&patience(TIMEOUT, false, drawn).as_millis()));
+            assert!((400..=600).contains(&patience(TIMEOUT, election, false, drawn).as_millis()));
         }
     }
 }

@@ -11,6 +11,7 @@ mod questions;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod votes;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -331,7 +332,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     let Asked { batches: (batches, queued), commands, confirm, closely, mut stop } = asked;
     let newest = machine.newest();
     let bounds = purge::Bounds::from_settings(&settings, log.clone());
-    let made = Raft::new(settings.id, config, network.clone(), log, machine);
+    let made = Raft::new(settings.id, config, network.clone(), log.clone(), machine);
     let raft = tokio::select! {
         // It applies what it knows to be committed, for which it needs the loop.
         raft = made => raft.map_err(Error::raft)?,
@@ -345,6 +346,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     let node = Running {
         id,
         raft: raft_of,
+        log,
         network,
         identity,
         events,
@@ -366,9 +368,9 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
         tokio::spawn(node.clone().introduce(settings.clone())),
         tokio::spawn(node.clone().watch_directory()),
         tokio::spawn(node.clone().carry_out(commands)),
-        tokio::spawn(node.clone().confirm(settings.election_timeout_ms, confirm)),
+        tokio::spawn(node.clone().confirm(confirm)),
         tokio::spawn(node.clone().purge(bounds)),
-        tokio::spawn(node.clone().watch(settings.election_timeout_ms, closely)),
+        tokio::spawn(node.clone().watch(closely)),
     ];
     if let Some(tls) = tls {
         let pause = Duration::from_millis(settings.election_timeout_ms);
@@ -395,6 +397,7 @@ pub(crate) fn member(peer: &Peer) -> Member {
 struct Running {
     id: u64,
     raft: Raft<Types>,
+    log: LogStore<Types>,
     network: Network,
     identity: Identity,
     events: Events,
@@ -439,10 +442,11 @@ impl Running {
     }
 
     /// Asks the group whether this member leads: one question for all stamps that came meanwhile.
-    /// openraft gives the others a heartbeat's time; it is asked again for an election timeout.
-    async fn confirm(self, timeout_ms: u64, mut stamps: watch::Receiver<u64>) {
-        let patience = Duration::from_millis(timeout_ms);
+    /// openraft gives the others a heartbeat's time; it is asked again for an election timeout, or
+    /// longer if the others are slow.
+    async fn confirm(self, mut stamps: watch::Receiver<u64>) {
         while stamps.changed().await.is_ok() {
+            let patience = self.elections.pace.patience();
             let (mut stamp, begun) = (*stamps.borrow_and_update(), Instant::now());
             let read = loop {
                 match self.raft.get_read_log_id().await {
@@ -464,21 +468,27 @@ impl Running {
     }
 
     /// Tells the loop what has changed in the group.
-    async fn watch(self, timeout_ms: u64, mut closely: watch::Receiver<bool>) {
+    async fn watch(self, mut closely: watch::Receiver<bool>) {
         let mut metrics = self.raft.metrics();
         let mut changes = self.raft.server_metrics();
         let mut missed = self.elections.missed();
         let (mut last, mut elections, mut voted) = (View::default(), 0, None);
-        let mut acknowledged = None;
+        let (mut acknowledged, pace) = (None::<Instant>, Arc::clone(&self.elections.pace));
         loop {
             // The figure is as old as the metrics.
             let is_new = metrics.has_changed().unwrap_or(false);
             let now = metrics.borrow_and_update().clone();
             if is_new || now.millis_since_quorum_ack.is_none() {
                 let age = now.millis_since_quorum_ack.map(Duration::from_millis);
-                acknowledged = age.and_then(|age| Instant::now().checked_sub(age));
+                let at = age.and_then(|age| Instant::now().checked_sub(age));
+                // The same moment is told again with a millisecond more or less.
+                if let (Some(before), Some(at)) = (acknowledged, at)
+                    && at > before + Duration::from_millis(5)
+                {
+                    pace.is_heard(before.elapsed());
+                }
+                acknowledged = at;
             }
-            let heard_ms = acknowledged.map(|at: Instant| at.elapsed().as_millis() as u64);
             if now.running_state.is_err() {
                 return self.tell_end(&now);
             }
@@ -487,8 +497,9 @@ impl Running {
                 voted = Some(now.vote.leader_id);
             }
             let misses = *missed.borrow_and_update() == Some(now.vote.leader_id);
-            let patience = timeout_ms << u8::from(self.hands_over.load(Ordering::SeqCst));
-            let has_quorum = heard_ms.is_none_or(|age| age <= patience);
+            let patience =
+                pace.patience() * (1 + u32::from(self.hands_over.load(Ordering::SeqCst)));
+            let has_quorum = acknowledged.is_none_or(|at| at.elapsed() <= patience);
             let view = self.view(&now, has_quorum);
             let leader = view.leader.filter(|&id| id == self.id || !misses);
             let view = View { elections, leader, ..view };

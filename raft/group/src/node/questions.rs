@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::LogId;
+use openraft::{LogId, Vote};
 use serde::{Deserialize, Serialize};
 use stillframe_raft_net::{ForwardError, Id, Listener, Member, Sender, Serving};
 use stillframe_server::consensus::{Event, Message, Settings};
@@ -51,6 +51,8 @@ pub(super) enum Question {
     Binds,
     /// Have the log bind the one who asks to this key.
     Renew([u8; 32]),
+    /// As `MayStand`, of a candidate in this term; if you agree, make that vote durable first.
+    Prepare(u64, Option<LogId<u64>>),
 }
 
 impl Question {
@@ -64,7 +66,8 @@ impl Question {
             | Self::Deliver(_)
             | Self::Found(_)
             | Self::HasMet(_)
-            | Self::Renew(_) => false,
+            | Self::Renew(_)
+            | Self::Prepare(..) => false,
         }
     }
 
@@ -161,6 +164,14 @@ impl Running {
                 let opinion = self.elections.opinion(sender, last).await?;
                 Ok(postcard::to_allocvec(&opinion)?)
             }
+            Question::Prepare(term, last) => {
+                let opinion = self.elections.opinion(sender, last).await?;
+                if opinion == Opinion::Agrees {
+                    let prepared = self.log.prepare_vote(Vote::new(term, sender)).await;
+                    prepared.map_err(Error::raft)?;
+                }
+                Ok(postcard::to_allocvec(&opinion)?)
+            }
             Question::Lacks => Ok(vec![u8::from(self.lacks(sender))]),
             Question::Binds => Ok(Vec::new()),
             Question::Renew(key) => self.renew(sender, key).await.map(|()| Vec::new()),
@@ -236,7 +247,7 @@ impl Running {
     }
 
     /// Asks another member, which has so much time.
-    async fn ask_within(
+    pub(super) async fn ask_within(
         &self,
         id: u64,
         member: &Member,

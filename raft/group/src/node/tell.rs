@@ -24,7 +24,8 @@ pub(super) fn differences(last: &View, now: &View) {
     }
     match (last.has_quorum, now.has_quorum) {
         (true, false) if is_me && last.leader == now.leader => tracing::warn!(
-            "this member leads and does not hear of most others: it serves nobody until it does"
+            "this member leads and does not hear of most others: it serves nobody until it does. \
+             They are out of reach, or disks or links are too slow for raft-election-timeout"
         ),
         (false, true) if is_me && last.leader == now.leader => {
             tracing::info!("this leader hears of most others again");

@@ -110,6 +110,7 @@ impl Plan {
         // Something lost is late by most of a short timeout, and the leader alone with one other.
         let quality = if is_calm { Quality { loss: 0, ..quality } } else { quality };
         let election_ms = random.pick(&[300, 1000, 1000, 1000, 2000]);
+        let election_ms = if is_calm { election_ms.max(1000) } else { election_ms };
         let is_apart = !is_calm && random.below(3) == 0;
         let faults = match is_calm {
             true => calm(random, lasts),
@@ -122,8 +123,8 @@ impl Plan {
             clients: 2 + random.below(7),
             lasts,
             quality,
-            sync_ms: random.pick(&[1, 1, 3, 10]),
-            election_ms: if is_calm { election_ms.max(1000) } else { election_ms },
+            sync_ms: random.pick(&[1, 1, 3, 10, if is_calm { 10 } else { election_ms / 5 }]),
+            election_ms,
             log_bytes: random.pick(&[1 << 20, 1 << 20, 64 << 20]),
             entries_kept: random.pick(&[0, 10, 1000]),
             large,
