@@ -85,9 +85,14 @@ impl Running {
     pub(super) async fn change(&self, change: Change) -> Changed {
         let Ok(_one) = self.changes.try_lock() else { return Err(ChangeError::UnderWay) };
         let metrics = self.metrics();
+        let known = metrics.membership_config.membership();
         // One that was let go leads until the others know so.
-        if metrics.membership_config.membership().get_node(&self.id).is_none() {
+        if known.get_node(&self.id).is_none() {
             return Err(ChangeError::LeadsNoMore);
+        }
+        // Another leader began it, and its end may let this one go.
+        if known.get_joint_config().len() > 1 {
+            return Err(ChangeError::UnderWay);
         }
         match change {
             Change::Add(peer) => self.add(peer.id, member(&peer)).await,

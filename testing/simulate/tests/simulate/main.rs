@@ -207,6 +207,35 @@ fn a_leader_that_was_let_go_changes_nothing_more() {
     assert_eq!(world::run(&quiet).wrong, None);
 }
 
+/// A vote takes longer than openraft waits for it, at every member.
+#[test]
+fn members_on_slow_disks_elect_a_leader() {
+    let slow = Plan { sync_ms: 500, lasts: 20_000, pause_ms: 400, ..Plan::quiet() };
+    let report = world::run(&slow);
+    report.story.iter().for_each(|line| println!("{line}"));
+    assert_eq!(report.wrong, None);
+    assert!(report.returned > 20, "{} calls returned", report.returned);
+    let mistake = stillframe_group::Mutant::NeverSlowsDown;
+    stillframe_group::with_mutant(mistake, || world::run(&slow).wrong.expect("nobody leads"));
+}
+
+/// A member leads that a change of the leader before it lets go, and is asked for another change.
+#[test]
+fn a_change_that_another_leader_began_ends_before_the_next() {
+    // The first leader ends before it has told the others, behind that, and between.
+    for later in [20, 47, 48, 51, 55] {
+        let fault = |at, what| plan::Fault { at, what };
+        let end = plan::What::EndLeader { how: member::End::Kill, ms: 9000 };
+        let faults = vec![
+            fault(plan::SETTLED, plan::What::Change { who: 3 }),
+            fault(plan::SETTLED + later, end),
+            fault(plan::SETTLED + 3500, plan::What::Change { who: 2 }),
+        ];
+        let quiet = Plan { faults, sync_ms: 10, ..Plan::quiet() };
+        assert_eq!(world::run(&quiet).wrong, None, "{later} ms later");
+    }
+}
+
 /// Each mistake is found by one of some seeds, the first of which has found it before.
 fn must_find(mistakes: &[(String, u64)]) {
     let mut missed = Vec::new();
