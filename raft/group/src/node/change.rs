@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
-use stillframe_raft_net::Member;
+use stillframe_raft_net::{ForwardError, Member};
 use stillframe_server::consensus::Change;
 
 use super::questions::{QUESTION, Question};
@@ -131,8 +131,13 @@ impl Running {
                     return Err(ChangeError::OfAnotherGroup { id, raft: member.raft });
                 }
                 if self.binds() {
-                    let known = self.ask(id, &member, &Question::Binds).await;
-                    known.map_err(|_| ChangeError::OlderVersion(id))?;
+                    match self.ask(id, &member, &Question::Binds).await {
+                        // It does not know the question.
+                        Err(Error::Unanswered { why: ForwardError::Refused(_), .. }) => {
+                            return Err(ChangeError::OlderVersion(id));
+                        }
+                        answer => drop(answer?),
+                    }
                 }
             }
         }

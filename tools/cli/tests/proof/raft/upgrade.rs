@@ -28,7 +28,7 @@ impl Upgrade {
         if old.is_none() {
             println!("members of one version: STILLFRAME_OLD names no other");
         }
-        let group = Group::with_members(3, 3, &SLOW);
+        let group = Group::with_members(4, 3, &SLOW);
         let mut upgrade = Self { group, old, made, servers: Vec::new() };
         let start = |member| upgrade.start_old(member).expect("it is new");
         let servers = (0..3).map(start).collect();
@@ -40,7 +40,9 @@ impl Upgrade {
         let setup = self.group.setup(member);
         match &self.made {
             Some(made) => {
-                with(setup, &flags(made, ["server", "second", "client"][member], "ca.crt"))
+                // The fourth is refused for its version before anybody looks whose this is.
+                let own = ["server", "second", "client", "server"][member];
+                with(setup, &flags(made, own, "ca.crt"))
             }
             None => setup,
         }
@@ -132,6 +134,16 @@ impl Upgrade {
         });
     }
 
+    /// A member of the earlier version is not taken in: it would lose what is bound.
+    fn refuses_old(&self) {
+        let Some(_) = &self.old else { return };
+        let _joins = self.start_old(3).expect("it is new");
+        let add = format!("STILLFRAME RAFT ADD 4 {}", self.group.addresses(3));
+        let reply = self.servers[leader(&self.servers)].client().ask(&add);
+        println!("it is not taken in: {reply:?}");
+        assert!(reply.text().contains("is of an older version"), "{reply:?}");
+    }
+
     /// The id of the group, if the directory of a member has one.
     fn group_id(&self, member: usize) -> Option<String> {
         let text = std::fs::read_to_string(self.identity_file(member)).expect("it is there");
@@ -180,6 +192,7 @@ fn members_are_replaced_by_another_version_one_by_one() {
         });
         if upgrade.made.is_some() {
             upgrade.wait_for_bindings();
+            upgrade.refuses_old();
             // From now on an earlier version would lose what is bound.
             upgrade.go_back(0, &["version 1", "is no line of it"]);
         }
