@@ -15,31 +15,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openraft::{LeaderId, LogId, Raft, ServerState};
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::questions::Opinion;
 use super::votes::{Pace, are_most};
 use super::{Metrics, Running};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
 use crate::types::Types;
-
-/// What a member says to another that is about to stand for election.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Opinion {
-    /// It would get this member's vote.
-    Agrees,
-    /// There is a leader.
-    HasLeader,
-    /// This member has just voted: that election comes first.
-    HasVoted,
-    /// The log of this member is newer.
-    HasMore,
-    /// Refused for one of these reasons, and no member of the group as far as is known here.
-    Removed,
-}
 
 /// What a member knows of its leader.
 #[derive(Debug, Clone, Copy)]

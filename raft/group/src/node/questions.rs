@@ -10,7 +10,6 @@ use stillframe_raft_net::{ForwardError, Id, Listener, Member, Sender, Serving};
 use stillframe_server::consensus::{Event, Message, Settings};
 
 use super::Running;
-use super::elections::Opinion;
 use crate::error::Error;
 
 /// Time for a question to another member.
@@ -53,6 +52,21 @@ pub(super) enum Question {
     Renew([u8; 32]),
     /// As `MayStand`, of a candidate in this term; if you agree, make that vote durable first.
     Prepare(u64, Option<LogId<u64>>),
+}
+
+/// What a member says to another that is about to stand for election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Opinion {
+    /// It would get this member's vote.
+    Agrees,
+    /// There is a leader.
+    HasLeader,
+    /// This member has just voted: that election comes first.
+    HasVoted,
+    /// The log of this member is newer.
+    HasMore,
+    /// Refused for one of these reasons, and no member of the group as far as is known here.
+    Removed,
 }
 
 impl Question {

@@ -23,7 +23,7 @@ use crate::mutant::{Mutant, Mutation};
 
 /// The most that an election grows to.
 const ELECTION_MAX: Duration = Duration::from_secs(30);
-/// So many elections in a row without a winner are worth a line in the log.
+/// The number of elections in a row without a winner at which the log says so.
 const WORTH_A_LINE: u32 = 3;
 
 /// How long a member waits for the others.

@@ -153,8 +153,8 @@ impl<C: RaftTypeConfig> LogStore<C> {
         Ok(())
     }
 
-    /// Makes a vote durable that openraft may give soon: to give it then waits for no sync. For
-    /// whoever starts this log again it was given, as any later vote may be.
+    /// Makes a vote durable that openraft may give soon: to give it then waits for no sync. After
+    /// a restart it counts as given, which a member may do with any later vote.
     ///
     /// # Errors
     /// [`Error`]: the log has failed.
