@@ -79,15 +79,17 @@ impl Trunk {
         trunk
     }
 
-    /// As [`Tree::move_leaf`], by a place in all trees together; `None` behind the last one.
+    /// As [`Tree::move_leaf`], by a place in all trees together, the ends of a list behind them;
+    /// `None` behind the last one.
     pub(crate) fn move_leaf(
         &mut self,
         place: usize,
         is_sparse: &dyn Fn(*const u8) -> bool,
     ) -> Option<(usize, bool)> {
-        let trees = [Some(&mut self.main), self.members.as_mut()];
+        let trees = [Some(&mut self.main), self.members.as_mut()].into_iter().flatten();
+        let parts = self.stream.as_mut().map(|stream| stream.trees_mut());
         let mut before = 0;
-        for tree in trees.into_iter().flatten() {
+        for tree in trees.chain(parts.into_iter().flatten()) {
             let len = tree.len();
             if place - before < len {
                 let (next, is_moved) = tree.move_leaf(place - before, is_sparse);
@@ -95,7 +97,13 @@ impl Trunk {
             }
             before += len;
         }
-        None
+        let side = match place - before {
+            0 => Side::Front,
+            1 => Side::Back,
+            _ => return None,
+        };
+        let is_moved = self.ends.as_mut()?.move_end(side, is_sparse);
+        Some((place + 1, is_moved))
     }
 
     /// Bytes of it all, shared nodes counted in full.

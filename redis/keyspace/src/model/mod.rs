@@ -13,7 +13,9 @@ use stillframe::algorithms::naive::Naive;
 
 use crate::collection::packed::score_head;
 use crate::memory::value::Value;
-use crate::{EditError, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions};
+use crate::{
+    Defragmentation, EditError, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions,
+};
 
 pub(crate) use random::{Random, sized};
 
@@ -82,11 +84,20 @@ fn tides(mut step: impl FnMut(&mut Keyspace<Naive>, bool) -> usize) {
         while if grow { len < *tide } else { len > *tide } && steps < sized(2000, 155) {
             len = step(&mut keyspace, grow);
             steps += 1;
+            if steps % 20 == 0 {
+                move_all(&mut keyspace);
+            }
         }
         check(&mut keyspace);
     }
     keyspace.remove(0, KEY);
     assert_eq!(keyspace.stats().entry_bytes, 0, "the books are right");
+}
+
+/// Moves everything to other memory.
+fn move_all(keyspace: &mut Keyspace<Naive>) {
+    let mut walk = Defragmentation::default();
+    while keyspace.is_movable() && keyspace.defragment(&mut walk, 100, &|_| true) {}
 }
 
 /// The tree's own invariants.

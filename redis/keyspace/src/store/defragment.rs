@@ -90,8 +90,9 @@ mod tests {
     use stillframe::algorithms::naive::Naive;
 
     use super::*;
+    use crate::collection::tree::MOVED_BYTES_MAX;
     use crate::store::tests::keyspace;
-    use crate::{Expire, Value};
+    use crate::{Expire, Pending, StreamId, Value};
 
     fn whole(keyspace: &mut Keyspace<Naive>, is_sparse: &dyn Fn(*const u8) -> bool) -> u64 {
         let mut walk = Defragmentation::default();
@@ -156,5 +157,79 @@ mod tests {
         it.close_view(1);
         while it.defragment(&mut walk, 9, &look) {}
         assert_eq!((walk.moved, walk.keys_moved), (1, 1));
+    }
+
+    #[test]
+    fn ends_of_lists_and_parts_of_streams_move() {
+        let mut it = keyspace();
+        it.edit_list(0, b"list", |list| {
+            (0..50).for_each(|at| list.push_back(&[at; 40]));
+            (0..50).for_each(|at| list.push_front(&[at; 40]));
+        })
+        .unwrap();
+        let ends = |it: &mut Keyspace<Naive>| {
+            let Value::List(list) = it.get(0, b"list", 0).unwrap().value() else { panic!() };
+            [0, 99].map(|at| list.iter_from(at).next().unwrap().as_ptr())
+        };
+        let before = ends(&mut it);
+        assert!(whole(&mut it, &|_| true) > 3);
+        let after = ends(&mut it);
+        assert!(before.iter().zip(&after).all(|(before, after)| before != after));
+        let Value::List(list) = it.get(0, b"list", 0).unwrap().value() else { panic!("a list") };
+        let firsts: Vec<u8> = list.iter_from(0).map(|element| element[0]).collect();
+        assert_eq!(firsts, (0..50).rev().chain(0..50).collect::<Vec<u8>>());
+
+        let mut it = keyspace();
+        it.edit_stream(0, b"stream", |stream| {
+            let name_of = |ms: u64| [b"none", b"ours", b"last"][ms as usize % 3];
+            for ms in 1..=300 {
+                assert!(stream.add(StreamId { ms, seq: 0 }, [(&b"f"[..], &b"v"[..])].into_iter()));
+            }
+            stream.create_group(b"group", StreamId::MAX, None);
+            for ms in 1..=300 {
+                let (id, name) = (StreamId { ms, seq: 0 }, name_of(ms));
+                stream.see_consumer(b"group", name, 5, None);
+                let pending = Pending { id, consumer: Some(name), time_ms: 6, count: 1 };
+                assert!(stream.deliver(b"group", pending));
+            }
+        })
+        .unwrap();
+        let bytes = it.stats().entry_bytes;
+        let moved = whole(&mut it, &|_| true);
+        assert!(moved >= 1 + 1 + 7, "the entry, what was added, and seven trees: {moved}");
+        assert_eq!(it.stats().entry_bytes, bytes);
+        let Value::Stream(stream) = it.get(0, b"stream", 0).unwrap().value() else { panic!() };
+        let group = stream.group(b"group").unwrap();
+        assert_eq!((stream.len(), group.pending_len(), group.consumer_count()), (300, 300, 3));
+        assert_eq!(group.consumer(b"ours").unwrap().pending_from(StreamId::MIN).count(), 100);
+        assert_eq!(group.pending_by_age().map(|it| it.id.ms).sum::<u64>(), 300 * 301 / 2);
+    }
+
+    #[test]
+    fn a_long_element_stays_where_it_is() {
+        let mut it = keyspace();
+        let long = vec![b'l'; MOVED_BYTES_MAX + 1];
+        it.edit_list(0, b"list", |list| list.push_back(&long)).unwrap();
+        it.edit_hash(0, b"hash", |hash| {
+            (0..500_u32).for_each(|at| _ = hash.set(&at.to_le_bytes(), &[b'v'; 90]));
+            hash.set(b"long", &long);
+        })
+        .unwrap();
+        let places = |it: &mut Keyspace<Naive>| {
+            let Value::Hash(hash) = it.get(0, b"hash", 0).unwrap().value() else { panic!() };
+            let at = hash.get(b"long").unwrap().as_ptr();
+            let Value::List(list) = it.get(0, b"list", 0).unwrap().value() else { panic!() };
+            [at, list.iter_from(0).next().unwrap().as_ptr()]
+        };
+        let (before, bytes) = (places(&mut it), it.stats().entry_bytes);
+        let is_asked = Cell::new(false);
+        let look = |address: *const u8| {
+            let is_within = |at: &*const u8| at.addr().abs_diff(address.addr()) < 64;
+            is_asked.set(is_asked.get() || before.iter().any(is_within));
+            true
+        };
+        assert!(whole(&mut it, &look) > 10);
+        assert!(!is_asked.get());
+        assert_eq!((places(&mut it), it.stats().entry_bytes), (before, bytes));
     }
 }

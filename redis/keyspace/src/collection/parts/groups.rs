@@ -113,7 +113,7 @@ impl Groups {
         self.trees_mut().map(Tree::take_parted).iter().sum()
     }
 
-    fn trees_mut(&mut self) -> [&mut Tree; 7] {
+    pub(in crate::collection) fn trees_mut(&mut self) -> [&mut Tree; 7] {
         let Self { groups, consumers, names, roster, pending, owned, aged, .. } = self;
         [groups, consumers, names, roster, pending, owned, aged]
     }

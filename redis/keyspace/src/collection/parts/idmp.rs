@@ -80,8 +80,12 @@ impl Producers {
     }
 
     pub(in crate::collection) fn take_parted(&mut self) -> usize {
+        self.trees_mut().map(Tree::take_parted).iter().sum()
+    }
+
+    pub(in crate::collection) fn trees_mut(&mut self) -> [&mut Tree; 4] {
         let Self { producers, names, sent, ids, .. } = self;
-        [producers, names, sent, ids].map(Tree::take_parted).iter().sum()
+        [producers, names, sent, ids]
     }
 
     #[cfg(test)]

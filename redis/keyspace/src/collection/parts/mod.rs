@@ -36,6 +36,7 @@ pub(super) mod idmp;
 
 use crate::collection::limits::IdmpLimits;
 use crate::collection::packed::NEVER;
+use crate::collection::tree::Tree;
 use body::Lists;
 pub use body::{Fields, Names, Text};
 pub(crate) use groups::Groups;
@@ -114,6 +115,12 @@ impl Parts {
     pub(crate) fn node_bytes(&self) -> usize {
         self.groups.as_ref().map_or(0, |groups| groups.node_bytes())
             + self.producers.as_ref().map_or(0, |producers| producers.node_bytes())
+    }
+
+    pub(crate) fn trees_mut(&mut self) -> impl Iterator<Item = &mut Tree> {
+        let groups = self.groups.as_mut().map(|groups| groups.trees_mut());
+        let producers = self.producers.as_mut().map(|producers| producers.trees_mut());
+        groups.into_iter().flatten().chain(producers.into_iter().flatten())
     }
 
     #[cfg(test)]

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::node::own;
-use super::{LEAF_BYTES_MAX, Order, Seek, Tree};
+use super::{LEAF_BYTES_MAX, Order, Seek, Tree, is_vec_sparse, move_vec};
 use crate::collection::chunk::Chunk;
 use crate::collection::packed::{Element, Run, Shape};
 use crate::hash::Hasher;
@@ -62,6 +62,23 @@ impl Ends {
             super::sharing::note_copy(end.bytes());
         }
         own(end)
+    }
+
+    /// Moves an end that nobody else holds to other memory, if its own is sparse.
+    pub(crate) fn move_end(&mut self, side: Side, is_sparse: &dyn Fn(*const u8) -> bool) -> bool {
+        let shared = match side {
+            Side::Front => &mut self.front,
+            Side::Back => &mut self.back,
+        };
+        let is_end_sparse = is_sparse(Arc::as_ptr(shared).cast())
+            || is_vec_sparse(&shared.bytes, is_sparse)
+            || is_vec_sparse(&shared.starts, is_sparse);
+        let Some(end) = Arc::get_mut(shared).filter(|_| is_end_sparse) else { return false };
+        let mut moved = std::mem::take(end);
+        move_vec(&mut moved.bytes);
+        move_vec(&mut moved.starts);
+        *shared = Arc::new(moved);
+        true
     }
 
     /// How many elements there are at an end.

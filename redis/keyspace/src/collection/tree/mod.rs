@@ -54,6 +54,8 @@ use node::{Node, alone};
 
 /// Most bytes in a leaf of more than one element.
 const LEAF_BYTES_MAX: usize = if cfg!(miri) { 256 } else { 4096 };
+/// Longest text that moves to other memory: above, the allocator gives each its own.
+pub(crate) const MOVED_BYTES_MAX: usize = 128 << 10;
 /// Most children of an inner node.
 const FANOUT: usize = if cfg!(any(test, miri)) { 4 } else { 32 };
 
@@ -254,15 +256,28 @@ impl Tree {
 
 /// Moves a leaf that nobody else holds to other memory, if its own is sparse.
 fn move_chunk(leaf: &mut Arc<Chunk>, is_sparse: &dyn Fn(*const u8) -> bool) -> bool {
-    let bytes_are_sparse = leaf.bytes.capacity() > 0 && is_sparse(leaf.bytes.as_ptr());
+    let bytes_are_sparse = is_vec_sparse(&leaf.bytes, is_sparse);
     if !bytes_are_sparse && !is_sparse(Arc::as_ptr(leaf).cast()) {
         return false;
     }
     let Some(chunk) = Arc::get_mut(leaf) else { return false };
-    let mut bytes = Vec::with_capacity(chunk.bytes.capacity());
-    bytes.extend_from_slice(&chunk.bytes);
     let mut moved = std::mem::take(chunk);
-    moved.bytes = bytes;
+    move_vec(&mut moved.bytes);
     *leaf = Arc::new(moved);
     true
+}
+
+/// Whether the memory of a vector is sparse, and the vector is short enough to move.
+fn is_vec_sparse<T>(vec: &Vec<T>, is_sparse: &dyn Fn(*const u8) -> bool) -> bool {
+    let bytes = vec.capacity() * size_of::<T>();
+    bytes > 0 && bytes <= MOVED_BYTES_MAX && is_sparse(vec.as_ptr().cast())
+}
+
+/// Moves a vector to other memory, unless it is long.
+fn move_vec<T: Copy>(vec: &mut Vec<T>) {
+    if vec.capacity() * size_of::<T>() <= MOVED_BYTES_MAX {
+        let mut moved = Vec::with_capacity(vec.capacity());
+        moved.extend_from_slice(vec);
+        *vec = moved;
+    }
 }

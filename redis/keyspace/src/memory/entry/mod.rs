@@ -42,6 +42,7 @@ use crate::collection::form::{Collection, Form};
 use crate::collection::kind::Type;
 use crate::collection::packed::{NEVER, RUN_BYTES_MAX, Run};
 use crate::collection::traits::Traits;
+use crate::collection::tree::MOVED_BYTES_MAX;
 use crate::collection::trunk::Trunk;
 use crate::memory::value::Value;
 pub(crate) use owned::Owned;
@@ -58,9 +59,6 @@ const _: () = assert!(RUN_BYTES_MAX <= INLINE_MAX);
 pub(crate) const KEY_BYTES: usize = 8 + 11 + 4;
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1 << 30;
-
-/// Longest text that moves to other memory: above, the allocator gives each its own.
-const MOVED_MAX: usize = 128 << 10;
 
 /// Sizes are multiples of this, as the allocator's are.
 const UNIT: usize = 16;
@@ -312,7 +310,7 @@ impl Entry {
     /// of this length beside others.
     fn has_text_to_move(&self) -> bool {
         self.kind() == Kind::Blob
-            && self.blob().capacity() <= MOVED_MAX
+            && self.blob().capacity() <= MOVED_BYTES_MAX
             && Arc::strong_count(self.blob()) == 1
     }
 
