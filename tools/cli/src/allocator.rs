@@ -29,10 +29,12 @@ unsafe extern "C" {
 }
 
 /// A page of the allocator with more blocks in use than this, in percent, is left as it is.
-const DENSE: usize = 80;
+const DENSE: usize = 90;
 
 /// Whether most blocks of the allocator's page at an address are in use, but for some that could
-/// lie elsewhere. The page that the next blocks come from is never sparse.
+/// lie elsewhere. The page that the next blocks come from is never sparse, and neither, as far as
+/// mimalloc can say, is one without an owner: a full page gives up its thread, and has it again
+/// once that frees a block in it.
 pub(crate) fn is_sparse(address: *const u8) -> bool {
     // SAFETY: a map of all addresses has the page, which stays while the caller's block is in use.
     // Another thread may change the counters meanwhile: each is one word, read whole on every

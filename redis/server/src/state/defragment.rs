@@ -1,5 +1,6 @@
 //! Defragmentation of the data, as far as the clock calls for it.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use stillframe_keyspace::Keyspace;
@@ -31,6 +32,8 @@ pub(crate) fn tend(keyspace: &mut Keyspace, state: &mut ServerState) -> Option<D
     }
     let pass = state.memory.defrag.pass().filter(|_| keyspace.is_movable())?;
     let (start, mut more) = (Instant::now(), true);
+    let probed = RefCell::new(&mut pass.probed);
+    let is_sparse = |address| is_sparse(address) || probed.borrow_mut().insert(address);
     while more && start.elapsed() < SLICE {
         more = keyspace.defragment(&mut pass.walk, STEPS, &is_sparse);
     }

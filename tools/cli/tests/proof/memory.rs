@@ -172,3 +172,24 @@ fn memory_between_keys_goes_back_to_the_system() {
     client.ok("DEBUG RELOAD");
     assert_eq!(client.ask("DEBUG DIGEST").text(), digest);
 }
+
+/// As above, where another thread freed what is gone: what only a view, or an image, still had.
+#[test]
+fn memory_that_a_view_held_goes_back_to_the_system() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = Setup::new(Kind::Ours("imprint")).folder(folder.path());
+    let server = setup.config("activedefrag no\nenable-debug-command local\n").start();
+    let mut client = server.client();
+    let set =
+        |at: usize, letter: &str| format!("SET key:{at} {}\r\n", letter.repeat(900 + at % 90));
+    pipeline(&mut client, (0..60_000).map(|at| set(at, "v")));
+    let view = client.ask("STILLFRAME VIEW OPEN").int();
+    pipeline(&mut client, (0..60_000).filter(|at| at % 10 != 7).map(|at| set(at, "w")));
+    let (full, digest) = (resident(&server), client.ask("DEBUG DIGEST").text());
+    client.ok(&format!("STILLFRAME VIEW CLOSE {view}"));
+    client.ok("CONFIG SET active-defrag-ignore-bytes 10mb");
+    client.ok("CONFIG SET activedefrag yes");
+    wait_until("holes have gone back", || resident(&server) < full / 3 * 2);
+    wait_until("the pass has ended", || client.info("active_defrag_running") == "0");
+    assert_eq!(client.ask("DEBUG DIGEST").text(), digest);
+}

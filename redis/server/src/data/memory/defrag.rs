@@ -5,8 +5,12 @@
 //!   many holes, and gives that memory back at its end.
 //! - A pass goes on by slices, with pauses by the share of time that the fragmentation allows.
 //! - Some memory is lost to more than holes: a pass that moves little is not repeated for as much.
-//! - The owner of the allocator says what is sparse: see `Config::on_defragment`.
+//! - The owner of the allocator says what is sparse: see `Config::on_defragment`. mimalloc cannot
+//!   say it of a page that was full, and whose blocks other threads have freed since, as they do
+//!   after each save: the thread that allocated there has to free one itself. So a pass moves the
+//!   first thing that it meets in each region, whatever the answer.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use stillframe_keyspace::Defragmentation;
@@ -29,9 +33,44 @@ pub(crate) struct Limits {
     pub(crate) most_time: u64,
 }
 
+impl Limits {
+    /// Of the time, in percent, while so much is free in percent of what is in use.
+    fn share(&self, percent: u64) -> u64 {
+        let span = self.upper_percent.saturating_sub(self.lower_percent).max(1);
+        let above = percent.saturating_sub(self.lower_percent).min(span);
+        self.least_time + self.most_time.saturating_sub(self.least_time) * above / span
+    }
+}
+
+/// Bits of an address within a region: pages of the allocator consist of such.
+const REGION_BITS: u32 = 16;
+/// Regions of one bitmap.
+const CHUNK: usize = 4096;
+
+/// Regions of memory in which something has been moved.
+#[derive(Debug, Default)]
+pub(crate) struct Probed {
+    chunks: BTreeMap<usize, Box<[u64; CHUNK / 64]>>,
+    count: u64,
+}
+
+impl Probed {
+    /// Whether the region of an address is new here.
+    pub(crate) fn insert(&mut self, address: *const u8) -> bool {
+        let region = address.addr() >> REGION_BITS;
+        let chunk = self.chunks.entry(region / CHUNK).or_insert_with(|| Box::new([0; CHUNK / 64]));
+        let (word, bit) = (&mut chunk[region % CHUNK / 64], 1 << (region % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        self.count += u64::from(is_new);
+        is_new
+    }
+}
+
 /// A pass over all keys.
 pub(crate) struct Pass {
     pub(crate) walk: Defragmentation,
+    pub(crate) probed: Probed,
     /// Of the time, in percent.
     share: u64,
     took: Duration,
@@ -58,28 +97,28 @@ impl Defrag {
         if is_due {
             self.looked_at = Some(now);
         }
-        is_due && self.pass.is_none()
+        is_due
     }
 
-    /// A look: so much is resident, so much in use. Whether a pass has begun.
+    /// A look: so much is resident, so much in use. Whether a pass has begun; one that is under way
+    /// takes as much time from now on as there is need for now.
     pub(crate) fn look(&mut self, resident_bytes: u64, used_bytes: u64, limits: Limits) -> bool {
         let free = resident_bytes.saturating_sub(used_bytes);
+        let percent = free.saturating_mul(100) / used_bytes.max(1);
+        if let Some(pass) = &mut self.pass {
+            pass.share = limits.share(percent);
+            return false;
+        }
         if std::mem::take(&mut self.has_ended) {
             self.left_bytes = Some(free);
         }
         self.left_bytes = self.left_bytes.map(|left| left.min(free));
-        let percent = free.saturating_mul(100) / used_bytes.max(1);
         let is_new = self.left_bytes.is_none_or(|left| free > left + left / 8);
         if free <= limits.ignored_bytes || percent <= limits.lower_percent || !is_new {
             return false;
         }
-        let (span, above) = (
-            limits.upper_percent.saturating_sub(limits.lower_percent).max(1),
-            percent - limits.lower_percent,
-        );
-        let times = limits.most_time.saturating_sub(limits.least_time);
-        let share = limits.least_time + times * above.min(span) / span;
-        self.pass = Some(Pass { walk: Defragmentation::default(), share, took: Duration::ZERO });
+        let (walk, probed) = (Defragmentation::default(), Probed::default());
+        self.pass = Some(Pass { walk, probed, share: limits.share(percent), took: Duration::ZERO });
         true
     }
 
@@ -101,7 +140,8 @@ impl Defrag {
     pub(crate) fn end(&mut self) {
         let Some(pass) = self.pass.take() else { return };
         self.done = sum(&self.done, &pass.walk);
-        let was_worth_it = pass.walk.moved * WORTH > pass.walk.looked;
+        let moved = pass.walk.moved.saturating_sub(pass.probed.count);
+        let was_worth_it = moved * WORTH > pass.walk.looked;
         (self.has_ended, self.left_bytes) = (!was_worth_it, None);
     }
 
@@ -159,6 +199,37 @@ mod tests {
         assert_eq!(pause(112), Duration::from_millis(99));
         assert_eq!(pause(200), Duration::from_millis(3));
         assert_eq!(pause(900), Duration::from_millis(3));
+    }
+
+    #[test]
+    fn a_pass_follows_what_is_free_meanwhile() {
+        let mut defrag = Defrag::default();
+        assert!(defrag.look(112 * MB, 100 * MB, LIMITS));
+        assert!(!defrag.look(200 * MB, 100 * MB, LIMITS), "one is under way");
+        assert_eq!(defrag.took(Duration::from_millis(1)), Duration::from_millis(3));
+        assert!(!defrag.look(101 * MB, 100 * MB, LIMITS));
+        assert_eq!(defrag.took(Duration::from_millis(1)), Duration::from_millis(99));
+    }
+
+    #[test]
+    fn a_region_is_new_once() {
+        let (mut probed, at) = (Probed::default(), |at: usize| std::ptr::without_provenance(at));
+        for (address, is_new) in
+            [(0x1_0000, true), (0x1_ffff, false), (0x2_0000, true), (0x1_1001_0000, true)]
+        {
+            assert_eq!(probed.insert(at(address)), is_new, "{address:x}");
+        }
+        assert_eq!(probed.count, 3);
+    }
+
+    #[test]
+    fn moves_that_only_ask_are_not_worth_another_pass() {
+        let mut defrag = Defrag::default();
+        assert!(defrag.look(150 * MB, 100 * MB, LIMITS));
+        let pass = defrag.pass().expect("a pass");
+        (pass.walk.looked, pass.walk.moved, pass.probed.count) = (100, 20, 19);
+        defrag.end();
+        assert!(!defrag.look(150 * MB, 100 * MB, LIMITS));
     }
 
     #[test]
