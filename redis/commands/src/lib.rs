@@ -40,8 +40,8 @@ mod watches;
 pub use address::Address;
 pub use caller::Caller;
 pub use command::{
-    check_flush_option, digest, encoding, keys_by, parse_db, parse_swap, payload, read_by_sort,
-    register, scan_by, scan_remarks_by, transactions,
+    Slots, check_flush_option, digest, encoding, keys_by, parse_db, parse_swap, payload,
+    read_by_sort, register, scan_by, scan_remarks_by, scan_slots_by, transactions,
 };
 pub use context::Context;
 pub use effects::{Audience, Consumer, Effects, Needs};

@@ -22,7 +22,8 @@ mod tests;
 pub mod transactions;
 
 pub use keys::{
-    check_flush_option, encoding, keys_by, parse_db, parse_swap, payload, scan_by, scan_remarks_by,
+    Slots, check_flush_option, encoding, keys_by, parse_db, parse_swap, payload, scan_by,
+    scan_remarks_by, scan_slots_by,
 };
 pub use sort::read_by_sort;
 

@@ -7,7 +7,7 @@ const ARRAYS: &str = "arcount ardel ardelrange arget argetrange argrep arinfo ar
     arlen armget armset arnext arop arring arscan arseek arset";
 const VECTORS: &str =
     "vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr vsim";
-const OTHERS: &str = "backup clusterscan commandlog himport trimslots";
+const OTHERS: &str = "backup commandlog himport trimslots";
 /// Their commands have the module's name before a dot.
 const MODULES: &str = "bf cf cms ft graph json search tdigest topk ts";
 /// Sub-commands of commands that are here.

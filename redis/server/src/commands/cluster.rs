@@ -4,15 +4,15 @@
 
 use std::fmt::Write as _;
 
-use stillframe_commands::Refusal;
 use stillframe_commands::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_commands::text::c_string;
+use stillframe_commands::{Refusal, Slots as SlotsOf, scan_slots_by};
 use stillframe_resp::{Out, parse_integer};
 
 use super::pubsub::wrong_subcommand;
 use super::{Context, Table};
 use crate::consensus::{MemberView, View};
-use crate::peers::group::{Group, SLOTS, slot};
+use crate::peers::group::{Group, SLOTS, slot, tag_of};
 
 /// Redis's error outside of a cluster: clients learn from it that there is none.
 pub(super) const NO_CLUSTER: Refusal =
@@ -59,6 +59,7 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("cluster|slot-stats", slot_stats);
     table.add_server("cluster|slaves", replicas);
     table.add_server("cluster|slots", slots);
+    table.add_server("clusterscan", clusterscan);
     CHANGES.iter().for_each(|name| table.add_server(name, change));
 }
 
@@ -329,6 +330,22 @@ fn get_keys_in_slot(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal
     });
     ctx.out.array(keys.len());
     keys.iter().for_each(|key| ctx.out.bulk(key));
+    Ok(())
+}
+
+/// `CLUSTERSCAN cursor [MATCH pattern] [COUNT count] [TYPE type] [SLOT slot]`: the leader has all
+/// slots, so a walk goes through all its keys by cursors of one slot.
+fn clusterscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    /// Characters of the id of this process that set its cursors apart.
+    const MARK: usize = 8;
+    let Context { keyspace, server, session, out, now, .. } = ctx;
+    known(&server.group)?;
+    let run_id = server.process.run_id();
+    let slots = SlotsOf { of_key: slot, tag: tag_of, mark: run_id.get(..MARK).unwrap_or(run_id) };
+    scan_slots_by(out, &args[1..], &slots, |cursor, count, show| {
+        keyspace.scan(session.caller.db, cursor, count, *now, show)
+    })?;
+    server.ledger.note_expired_apart(keyspace);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Which requests a member of a group does not serve because the leader does, as in a Redis cluster
 //! whose replica it is.
 //!
-//! - A request with keys is redirected by the slot of the first one: `MOVED`. So is an EXEC of such
-//!   requests, which drops its transaction.
+//! - A request with keys is redirected by the slot of the first one, and CLUSTERSCAN by that of its
+//!   cursor: `MOVED`. So is an EXEC of such requests, which drops its transaction.
 //! - A request without keys that reads or changes all data has no slot to redirect by: its refusal
 //!   names the leader.
 //! - All else is served by every member: it concerns the connection, or this server. Messages are
@@ -50,7 +50,8 @@ fn one(ctx: &Context<'_>, command: &Command, args: &[&[u8]], needs: Needs) -> Op
     if command.has(flags::PUBSUB) {
         return None;
     }
-    let Some(key) = command.keys.in_request(args).first().copied() else {
+    let cursor = || args.get(1).filter(|_| command.name == "clusterscan");
+    let Some(key) = command.keys.in_request(args).first().or_else(cursor).copied() else {
         return (needs.has(flags::WRITE) || reads_all(command)).then(|| group.not_here());
     };
     // What may replicate changes something (PFCOUNT); of a script, its requests are checked.

@@ -1,5 +1,7 @@
 //! What a member of a group answers, by what it knows of the group.
 
+use std::collections::BTreeSet;
+
 use stillframe_commands::facts::all;
 use stillframe_commands::flags;
 use stillframe_resp::Protocol;
@@ -9,7 +11,7 @@ use crate::Config;
 use crate::connections::client::Session;
 use crate::consensus::{MemberView, Peer, View};
 use crate::node::config::Reads;
-use crate::peers::group::slot;
+use crate::peers::group::{slot, tag_of};
 
 const NO_CLUSTER: &str = "-ERR This instance has cluster support disabled\r\n";
 const NOT_HERE: &str =
@@ -84,9 +86,15 @@ impl Member {
 #[test]
 fn a_server_without_a_group_is_no_node_of_a_cluster() {
     let mut server = Member::alone();
-    for line in
-        ["CLUSTER SLOTS", "CLUSTER HELP", "CLUSTER MEET h 1", "READONLY", "READWRITE", "ASKING"]
-    {
+    for line in [
+        "CLUSTER SLOTS",
+        "CLUSTER HELP",
+        "CLUSTER MEET h 1",
+        "CLUSTERSCAN 0 FOO",
+        "READONLY",
+        "READWRITE",
+        "ASKING",
+    ] {
         server.check(line, NO_CLUSTER);
     }
     assert!(server.ask("INFO cluster").contains("cluster_enabled:0\r\n"));
@@ -110,7 +118,8 @@ fn every_command_on_data_is_redirected_or_refused() {
                 words[2] = b"LIST".to_vec(); // with a number it is another command
             }
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            if let Some(key) = facts.keys.in_request(&words).first() {
+            let cursor = || words.get(1).filter(|_| facts.name == "clusterscan");
+            if let Some(key) = facts.keys.in_request(&words).first().or_else(cursor) {
                 let expected = match leader {
                     Some(_) => format!("-MOVED {} two:7002\r\n", slot(key)),
                     None => DOWN.to_owned(),
@@ -365,6 +374,92 @@ fn keys_of_slots_are_counted() {
     let ids: Vec<String> =
         [1, 2].map(|leader| Member::with_leader(Some(leader)).ask("CLUSTER MYSHARDID")).to_vec();
     assert!(ids[0].starts_with("$40\r\n") && ids[0] == ids[1]);
+}
+
+/// Replies as valkey-server 9.1.2 gives them, but for what stands in cursors.
+#[test]
+fn keys_of_slots_are_walked_through() {
+    let mut member = Member::with_leader(Some(1));
+    member.ask("FLUSHALL");
+    let keys: BTreeSet<String> = (0..300).map(|number| format!("k{number}")).collect();
+    keys.iter().for_each(|key| drop(member.ask(&format!("SET {key} v"))));
+    let tagged: BTreeSet<String> = (0..50).map(|number| format!("{{t}}{number}")).collect();
+    tagged.iter().for_each(|key| drop(member.ask(&format!("SET {key} v"))));
+    member.ask("RPUSH {t}list v");
+    let all: BTreeSet<String> = keys.union(&tagged).cloned().collect();
+    let with_list = |mut keys: BTreeSet<String>| {
+        keys.insert("{t}list".to_owned());
+        keys
+    };
+    let of_t = with_list(tagged.clone());
+    for (options, tag, expected) in [
+        ("", tag_of(0), with_list(all.clone())),
+        (" COUNT 7", tag_of(0), with_list(all.clone())),
+        (" TYPE string", tag_of(0), all),
+        (" MATCH k*", tag_of(0), keys),
+        (" SLOT 15891", "t".to_owned(), of_t.clone()),
+        (" MATCH {t}*", "t".to_owned(), of_t),
+        (" MATCH {t}* SLOT 15891 TYPE LIST", "t".to_owned(), with_list(BTreeSet::new())),
+        (" SLOT 5", tag_of(5), BTreeSet::new()),
+    ] {
+        member.check(&format!("CLUSTERSCAN 0{options}"), &page(&format!("0-{{{tag}}}-0"), &[]));
+        let (mut cursor, mut found) = (format!("0-{{{tag}}}-0"), BTreeSet::new());
+        while cursor != "0" {
+            let reply = member.ask(&format!("CLUSTERSCAN {cursor}{options}"));
+            let mut words = reply.split("\r\n").filter(|it| !it.starts_with(['*', '$']));
+            cursor = words.next().expect("a cursor").to_owned();
+            found.extend(words.filter(|it| !it.is_empty()).map(str::to_owned));
+            assert!(cursor == "0" || cursor.contains(&format!("-{{{tag}}}-")), "{cursor}");
+        }
+        assert_eq!(found, expected, "{options}");
+    }
+    // From a slot on; a number of another process begins anew.
+    let late = member.ask("CLUSTERSCAN other-{t}-77 COUNT 1000");
+    assert!(late.starts_with("*2\r\n$1\r\n0\r\n") && !late.contains("\r\nk1\r\n"), "{late}");
+    assert!(tagged.iter().all(|key| late.contains(&format!("\r\n{key}\r\n"))), "{late}");
+    for (line, reply) in [
+        ("0 SLOT 5 MATCH {t}1", page("0", &[])),
+        ("0-{06S}-0 MATCH {t}*", page("0-{t}-0", &[])),
+        ("0-{t}-0 MATCH k1", page("0", &[])),
+        ("0-{t}-0 MATCH {t}1 COUNT 1000", page("0", &["{t}1"])),
+        ("0-t-0 MATCH {t}1 COUNT 1000", page("0", &["{t}1"])),
+        ("0-{460}-0 SLOT 6", "-ERR Cursor slot mismatch with SLOT argument\r\n".to_owned()),
+    ] {
+        member.check(&format!("CLUSTERSCAN {line}"), &reply);
+    }
+}
+
+#[test]
+fn walks_through_slots_are_refused_as_by_valkey() {
+    let mut member = Member::with_leader(Some(1));
+    for (line, error) in [
+        ("x SLOT 16384", "Invalid or out of range slot"),
+        ("0 SLOT -1", "Invalid or out of range slot"),
+        ("0 SLOT 1 SLOT 1", "SLOT option can only be specified once"),
+        ("x COUNT 0", "syntax error"),
+        ("x COUNT y", "value is not an integer or out of range"),
+        ("0 MATCH", "syntax error"),
+        ("0 FOO 1", "syntax error"),
+        ("x TYPE nope", "unknown type name 'nope'"),
+        ("0 NOVALUES", "NOVALUES option can only be used in HSCAN"),
+        ("1", "Invalid cursor"),
+        ("00", "Invalid cursor"),
+        ("0-{06S}", "Invalid cursor"),
+        ("0-{06S}-", "Invalid cursor"),
+        ("0-{06S}-x", "Invalid cursor"),
+        ("0-{06S}-0-", "Invalid cursor"),
+        ("0-{06S}--1", "Invalid cursor"),
+        ("0-{06S}-18446744073709551616", "Invalid cursor"),
+    ] {
+        member.check(&format!("CLUSTERSCAN {line}"), &format!("-ERR {error}\r\n"));
+    }
+}
+
+/// A reply to CLUSTERSCAN.
+fn page(cursor: &str, keys: &[&str]) -> String {
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let keys: Vec<String> = keys.iter().map(|key| bulk(key)).collect();
+    format!("*2\r\n{}*{}\r\n{}", bulk(cursor), keys.len(), keys.concat())
 }
 
 /// HOTKEYS of a member: slots of a group are there.

@@ -68,3 +68,4 @@ mod torn;
 mod transcript;
 mod twins;
 mod views;
+mod walked;

@@ -3,6 +3,7 @@
 mod dump;
 pub(super) mod expire;
 mod scan;
+mod slots;
 
 use stillframe_keyspace::{DATABASES, Entry, MemoryError, Type, Value};
 use stillframe_resp::parse_integer;
@@ -10,6 +11,7 @@ use stillframe_resp::parse_integer;
 pub use self::dump::payload;
 pub(super) use self::scan::scan_collection;
 pub use self::scan::{keys_by, scan_by, scan_remarks_by};
+pub use self::slots::{Slots, scan_slots_by};
 
 use crate::context::Context;
 use crate::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SAME_OBJECT, SYNTAX};

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::errors::{INVALID_CURSOR, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::integers::parse_cursor;
 use crate::table::Table;
-use crate::text::glob;
+use crate::text::{c_string, glob};
 
 /// Keys a SCAN call looks at unless COUNT says otherwise.
 const SCAN_COUNT: usize = 10;
@@ -24,9 +24,9 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// What SCAN and KEYS answer of the keys they meet.
-struct Filter<'a> {
+pub(super) struct Filter<'a> {
     /// `None`: any name.
-    pattern: Option<&'a [u8]>,
+    pub(super) pattern: Option<&'a [u8]>,
     /// `None`: any type.
     type_name: Option<&'a [u8]>,
 }
@@ -37,7 +37,7 @@ impl<'a> Filter<'a> {
         self.pattern = (pattern != b"*").then_some(pattern);
     }
 
-    fn accepts(&self, entry: &Entry) -> bool {
+    pub(super) fn accepts(&self, entry: &Entry) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, entry.key()))
             && self
                 .type_name
@@ -46,26 +46,35 @@ impl<'a> Filter<'a> {
 }
 
 /// Options of the SCAN family.
-struct Options<'a> {
-    filter: Filter<'a>,
-    count: usize,
+pub(super) struct Options<'a> {
+    pub(super) filter: Filter<'a>,
+    pub(super) count: usize,
     /// NOVALUES of HSCAN: fields alone.
     no_values: bool,
+    /// SLOT of CLUSTERSCAN: keys of this slot alone.
+    pub(super) slot: Option<u16>,
 }
+
+/// The types that CLUSTERSCAN knows.
+const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
+const SLOTS: i64 = 16_384;
 
 /// What is walked over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Walked {
+pub(super) enum Walked {
     Keys,
+    /// Keys, by CLUSTERSCAN.
+    Slots,
     Fields,
     Others,
 }
 
 impl<'a> Options<'a> {
-    /// Reads `[MATCH pattern] [COUNT count]`, and `[TYPE type]` for keys, `[NOVALUES]` for fields.
-    fn parse(mut args: &[&'a [u8]], walked: Walked) -> Result<Self, Refusal> {
+    /// Reads `[MATCH pattern] [COUNT count]`, and `[TYPE type]` for keys, `[SLOT slot]` for slots,
+    /// `[NOVALUES]` for fields.
+    pub(super) fn parse(mut args: &[&'a [u8]], walked: Walked) -> Result<Self, Refusal> {
         let filter = Filter { pattern: None, type_name: None };
-        let mut options = Self { filter, count: SCAN_COUNT, no_values: false };
+        let mut options = Self { filter, count: SCAN_COUNT, no_values: false, slot: None };
         while let Some((option, rest)) = args.split_first() {
             if option.eq_ignore_ascii_case(b"NOVALUES") {
                 if walked != Walked::Fields {
@@ -85,22 +94,41 @@ impl<'a> Options<'a> {
                 options.filter.set_pattern(argument);
             } else if walked == Walked::Keys && option.eq_ignore_ascii_case(b"TYPE") {
                 options.filter.type_name = Some(argument);
-            } else {
+            } else if walked != Walked::Slots || !options.take_of_slots(option, argument)? {
                 return Err(SYNTAX);
             }
         }
         Ok(options)
     }
+
+    /// Reads an option of CLUSTERSCAN; false if it is none.
+    fn take_of_slots(&mut self, option: &[u8], argument: &'a [u8]) -> Result<bool, Refusal> {
+        if option.eq_ignore_ascii_case(b"TYPE") {
+            if !TYPES.iter().any(|name| argument.eq_ignore_ascii_case(name.as_bytes())) {
+                return Err([b"ERR unknown type name '", c_string(argument), b"'"].concat().into());
+            }
+            self.filter.type_name = Some(argument);
+        } else if option.eq_ignore_ascii_case(b"SLOT") {
+            if self.slot.is_some() {
+                return Err("ERR SLOT option can only be specified once".into());
+            }
+            let slot = parse_integer(argument).filter(|slot| (0..SLOTS).contains(slot));
+            self.slot = Some(slot.ok_or("ERR Invalid or out of range slot")? as u16);
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
 }
 
 /// The reply of the SCAN family: the cursor to go on from, and `found` replies that were written
 /// from `start` on.
-fn finish(out: &mut Out<'_>, start: usize, found: usize, next: u64) {
+pub(super) fn finish(out: &mut Out<'_>, start: usize, found: usize, next: impl AsRef<[u8]>) {
     out.array_at(start, found);
     // The cursor goes before what was found, which is known only now.
     let end = out.position();
     out.array(2);
-    out.bulk(next.to_string());
+    out.bulk(next);
     let header = out.position() - end;
     out.buffer[start..].rotate_right(header);
 }
@@ -136,7 +164,7 @@ pub fn scan_by(
             found += 1;
         }
     });
-    finish(out, start, found, next);
+    finish(out, start, found, next.to_string());
     Ok(())
 }
 
@@ -161,7 +189,7 @@ pub fn scan_remarks_by(
             found += 2;
         }
     });
-    finish(out, start, found, next);
+    finish(out, start, found, next.to_string());
     Ok(())
 }
 
@@ -185,10 +213,10 @@ fn scan_elements<'s, V: View<'s>>(
     let (out, view) = ctx.found::<V>(args[1])?;
     let start = out.position();
     let Some(view) = view else {
-        finish(out, start, 0, 0);
+        finish(out, start, 0, "0");
         return Ok(());
     };
-    let Options { filter, count, no_values } = Options::parse(&args[3..], walked)?;
+    let Options { filter, count, no_values, .. } = Options::parse(&args[3..], walked)?;
     let mut found = 0;
     let next = walk(view, cursor, count, &mut |name, value| {
         if filter.pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
@@ -200,7 +228,7 @@ fn scan_elements<'s, V: View<'s>>(
             }
         }
     });
-    finish(out, start, found, next);
+    finish(out, start, found, next.to_string());
     Ok(())
 }
 

@@ -18,8 +18,8 @@ use crate::consensus::{MemberView, View};
 use crate::node::config::Reads;
 
 pub(crate) use member::{Member, Whose};
-pub(crate) use slot::SLOTS;
 pub use slot::slot;
+pub(crate) use slot::{SLOTS, tag_of};
 
 /// What this server knows of its group.
 #[derive(Default)]

@@ -7,7 +7,7 @@ pub(crate) const SLOTS: u16 = 16_384;
 /// The slot of a key, as in a Redis cluster.
 #[must_use]
 pub fn slot(key: &[u8]) -> u16 {
-    crc16(tag(key)) % SLOTS
+    crc16(tag(key).iter().copied()) % SLOTS
 }
 
 /// What is hashed of a key: what stands between its first `{` and the next `}`, if anything does.
@@ -20,9 +20,22 @@ fn tag(key: &[u8]) -> &[u8] {
     }
 }
 
+/// A hash tag with a slot: the first one of up to three letters and digits.
+pub(crate) fn tag_of(wanted: u16) -> String {
+    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let letters = || LETTERS.iter().copied();
+    let one = letters().map(|a| [a, 0, 0]);
+    let two = letters().flat_map(|a| letters().map(move |b| [a, b, 0]));
+    let three = two.clone().flat_map(|[a, b, _]| letters().map(move |c| [a, b, c]));
+    let text = |tag: [u8; 3]| tag.into_iter().filter(|&byte| byte != 0);
+    let mut tags = one.chain(two).chain(three).map(text);
+    let found = tags.find(|tag| crc16(tag.clone()) % SLOTS == wanted);
+    found.map_or_else(String::new, |tag| tag.map(char::from).collect()) // a test finds each
+}
+
 /// CRC-16/XMODEM: polynomial 0x1021, from 0, most significant bit first.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+fn crc16(bytes: impl IntoIterator<Item = u8>) -> u16 {
+    bytes.into_iter().fold(0, |crc, byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
 static TABLE: [u16; 256] = {
@@ -46,8 +59,16 @@ mod tests {
 
     #[test]
     fn the_check_value_is_the_published_one() {
-        assert_eq!(crc16(b"123456789"), 0x31c3);
-        assert_eq!(crc16(b""), 0);
+        assert_eq!(crc16(*b"123456789"), 0x31c3);
+        assert_eq!(crc16([]), 0);
+    }
+
+    #[test]
+    fn every_slot_has_a_tag() {
+        for wanted in 0..SLOTS {
+            let tag = tag_of(wanted);
+            assert_eq!(slot(format!("{{{tag}}}").as_bytes()), wanted, "{tag}");
+        }
     }
 
     #[test]
@@ -58,8 +79,13 @@ mod tests {
             assert_eq!(slot(same), foo, "{}", same.escape_ascii());
         }
         for whole in [&b"{}foo"[..], b"foo{", b"{foo", b"fo}o{", b"foo{}{bar}"] {
-            assert_eq!(slot(whole), crc16(whole) % SLOTS, "{}", whole.escape_ascii());
+            assert_eq!(
+                slot(whole),
+                crc16(whole.iter().copied()) % SLOTS,
+                "{}",
+                whole.escape_ascii()
+            );
         }
-        assert_eq!(slot(b"{{foo}"), crc16(b"{foo") % SLOTS);
+        assert_eq!(slot(b"{{foo}"), crc16(*b"{foo") % SLOTS);
     }
 }
