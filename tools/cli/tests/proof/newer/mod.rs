@@ -4,6 +4,7 @@
 mod expiring;
 mod messages;
 mod released;
+mod templates;
 
 use std::fs;
 use std::path::Path;
