@@ -129,6 +129,11 @@ impl Reading<'_> {
                 }
             }
             Value::Stream(stream) => number = self.stream(stream)?,
+            Value::Array(array) => {
+                for (index, value) in array.iter_from(0) {
+                    number = self.element(number, &Element::At(index, value))?;
+                }
+            }
             _ => {}
         }
         Ok(number)
@@ -230,6 +235,7 @@ fn kind(value: Value<'_>) -> Kind {
         Value::Hash(_) => Kind::Of(Collection::Hash),
         Value::Sorted(_) => Kind::Of(Collection::Sorted),
         Value::Stream(_) => Kind::Of(Collection::Stream),
+        Value::Array(_) => Kind::Of(Collection::Array),
         _ => Kind::String,
     }
 }

@@ -192,6 +192,7 @@ fn is_counted(element: &Element<'_>) -> bool {
             | Element::Pair(..)
             | Element::Expiring(..)
             | Element::Scored(..)
+            | Element::At(..)
             | Element::Entry { .. }
     )
 }
@@ -208,6 +209,7 @@ fn of_collection(place: ValuePlace) -> &'static str {
         14 | 18 => "quicklist",
         16 | 17 | 20 => "listpack",
         23 | 25 => "listpackex",
+        28 => "sliced-array",
         29 | 30 => "template-listpack",
         31 | 32 => "template-array",
         _ => "stream",

@@ -17,13 +17,14 @@ pub enum Kind {
 
 impl Kind {
     /// All types, with their names in `TYPE`.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::String, "string"),
         (Self::Of(Collection::List), "list"),
         (Self::Of(Collection::Set), "set"),
         (Self::Of(Collection::Sorted), "zset"),
         (Self::Of(Collection::Hash), "hash"),
         (Self::Of(Collection::Stream), "stream"),
+        (Self::Of(Collection::Array), "array"),
     ];
 
     /// Its name, as `TYPE` replies.

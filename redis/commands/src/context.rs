@@ -141,8 +141,8 @@ impl Context<'_> {
     }
 
     /// As [`changed`](Self::changed), for a change that keyspace notifications name: `class` is
-    /// Redis's letter for its kind (`l` list, `s` set, `h` hash, `z` sorted set, `$` string,
-    /// `g` any type), `event` what happened.
+    /// Redis's letter for its kind (`l` list, `s` set, `h` hash, `z` sorted set, `a` array, `$`
+    /// string, `g` any type), `event` what happened.
     #[inline]
     pub fn changed_as(&mut self, key: &[u8], class: char, event: &'static str) {
         self.changed(key);

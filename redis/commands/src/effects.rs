@@ -53,6 +53,8 @@ pub struct Needs {
     pub releases: bool,
     /// Other releases, as a primary that is Redis sends them: there is no plain form.
     pub other_releases: bool,
+    /// Arrays: Redis 8.8 knows them.
+    pub arrays: bool,
 }
 
 impl Needs {
@@ -60,6 +62,7 @@ impl Needs {
     pub fn note(&mut self, args: &[&[u8]]) {
         let Some(name) = args.first() else { return };
         self.fields |= *name == HPEXPIREAT;
+        self.arrays |= name.len() > 2 && name[..2].eq_ignore_ascii_case(b"AR");
         if let [b'x' | b'X', ..] = name {
             self.messages |= tells_of_messages(args);
             let released = tells_of_released(args);
@@ -70,11 +73,12 @@ impl Needs {
 
     /// Adds what other requests need.
     pub fn add(&mut self, other: Self) {
-        let Self { fields, messages, releases, other_releases } = other;
+        let Self { fields, messages, releases, other_releases, arrays } = other;
         self.fields |= fields;
         self.messages |= messages;
         self.releases |= releases;
         self.other_releases |= other_releases;
+        self.arrays |= arrays;
     }
 }
 

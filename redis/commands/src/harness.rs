@@ -294,6 +294,7 @@ impl Harness {
                 match entry.value() {
                     Value::Stream(stream) => value += &of_groups(stream),
                     Value::Hash(hash) => value += &of_deadlines(hash),
+                    Value::Array(array) => value += &format!(" {:?}", array.inserted()),
                     _ => {}
                 }
                 all.push((db, escape(entry.key()), entry.expire_at(), value));

@@ -18,6 +18,7 @@ use crate::progress::Progress;
 pub fn payload_version(value: Value<'_>, expiring: Version) -> Version {
     match value {
         Value::Hash(hash) if hash.has_deadlines() => expiring,
+        Value::Array(_) => Version::Redis14,
         Value::Stream(stream) if stream.has_released() => Version::Redis14,
         Value::Stream(stream) if stream.has_idmp() => Version::Redis13,
         _ => Version::default(),
@@ -46,6 +47,9 @@ pub fn encode<O: Output>(
             encoder.sorted(head, sorted.len(), || sorted.iter_from(0), falling)
         }
         Value::Stream(stream) => encoder.stream(head, Whole(stream)),
+        Value::Array(array) => {
+            return encoder.array(head, array.len(), array.inserted(), array.iter_from(0));
+        }
         _ => return Ok(false),
     }
     .map(|()| true)
@@ -267,6 +271,16 @@ pub fn decode_elements<R: Read>(
                     if sorted.set(member, score).is_none()))
             })
         }),
+        Collection::Array => keyspace.edit_array(db, key, |array| {
+            each(decoder, |element| match element {
+                Element::At(index, value) => Taken::once(array.set(index, value)),
+                Element::Inserted(index) if !array.view().is_empty() => {
+                    array.set_inserted(Some(index));
+                    Taken::Yes
+                }
+                _ => Taken::Yes,
+            })
+        }),
         Collection::Stream => keyspace.edit_stream(db, key, |edit| {
             let mut stream = StreamRead::default();
             each(decoder, |element| Taken::once(stream.take(edit, element)))?;
@@ -278,6 +292,7 @@ pub fn decode_elements<R: Read>(
         Wrong::Twice { offset } => {
             let what = match kind {
                 Collection::Hash => "a field",
+                Collection::Array => "an index",
                 Collection::Stream => return LoadError::Pending { offset, db, key: shown(key) },
                 _ => "a member",
             };

@@ -2,7 +2,8 @@
 //! images of them while they are written.
 //!
 //! Three rooms, each of which knows only those before it:
-//! - `collection`: elements of lists, hashes, sets, sorted sets and streams, small or large;
+//! - `collection`: elements of lists, hashes, sets, sorted sets, streams and arrays,
+//!   small or large;
 //! - `memory`: entries in slots, the index that finds them, and who may change or free one when;
 //! - `store`: [`Keyspace`], on which databases and commands are built.
 //!
@@ -34,6 +35,7 @@ mod model;
 mod mutants;
 mod store;
 
+pub use collection::array::{Array, ArrayEdit, INDEX_MAX};
 pub use collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use collection::kind::Type;
 pub use collection::limits::{IdmpLimits, Limits};

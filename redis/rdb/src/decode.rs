@@ -183,8 +183,8 @@ impl<R: Read> Decoder<R> {
         }
     }
 
-    /// Makes it step over values of modules and arrays, which it tells of, and over what modules
-    /// keep beside keys.
+    /// Makes it step over values of modules, which it tells of, and over what these keep beside
+    /// keys.
     pub fn skip_modules(&mut self) {
         self.skips = true;
     }
@@ -353,7 +353,7 @@ impl<R: Read> Decoder<R> {
             return Ok(Event::Entry { db, key: &self.key, value, expire_at_ms, uses });
         }
         if !Elements::know(kind, self.source.dialect()) {
-            if self.skips && matches!(kind, TYPE_MODULE | TYPE_ARRAY) {
+            if self.skips && kind == TYPE_MODULE {
                 return self.skipped(kind);
             }
             return Err(self.refused_type(kind, offset, at)?);
@@ -399,8 +399,7 @@ impl<R: Read> Decoder<R> {
     fn skipped(&mut self, kind: u8) -> Result<Event<'_>, DecodeError> {
         self.source.text(&mut self.key)?;
         value(&mut self.source, kind)?;
-        let what = if kind == TYPE_MODULE { "a value of a module" } else { "an array" };
-        Ok(Event::Skipped { what, db: self.db, key: Some(&self.key) })
+        Ok(Event::Skipped { what: "a value of a module", db: self.db, key: Some(&self.key) })
     }
 
     /// The error that the key, whose record starts at `offset`, is `kind`.

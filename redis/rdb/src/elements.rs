@@ -9,6 +9,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::arrays::Arrays;
 use crate::error::Problem;
 use crate::format::*;
 use crate::source::{Source, damaged, trim};
@@ -34,6 +35,8 @@ enum Layout {
     Stream(u8),
     /// Values of fields whose names stand in a template.
     Templated(Templated),
+    /// Those of an array.
+    Array,
 }
 
 /// Where the expiries of fields stand.
@@ -65,7 +68,7 @@ impl Expiries {
 
 /// The kind and layout of values of type `kind`; `None` if they are no collections.
 fn layout(kind: u8, dialect: Dialect) -> Option<(Collection, Layout)> {
-    use Collection::{Hash, List, Set, Sorted, Stream};
+    use Collection::{Array, Hash, List, Set, Sorted, Stream};
     type_name(kind, dialect)?;
     Some(match kind {
         TYPE_LIST => (List, Layout::Plain),
@@ -83,6 +86,7 @@ fn layout(kind: u8, dialect: Dialect) -> Option<(Collection, Layout)> {
         TYPE_HASH_LISTPACK => (Hash, Layout::Packed(Form::Listpack)),
         TYPE_SORTED_LISTPACK => (Sorted, Layout::Packed(Form::Listpack)),
         TYPE_LIST_NODES => (List, Layout::Mixed),
+        TYPE_ARRAY => (Array, Layout::Array),
         TYPE_STREAM_FIRST | TYPE_STREAM => (Stream, Layout::Stream(kind)),
         TYPE_STREAM_THIRD..=TYPE_STREAM_FIFTH => match Expiries::from_kind(kind, dialect) {
             Expiries::None => (Stream, Layout::Stream(kind)),
@@ -119,6 +123,7 @@ pub(crate) struct Elements {
     templates: Templates,
     /// The names of the hash, if they stand in a template.
     template: Arc<Template>,
+    arrays: Arrays,
 }
 
 /// An element whose bytes are in the buffers.
@@ -155,6 +160,7 @@ impl Elements {
             streams: Streams::up_to(most),
             templates: Templates::default(),
             template: Arc::default(),
+            arrays: Arrays::up_to(most),
         }
     }
 
@@ -188,6 +194,9 @@ impl Elements {
             self.begin_templated(source, form)?;
             return Ok((self.kind, self.left));
         }
+        if self.layout == Layout::Array {
+            return Ok((self.kind, self.arrays.begin(source)?));
+        }
         if let Layout::Packed(form) = self.layout {
             self.left = 0;
             self.unpack(source, form)?;
@@ -210,6 +219,7 @@ impl Elements {
     ) -> Result<Option<Element<'_>>, Problem> {
         let found = match self.layout {
             Layout::Stream(_) => return self.streams.next(source),
+            Layout::Array => return self.arrays.next(source),
             Layout::Plain | Layout::TextScores => self.read(source)?,
             Layout::Packed(form) | Layout::Nodes(form) => self.packed(source, form)?,
             Layout::Mixed => self.packed(source, Form::Listpack)?,
@@ -260,7 +270,8 @@ impl Elements {
         };
         source.text_up_to(self.most, &mut self.first)?;
         Ok(Some(match self.kind {
-            Collection::List | Collection::Set | Collection::Stream => Found::Read,
+            Collection::List | Collection::Set => Found::Read,
+            Collection::Stream | Collection::Array => Found::Read, // have layouts of their own
             Collection::Hash => {
                 source.text_up_to(self.most, &mut self.second)?;
                 if self.expiries == Expiries::Behind {
@@ -289,9 +300,8 @@ impl Elements {
         loop {
             if let Some(first) = self.item()? {
                 return match self.kind {
-                    Collection::List | Collection::Set | Collection::Stream => {
-                        Ok(Some(Found::One(first)))
-                    }
+                    Collection::List | Collection::Set => Ok(Some(Found::One(first))),
+                    Collection::Stream | Collection::Array => Ok(Some(Found::One(first))),
                     Collection::Hash => {
                         let value = self.item()?.ok_or_else(|| self.alone("a field"))?;
                         let expiry = self.packed_expiry()?;

@@ -16,7 +16,7 @@ pub enum Version {
     Redis12,
     /// 13, that of Redis 8.6: streams tell what producers have sent.
     Redis13,
-    /// 14, that of Redis 8.8: entries of streams may be pending for nobody.
+    /// 14, that of Redis 8.8: arrays; entries of streams may be pending for nobody.
     Redis14,
     /// 80, that of Valkey 9: fields of hashes may expire.
     Valkey80,
@@ -58,6 +58,12 @@ impl Version {
     /// Whether it has a form for streams with entries that are pending for nobody.
     #[must_use]
     pub fn holds_released_entries(self) -> bool {
+        self == Self::Redis14
+    }
+
+    /// Whether it has a form for arrays.
+    #[must_use]
+    pub fn holds_arrays(self) -> bool {
         self == Self::Redis14
     }
 

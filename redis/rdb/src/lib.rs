@@ -48,8 +48,9 @@
 //!   25     8 B LE, string                          ... listpack of fields, values, unix ms or 0
 //!   22 23                                          24 and 25 without the 8 bytes, lengths unix ms
 //!   22     length, (field value 8 B LE)            in a file of Valkey 9; -1 ms: never
+//!   28                                             array: see `arrays`
 //!   29 30 31 32                                    hash with a template: see `templates`
-//!   7 28                                           a module's value, an array: refused by key
+//!   7                                              a module's value: refused by key
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first
@@ -74,6 +75,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrays;
 mod crc64;
 mod decode;
 mod elements;
@@ -92,6 +94,7 @@ mod templates;
 mod unpack;
 mod walk;
 
+pub use arrays::ArrayNumber;
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event, ValuePlace};
 pub use encode::{
@@ -140,6 +143,8 @@ pub enum Collection {
     Hash,
     /// Entries in the order of their ids, and groups of consumers.
     Stream,
+    /// Texts under numbers.
+    Array,
 }
 
 /// An id: milliseconds, and the number within them.
@@ -260,6 +265,10 @@ pub enum Element<'a> {
     Producer(&'a [u8]),
     /// A message of the producer before, and the id of its entry.
     Sent(&'a [u8], Id),
+    /// An element of an array, behind its index.
+    At(u64, &'a [u8]),
+    /// Behind all elements of an array: the index that was last inserted at.
+    Inserted(u64),
     /// Behind all producers: how many messages were ever added, and how many were sent again.
     IdmpCounts {
         /// Added.

@@ -48,7 +48,7 @@ pub struct Summary {
     pub databases: Vec<Database>,
     /// Keys of databases beyond these.
     pub keys_elsewhere: u64,
-    /// Keys that [`Decoder`](crate::Decoder) refuses: values of modules, arrays.
+    /// Keys that [`Decoder`](crate::Decoder) refuses: values of modules.
     pub unsupported: u64,
     /// Function libraries.
     pub functions: u64,

@@ -4,7 +4,6 @@
 //! string                a string
 //! module                id, then (op, operand) until op 0
 //! metadata of modules   length, then (class 4 B, (op, operand) until op 0)
-//! array                 length, 0 | 1 length (where it goes on), then (index tag element)
 //! ```
 
 use std::io::Read;
@@ -47,7 +46,6 @@ pub(crate) fn unknown_type(kind: u8, at: u64) -> DecodeError {
 pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), DecodeError> {
     match kind {
         TYPE_MODULE => module_value(source),
-        TYPE_ARRAY => array(source),
         _ => source.skip_string(),
     }
 }
@@ -79,25 +77,4 @@ fn operands<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
             other => return Err(damaged(at, format!("{other} is no kind of a module's operand"))),
         }
     }
-}
-
-/// An array of Redis 8.8.
-fn array<R: Read>(source: &mut Source<R>) -> Result<(), DecodeError> {
-    let elements = source.length("the number of elements")?;
-    let at = source.offset();
-    match source.length("whether an array goes on somewhere")? {
-        0 => {}
-        1 => drop(source.length("the index at which an array goes on")?),
-        other => return Err(damaged(at, format!("{other} stands where an array has 0 or 1"))),
-    }
-    for _ in 0..elements {
-        source.length("the index of an element")?;
-        let at = source.offset();
-        match source.length("the kind of an element")? {
-            0 | 3 => source.skip_string()?,
-            1 | 2 => drop(source.array::<8>("a number of an array")?),
-            other => return Err(damaged(at, format!("{other} is no kind of an element"))),
-        }
-    }
-    Ok(())
 }

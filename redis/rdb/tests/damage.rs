@@ -190,7 +190,6 @@ fn what_is_not_held_is_refused_by_name() {
         assert_eq!(error(&file(&[key(kind), id.clone()].concat())), sentence);
     };
     refused(7, "a value of module type \"ReJSON-RL\" (there are no modules)");
-    refused(28, "an array, of RDB version 10");
 
     let suffix = ", at byte 9, cannot be loaded by this server";
     let function = file(b"\xf6\x1b#!lua name=mylib\nredis.regi");

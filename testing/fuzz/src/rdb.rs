@@ -116,7 +116,7 @@ impl Entry {
             }
             Some(Collection::Hash) => encoder.hash(head, len / 2, pairs),
             Some(Collection::Sorted) => encoder.sorted(head, len, scored, scored),
-            Some(Collection::Stream) => unreachable!("streams are read alone"),
+            Some(Collection::Stream | Collection::Array) => unreachable!("these are read alone"),
         }
         .expect("a Vec takes all");
     }
@@ -140,12 +140,13 @@ impl Entry {
     /// Whether it can be written as it is: Valkey's files may hold times that Redis has not.
     fn is_writable(&self) -> bool {
         let is_known = |time: &i64| (1..1 << 48).contains(time);
-        self.kind != Some(Collection::Stream) && self.times.iter().flatten().all(is_known)
+        let is_read_alone = matches!(self.kind, Some(Collection::Stream | Collection::Array));
+        !is_read_alone && self.times.iter().flatten().all(is_known)
     }
 }
 
-/// All but the streams, which only a keyspace can give to be written (tests there do), and hashes
-/// with fields that expire at times of Valkey's alone.
+/// All but streams and arrays, which only a keyspace can give to be written (tests there do), and
+/// hashes with fields that expire at times of Valkey's alone.
 fn writable(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.retain(Entry::is_writable);
     entries
@@ -181,7 +182,10 @@ fn entries(mut decoder: Decoder<&[u8]>) -> Result<Vec<Entry>, DecodeError> {
                         entry.texts.push(member.to_vec());
                         entry.scores.push(score.to_bits());
                     }
-                    _ => assert_eq!(entry.kind, Some(Collection::Stream)),
+                    _ => {
+                        let kinds = [Collection::Stream, Collection::Array].map(Some);
+                        assert!(kinds.contains(&entry.kind));
+                    }
                 }
             }
             _ => {}

@@ -70,6 +70,7 @@ fn empty(kind: Collection) -> Content {
         Collection::Hash => Content::Hash(BTreeMap::new()),
         // No transaction writes one.
         Collection::Stream => Content::Text(b"a stream".to_vec()),
+        Collection::Array => Content::Text(b"an array".to_vec()),
     }
 }
 

@@ -4,7 +4,9 @@
 //! - A command that edits calls [`Context::held`] first, which deletes an expired key and refuses a
 //!   wrong type before anything changes.
 
-use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Stream, Value};
+use stillframe_keyspace::{
+    Array, EditError, Entry, Hash, Keyspace, List, Set, Sorted, Stream, Value,
+};
 use stillframe_resp::Out;
 
 use crate::context::Context;
@@ -37,6 +39,12 @@ impl<'a> View<'a> for Set<'a> {
 impl<'a> View<'a> for Sorted<'a> {
     fn from_value(value: Value<'a>, _: i64) -> Option<Self> {
         if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
+    }
+}
+
+impl<'a> View<'a> for Array<'a> {
+    fn from_value(value: Value<'a>, _: i64) -> Option<Self> {
+        if let Value::Array(array) = value { Some(array) } else { None }
     }
 }
 

@@ -68,6 +68,7 @@ impl Sum {
         const SORTED: u32 = 3;
         const HASH: u32 = 4;
         const STREAM: u32 = 6;
+        const ARRAY: u32 = 7;
         let mut of_type = |number: u32| self.mix(&number.to_be_bytes());
         match entry.value() {
             Value::List(list) => {
@@ -102,6 +103,15 @@ impl Sum {
                     }
                 }
             }
+            Value::Array(array) => {
+                of_type(ARRAY);
+                let mut next = 0;
+                for (index, value) in array.iter_from(0) {
+                    self.mix_gap(index - next);
+                    self.mix(value);
+                    next = index.saturating_add(1);
+                }
+            }
             string => {
                 of_type(STRING);
                 self.mix(string.to_bytes(&mut IntText::default()));
@@ -109,6 +119,17 @@ impl Sum {
         }
         if entry.expire_at().is_some() {
             self.add(b"!!expire!!");
+        }
+    }
+
+    /// Adds indices of an array that have no element: as Redis does, one by one, unless there are
+    /// so many that it would take seconds.
+    fn mix_gap(&mut self, indices: u64) {
+        const INDICES_MAX: u64 = 10_000;
+        if indices > INDICES_MAX {
+            self.mix(&indices.to_be_bytes());
+        } else {
+            (0..indices).for_each(|_| self.mix(b"(null)"));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The commands, by the type of value that they work on.
 
+mod array;
 mod bits;
 mod blocking;
 mod branch;
@@ -44,5 +45,6 @@ pub fn register<S>(table: &mut Table<S>) {
     sorted::register(table);
     geo::register(table);
     stream::register(table);
+    array::register(table);
     transactions::register(table);
 }

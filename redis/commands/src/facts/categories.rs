@@ -3,7 +3,7 @@
 use super::flags;
 
 /// Every category, in Redis's order.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 22] = [
     "keyspace",
     "read",
     "write",
@@ -12,6 +12,7 @@ pub const NAMES: [&str; 21] = [
     "list",
     "hash",
     "string",
+    "array",
     "bitmap",
     "hyperloglog",
     "geo",

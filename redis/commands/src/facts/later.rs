@@ -3,8 +3,6 @@
 
 use super::categories;
 
-const ARRAYS: &str = "arcount ardel ardelrange arget argetrange argrep arinfo arinsert arlastitems \
-    arlen armget armset arnext arop arring arscan arseek arset";
 const VECTORS: &str =
     "vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr vsim";
 const OTHERS: &str = "backup commandlog himport trimslots";
@@ -14,7 +12,7 @@ const MODULES: &str = "bf cf cms ft graph json search tdigest topk ts";
 const PARTS: &str = "client|capa cluster|cancelslotmigrations cluster|flushslot \
     cluster|getslotmigrations cluster|migrateslots script|show";
 /// Categories without a command here.
-const CATEGORIES: &str = "array bloom cms cuckoo json search tdigest timeseries topk vectorset";
+const CATEGORIES: &str = "bloom cms cuckoo json search tdigest timeseries topk vectorset";
 
 fn lists(list: &str, name: &[u8]) -> bool {
     list.split(' ').any(|each| each.as_bytes().eq_ignore_ascii_case(name))
@@ -26,7 +24,6 @@ pub fn why_absent(name: &[u8]) -> Option<&'static str> {
     let module = dot.map_or(&b""[..], |dot| &name[..dot]);
     Some(match name {
         _ if lists(MODULES, module) => "modules are not supported",
-        name if lists(ARRAYS, name) => "arrays are not supported",
         name if lists(VECTORS, name) => "vector sets are not supported",
         name if lists(OTHERS, name) => "not supported by this server",
         _ => return None,
@@ -50,9 +47,10 @@ mod tests {
 
     #[test]
     fn rules_may_name_what_only_later_versions_have() {
-        for rule in ["@array", "@Search", "ArSet", "himport", "HIMPORT|set", "vadd|x", "ft.search"]
-            .into_iter()
-            .chain(["client|CAPA", "json.get", "commandlog|get"])
+        for rule in
+            ["@vectorset", "@Search", "VaDd", "himport", "HIMPORT|set", "vadd|x", "ft.search"]
+                .into_iter()
+                .chain(["client|CAPA", "json.get", "commandlog|get"])
         {
             assert!(is_named(rule.as_bytes()), "{rule}");
         }
@@ -66,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_here_is_not_said_to_be_absent() {
-        let lists = [ARRAYS, VECTORS, OTHERS, PARTS];
+        let lists = [VECTORS, OTHERS, PARTS];
         for name in lists.iter().flat_map(|list| list.split(' ')) {
             assert!(find(name).is_none(), "{name}");
             assert!(is_named(name.as_bytes()), "{name}");

@@ -49,6 +49,24 @@ impl Extended {
         }
     }
 
+    /// Whether it is below zero, or zero with a sign.
+    pub(crate) fn is_negative(self) -> bool {
+        matches!(self, Self::Finite { negative: true, .. })
+    }
+
+    /// What is before the point, if that is a 64-bit integer.
+    pub(crate) fn whole(self) -> Option<i64> {
+        let Self::Finite { negative, mantissa, exponent } = self else { return None };
+        let magnitude = match exponent {
+            0 => mantissa,
+            1.. if mantissa == 0 => 0,
+            1.. => return None, // the top bit is set
+            _ => mantissa.checked_shr(exponent.unsigned_abs()).unwrap_or(0),
+        };
+        let signed = i128::from(magnitude);
+        i64::try_from(if negative { -signed } else { signed }).ok()
+    }
+
     /// Whether it is the greater of two finite numbers.
     pub(crate) fn exceeds(self, other: Self) -> bool {
         // Numbers whose difference is not finite have different signs.
@@ -133,6 +151,66 @@ impl Extended {
         let first = exponent.clamp(-1000, 1000);
         let magnitude = mantissa as f64 * power(first) * power(exponent - first);
         if negative { -magnitude } else { magnitude }
+    }
+
+    /// The number in decimal, as C's `%.17Lg` prints it.
+    pub(crate) fn significant(self) -> String {
+        /// Digits, none of which is lost.
+        const DIGITS: usize = 17;
+        let Self::Finite { negative, mantissa, exponent } = self else { return "inf".to_owned() };
+        let sign = if negative { "-" } else { "" };
+        if mantissa == 0 {
+            return format!("{sign}0");
+        }
+        // A half is 5 tenths: the digits are those of an integer, some of them behind the point.
+        let mut exact = Natural::from(mantissa);
+        let behind = exponent.min(0).unsigned_abs();
+        exact.shift_left(exponent.max(0).unsigned_abs());
+        for _ in 0..behind {
+            exact.multiply_add(5, 0);
+        }
+        let mut digits = Vec::new();
+        exact.print(&mut digits);
+        let mut power = digits.len() as i64 - 1 - i64::from(behind);
+        if digits.len() > DIGITS {
+            let rest = digits.split_off(DIGITS);
+            let half =
+                rest[0].cmp(&b'5').then_with(|| match rest[1..].iter().any(|it| *it != b'0') {
+                    true => Ordering::Greater,
+                    false => Ordering::Equal,
+                });
+            let is_odd = digits[DIGITS - 1] % 2 == 1;
+            if half == Ordering::Greater || half == Ordering::Equal && is_odd {
+                let nines = digits.iter().rev().take_while(|digit| **digit == b'9').count();
+                digits[DIGITS - nines..].fill(b'0');
+                match digits[..DIGITS - nines].last_mut() {
+                    Some(digit) => *digit += 1,
+                    None => {
+                        digits.insert(0, b'1');
+                        power += 1;
+                    }
+                }
+            }
+        }
+        let text = String::from_utf8_lossy(&digits);
+        let digits = text.trim_end_matches('0');
+        let (first, rest) = digits.split_at(1);
+        let point = |rest: &str| if rest.is_empty() { String::new() } else { format!(".{rest}") };
+        match power {
+            0..17 if digits.len() as i64 > power => {
+                let (whole, rest) = digits.split_at(power as usize + 1);
+                format!("{sign}{whole}{}", point(rest))
+            }
+            0..17 => format!("{sign}{digits:0<width$}", width = power as usize + 1),
+            -4..0 => {
+                let width = digits.len() + power.unsigned_abs() as usize - 1;
+                format!("{sign}0.{digits:0>width$}")
+            }
+            _ => {
+                let mark = if power < 0 { '-' } else { '+' };
+                format!("{sign}{first}{}e{mark}{:02}", point(rest), power.abs())
+            }
+        }
     }
 
     /// Appends the number in decimal, 17 digits after the point at most and no trailing zeros.
@@ -306,6 +384,23 @@ fn shift_right_rounded(value: u128, shift: u32) -> u128 {
     let half = 1u128 << (shift - 1);
     let lost = value & (half | (half - 1));
     kept + u128::from(lost > half || lost == half && kept & 1 == 1)
+}
+
+impl From<f64> for Extended {
+    /// The same number, which is finite.
+    fn from(double: f64) -> Self {
+        const EXPLICIT: u32 = f64::MANTISSA_DIGITS - 1;
+        let bits = double.to_bits();
+        let negative = bits >> 63 != 0;
+        let (low, power) = (bits & ((1 << EXPLICIT) - 1), (bits >> EXPLICIT & 0x7ff) as i32);
+        let significand = if power == 0 { low } else { low | 1 << EXPLICIT };
+        if significand == 0 {
+            return Self::Finite { negative, mantissa: 0, exponent: EXPONENT_MIN };
+        }
+        let shift = significand.leading_zeros();
+        let exponent = power.max(1) - 1075 - shift as i32;
+        Self::Finite { negative, mantissa: significand << shift, exponent }
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,30 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if negative { cursor.wrapping_neg() } else { cursor })
 }
 
+/// A number of 64 bits as Redis reads it: canonical, or what C's `strtoull` takes whole, where a
+/// minus wraps around.
+pub(crate) fn parse_unsigned(text: &[u8]) -> Option<u64> {
+    if let Some(number) = parse_integer(text) {
+        return u64::try_from(number).ok();
+    }
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = text.iter().position(|byte| !blank(byte))?;
+    let (negative, digits) = match &text[start..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut number = 0u64;
+    for byte in digits {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number = number.checked_mul(10)?.checked_add(digit)?;
+    }
+    Some(if negative { number.wrapping_neg() } else { number })
+}
+
 /// The bytes that GETRANGE's inclusive `start` and `end` select of `length`; negative positions
 /// count from the end.
 pub fn clamp_range(start: i64, end: i64, length: usize) -> std::ops::Range<usize> {

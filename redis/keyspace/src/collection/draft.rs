@@ -70,7 +70,7 @@ impl Draft<'_> {
                 Type::Sorted => {
                     len > limits.sorted_entries || element.key.len() > limits.sorted_value_bytes
                 }
-                Type::List | Type::String | Type::Stream => false,
+                Type::List | Type::String | Type::Stream | Type::Array => false,
             };
         if let Body::Packed(chunk) = &self.body
             && (chunk.count > PACKED_MAX || chunk.bytes.len() > RUN_BYTES_MAX)

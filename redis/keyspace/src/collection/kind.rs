@@ -17,6 +17,8 @@ pub enum Type {
     Sorted,
     /// A stream.
     Stream,
+    /// An array.
+    Array,
 }
 
 impl Type {
@@ -24,7 +26,7 @@ impl Type {
         match self {
             Self::String | Self::List | Self::Set => Shape::Single,
             Self::Hash => Shape::Pair,
-            Self::Sorted | Self::Stream => Shape::Ranked,
+            Self::Sorted | Self::Stream | Self::Array => Shape::Ranked,
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Collections: the elements of lists, hashes, sets, sorted sets and streams, small or large.
-//! They know neither keys nor slots nor images.
+//! Collections: the elements of lists, hashes, sets, sorted sets, streams and arrays, small or
+//! large. They know neither keys nor slots nor images.
 //!
 //! Reading order: `packed` (elements in a run of bytes), `chunk` (a run that can be changed),
 //! `tree` (the B+tree of a large collection, and why an image costs it nothing), `trunk` and `list`
 //! (which trees make which type), `form` (small or large, read alike), `draft` (small or large,
-//! changed alike), `views` and `edits` (what users see), `stream`, `warm`.
+//! changed alike), `views` and `edits` (what users see), `stream`, `array`, `warm`.
 
+pub(crate) mod array;
 pub(crate) mod chunk;
 pub(crate) mod draft;
 pub(crate) mod edits;

@@ -16,7 +16,10 @@ impl Traits {
     /// A stream with an entry that is pending for nobody.
     pub(crate) const RELEASED: Self = Self(8);
 
-    const ALL: [Self; 4] = [Self::FIELDS, Self::SENT, Self::IDMP, Self::RELEASED];
+    /// An array.
+    pub(crate) const ARRAY: Self = Self(16);
+
+    const ALL: [Self; 5] = [Self::FIELDS, Self::SENT, Self::IDMP, Self::RELEASED, Self::ARRAY];
 
     /// These, if `has`, beside others.
     #[must_use]

@@ -32,7 +32,7 @@ impl Trunk {
             Type::List | Type::String => (Shape::Single, Order::Position),
             Type::Hash => (Shape::Pair, Order::Hash),
             Type::Set => (Shape::Single, Order::Hash),
-            Type::Sorted | Type::Stream => (Shape::Ranked, Order::Rank),
+            Type::Sorted | Type::Stream | Type::Array => (Shape::Ranked, Order::Rank),
         };
         let members = (kind == Type::Sorted).then(|| Tree::new(Shape::Ranked, Order::Hash));
         let ends = (order == Order::Position).then(Ends::default);
@@ -52,12 +52,19 @@ impl Trunk {
     #[inline]
     pub(crate) fn traits(&self) -> Traits {
         match &self.stream {
-            None => Traits::NONE.and_if(self.main.is_timed(), Traits::FIELDS),
+            None => Traits::NONE
+                .and_if(self.main.is_timed(), Traits::FIELDS)
+                .and_if(self.is_array(), Traits::ARRAY),
             Some(stream) => Traits::NONE
                 .and_if(stream.is_timed(), Traits::SENT)
                 .and_if(stream.has_idmp(), Traits::IDMP)
                 .and_if(stream.has_released(), Traits::RELEASED),
         }
+    }
+
+    /// Sorted sets have their members by hash, too, and streams their parts.
+    fn is_array(&self) -> bool {
+        self.main.order == Order::Rank && self.members.is_none() && self.stream.is_none()
     }
 
     /// Whether nothing is left: a stream stays without entries.
@@ -73,7 +80,7 @@ impl Trunk {
                 Type::List | Type::String => trunk.insert_at(trunk.len(), element),
                 Type::Hash | Type::Set => drop(trunk.put(element)),
                 Type::Sorted => drop(trunk.set_score(element)),
-                Type::Stream => trunk.main.insert_ranked(hasher, element),
+                Type::Stream | Type::Array => trunk.main.insert_ranked(hasher, element),
             }
         }
         trunk

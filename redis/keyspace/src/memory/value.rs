@@ -3,6 +3,7 @@
 //! A value that reads as a canonical 64-bit integer is kept as one, so that counters cost no text.
 //! Canonical text and integer are the same value; outside, only the encoding distinguishes them.
 
+use crate::collection::array::Array;
 use crate::collection::form::Collection;
 use crate::collection::kind::Type;
 use crate::collection::stream::Stream;
@@ -27,6 +28,8 @@ pub enum Value<'a> {
     Sorted(Sorted<'a>),
     /// A stream.
     Stream(Stream<'a>),
+    /// An array.
+    Array(Array<'a>),
 }
 
 impl<'a> Value<'a> {
@@ -40,6 +43,7 @@ impl<'a> Value<'a> {
             Self::Set(_) => Type::Set,
             Self::Sorted(_) => Type::Sorted,
             Self::Stream(_) => Type::Stream,
+            Self::Array(_) => Type::Array,
         }
     }
 
@@ -50,6 +54,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Int(int) => decimal_len(int),
             Self::Bytes(bytes) => bytes.len(),
+            Self::Array(array) => array.len(),
             Self::List(_) | Self::Hash(_) | Self::Set(_) | Self::Sorted(_) | Self::Stream(_) => {
                 self.as_collection().map_or(0, Collection::len)
             }
@@ -62,7 +67,8 @@ impl<'a> Value<'a> {
         match self {
             Self::Int(int) => text.format(int),
             Self::Bytes(bytes) => bytes,
-            Self::List(_) | Self::Hash(_) | Self::Set(_) | Self::Sorted(_) | Self::Stream(_) => &[],
+            Self::List(_) | Self::Hash(_) | Self::Set(_) => &[],
+            Self::Sorted(_) | Self::Stream(_) | Self::Array(_) => &[],
         }
     }
 
@@ -82,6 +88,7 @@ impl<'a> Value<'a> {
             Type::Set => Self::Set(Set(collection)),
             Type::Sorted => Self::Sorted(Sorted(collection)),
             Type::Stream => Self::Stream(Stream(collection)),
+            Type::Array => Self::Array(Array(collection)),
         }
     }
 
@@ -91,7 +98,7 @@ impl<'a> Value<'a> {
             Self::List(List(it)) => Some(it),
             Self::Hash(hash) => Some(hash.collection),
             Self::Set(Set(it)) | Self::Sorted(Sorted(it)) => Some(it),
-            Self::Stream(Stream(it)) => Some(it),
+            Self::Stream(Stream(it)) | Self::Array(Array(it)) => Some(it),
         }
     }
 }

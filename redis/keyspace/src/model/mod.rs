@@ -1,5 +1,6 @@
 //! Collections against the standard library's, with nodes so small that the trees are deep.
 
+mod arrays;
 mod deadlines;
 mod lists;
 #[path = "../../tests/common/random.rs"]

@@ -16,6 +16,7 @@ use super::lookup::Lookup;
 use super::mistakes;
 use super::panics::Mutant;
 use super::write::NOTHING;
+use crate::collection::array::ArrayEdit;
 use crate::collection::chunk::Chunk;
 use crate::collection::draft::{Body, Draft};
 use crate::collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
@@ -82,6 +83,8 @@ edits! {
     /// Changes a stream, which stays when it is empty, but is not made by an edit that leaves it
     /// as it was.
     edit_stream Stream StreamEdit;
+    /// Changes an array.
+    edit_array Array ArrayEdit;
 }
 
 impl<A: Algorithm> Keyspace<A> {

@@ -105,6 +105,12 @@ impl<A: Algorithm> Keyspace<A> {
         self.count_with(Traits::RELEASED)
     }
 
+    /// How many arrays there are; each counts once, though branches show it.
+    #[must_use]
+    pub fn arrays(&self) -> usize {
+        self.count_with(Traits::ARRAY)
+    }
+
     /// Deletes fields of a hash whose deadline has come, unless what expires is spared: not more
     /// than one command may take time for. What is left of them is hidden by
     /// [`Hash::as_of`](crate::Hash::as_of). Returns how many it deleted.

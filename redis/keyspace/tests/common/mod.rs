@@ -31,6 +31,8 @@ pub(crate) enum Content {
     Sorted(BTreeMap<Vec<u8>, u64>),
     /// Ids, and what the one field of each entry has.
     Stream(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// Indices and elements.
+    Array(BTreeMap<Vec<u8>, Vec<u8>>),
 }
 
 impl Content {
@@ -52,6 +54,7 @@ impl Content {
             Type::Set => Self::Set(BTreeSet::new()),
             Type::Sorted => Self::Sorted(BTreeMap::new()),
             Type::Stream => Self::Stream(BTreeMap::new()),
+            Type::Array => Self::Array(BTreeMap::new()),
         }
     }
 
@@ -67,7 +70,7 @@ impl Content {
                 true
             }
             Self::Hash(hash) => hash.insert(key, (extra.to_vec(), deadline)).is_none(),
-            Self::Stream(stream) => stream.insert(key, extra.to_vec()).is_none(),
+            Self::Stream(map) | Self::Array(map) => map.insert(key, extra.to_vec()).is_none(),
             Self::Set(set) => set.insert(key),
             Self::Sorted(set) => {
                 let score = u64::from_le_bytes(extra.try_into().unwrap());
@@ -97,6 +100,7 @@ impl Content {
             Self::Set(_) => Self::empty(Type::Set),
             Self::Sorted(_) => Self::empty(Type::Sorted),
             Self::Stream(_) => Self::empty(Type::Stream),
+            Self::Array(_) => Self::empty(Type::Array),
         }
     }
 
@@ -108,6 +112,7 @@ impl Content {
             Self::Set(set) => set.len(),
             Self::Sorted(set) => set.len(),
             Self::Stream(stream) => stream.len(),
+            Self::Array(array) => array.len(),
         }
     }
 }
@@ -134,6 +139,9 @@ fn parts(value: Value<'_>, show: Show<'_>) -> Result<(), SinkError> {
             let value = entry.fields.next().map_or(&[][..], |(_, value)| value.to_bytes(&mut text));
             show(&entry.id.to_bytes(), value, None)
         }),
+        Value::Array(array) => array
+            .iter_from(0)
+            .try_for_each(|(index, value)| show(&index.to_be_bytes(), value, None)),
         text => show(text.to_bytes(&mut IntText::default()), &[], None),
     }
 }
@@ -252,8 +260,8 @@ impl EntrySink for Collect {
 }
 
 fn decode(mut rest: &[u8]) -> Contents {
-    const KINDS: [Type; 6] =
-        [Type::String, Type::List, Type::Hash, Type::Set, Type::Sorted, Type::Stream];
+    use Type::{Array, Hash, List, Set, Sorted, Stream, String};
+    const KINDS: [Type; 7] = [String, List, Hash, Set, Sorted, Stream, Array];
     fn text<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
         let (len, tail) = rest.split_first_chunk().unwrap();
         let (text, tail) = tail.split_at(u32::from_le_bytes(*len) as usize);

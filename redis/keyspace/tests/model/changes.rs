@@ -1,5 +1,7 @@
 //! Changes of a key, made to keyspace and oracle alike.
 
+use std::collections::BTreeMap;
+
 use stillframe::Algorithm;
 use stillframe_keyspace::{Expire, StreamId, Type, parse_int};
 
@@ -78,7 +80,8 @@ impl<A: Algorithm> Pair<A> {
     /// Some elements into or out of a collection, whose type the key names.
     pub(crate) fn edit(&mut self, mut key: (usize, Vec<u8>)) {
         let number = self.random.below(12);
-        let kind = [Type::List, Type::Hash, Type::Set, Type::Sorted, Type::Stream][number % 5];
+        use Type::{Array, Hash, List, Set, Sorted, Stream};
+        let kind = [List, Hash, Set, Sorted, Stream, Array][number % 6];
         key.1 = format!("collection:{number}").into_bytes();
         self.look(&key);
         let mut old = self.oracle.remove(&key);
@@ -175,6 +178,7 @@ impl<A: Algorithm> Pair<A> {
                 let was = self.keyspace.edit_sorted(db, key, |edit| edit.remove(&member)).unwrap();
                 assert_eq!(was, old);
             }
+            (Content::Array(array), _) => self.edit_array(db, key, array, number as u64, text, add),
             (Content::Stream(stream), true) => {
                 let id = StreamId { ms: number as u64 / 4, seq: number as u64 % 4 };
                 let fields = [(&b"field"[..], &text[..])];
@@ -193,6 +197,32 @@ impl<A: Algorithm> Pair<A> {
                 let id = StreamId::from_bytes(id.try_into().unwrap());
                 assert!(self.keyspace.edit_stream(db, key, |edit| edit.delete(id)).unwrap());
             }
+        }
+    }
+
+    fn edit_array(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        array: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+        number: u64,
+        text: Vec<u8>,
+        add: bool,
+    ) {
+        if add {
+            // Far apart, or side by side.
+            let index = if number.is_multiple_of(5) { !number - 1 } else { number };
+            let was_new = self.keyspace.edit_array(db, key, |edit| {
+                edit.set_inserted(Some(index));
+                edit.set(index, &text)
+            });
+            let old = array.insert(index.to_be_bytes().to_vec(), text);
+            assert_eq!(was_new.unwrap(), old.is_none());
+        } else {
+            let count = self.keyspace.edit_array(db, key, |edit| edit.remove(number, number + 3));
+            let (before, range) = (array.len(), number.to_be_bytes()..=(number + 3).to_be_bytes());
+            array.retain(|index, _| !range.contains(&index[..].try_into().unwrap()));
+            assert_eq!(count.unwrap(), before - array.len());
         }
     }
 

@@ -1,5 +1,6 @@
 //! The writer of RDB files, and of single values as DUMP gives them.
 
+mod arrays;
 mod collections;
 mod streams;
 

@@ -59,7 +59,7 @@ impl Owned {
             Collection::Set => Owned::Set(BTreeSet::new()),
             Collection::Sorted => Owned::Sorted(BTreeMap::new()),
             Collection::Hash => Owned::Hash(BTreeMap::new()),
-            Collection::Stream => Owned::Stream(Vec::new()),
+            Collection::Stream | Collection::Array => Owned::Stream(Vec::new()),
         }
     }
 
@@ -212,7 +212,7 @@ pub(crate) fn collection() -> impl Strategy<Value = Owned> {
                 Collection::List | Collection::Set => Element::One(&one),
                 Collection::Hash => Element::Pair(&one, &two),
                 Collection::Sorted => Element::Scored(&one, random.score()),
-                Collection::Stream => unreachable!("not among the kinds"),
+                Collection::Stream | Collection::Array => unreachable!("not among the kinds"),
             });
         }
         value

@@ -77,7 +77,6 @@ mod tests {
         let text = |name: &str| {
             String::from_utf8_lossy(unknown_command(&[name.as_bytes()]).text()).into_owned()
         };
-        assert_eq!(text("ArSet"), "ERR unknown command 'ArSet': arrays are not supported");
         assert_eq!(text("FT.SEARCH"), "ERR unknown command 'FT.SEARCH': modules are not supported");
         assert_eq!(text("vadd"), "ERR unknown command 'vadd': vector sets are not supported");
         assert_eq!(text("HImport"), "ERR unknown command 'HImport': not supported by this server");

@@ -415,6 +415,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let now = ctx.server.clock.turn();
     let limit = ctx.server.config.replica_output_limit();
     let behind_max = if limit.hard_bytes == 0 { u64::MAX } else { limit.hard_bytes };
+    let arrays = ctx.keyspace.arrays() > 0;
     let replication = &mut ctx.server.replication;
     let replica = ctx.session.replica.get_or_insert_with(|| Box::new(Replica::greeting(now)));
     replica.phase = Phase::Waiting(Instant::now());
@@ -438,7 +439,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
     }
     if replica.phase != Phase::Online
-        && let Some(unable) = replication.known.note_asked(&name, now)
+        && let Some(unable) = replication.known.note_asked(&name, now, arrays)
     {
         tracing::warn!("{}", unable.text());
     }

@@ -189,7 +189,7 @@ fn check(groups: &[&str]) {
 
 const KEYS: [&str; 2] = ["generic", "transactions"];
 const STRINGS: [&str; 3] = ["string", "bitmap", "hyperloglog"];
-const COLLECTIONS: [&str; 6] = ["list", "hash", "set", "sorted-set", "geo", "stream"];
+const COLLECTIONS: [&str; 7] = ["list", "hash", "set", "sorted-set", "geo", "stream", "array"];
 const SERVER: [&str; 5] = ["server", "connection", "pubsub", "scripting", "cluster"];
 
 #[test]

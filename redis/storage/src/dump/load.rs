@@ -37,7 +37,7 @@ pub struct Loaded {
 /// Values of a file that were not loaded, as this server does not have their types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Values of modules and arrays.
+    /// Values of modules.
     pub values: u64,
     /// Sections of data of modules.
     pub sections: u64,
@@ -338,7 +338,7 @@ impl<R: Read> Reader<R> {
         Self { decoder, merges: false, shares: Shares::default(), skipped: Skipped::default() }
     }
 
-    /// Makes it skip values of modules and arrays.
+    /// Makes it skip values of modules.
     fn skip_modules(&mut self) {
         self.decoder.skip_modules();
     }

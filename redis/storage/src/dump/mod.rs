@@ -47,11 +47,12 @@ pub fn whole_micros(time: Duration) -> u128 {
 /// [`SaveError::Version`]: the wanted version does not hold the data.
 pub fn image_version(keyspace: &Keyspace, wanted: RdbVersion) -> Result<Version, SaveError> {
     let (hashes, released) = (keyspace.timed_hashes(), keyspace.streams_with_released());
+    let arrays = keyspace.arrays();
     let refuse = |version: Version, what, count| {
         Err(SaveError::Version { version: version.number(), what, count })
     };
     match wanted {
-        RdbVersion::Auto if released > 0 => Ok(Version::Redis14),
+        RdbVersion::Auto if released > 0 || arrays > 0 => Ok(Version::Redis14),
         RdbVersion::Auto if keyspace.streams_with_idmp() > 0 => Ok(Version::Redis13),
         RdbVersion::Auto if hashes > 0 => Ok(Version::Redis12),
         RdbVersion::Auto => Ok(Version::Redis10),
@@ -60,6 +61,9 @@ pub fn image_version(keyspace: &Keyspace, wanted: RdbVersion) -> Result<Version,
         }
         RdbVersion::Fixed(version) if released > 0 && !version.holds_released_entries() => {
             refuse(version, Unheld::Released, released)
+        }
+        RdbVersion::Fixed(version) if arrays > 0 && !version.holds_arrays() => {
+            refuse(version, Unheld::Arrays, arrays)
         }
         RdbVersion::Fixed(version) => Ok(version),
     }

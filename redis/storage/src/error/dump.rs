@@ -55,13 +55,15 @@ pub enum Unheld {
     Fields,
     /// Streams with entries that are pending for nobody.
     Released,
+    /// Arrays.
+    Arrays,
 }
 
 impl Unheld {
     fn advice(self) -> &'static str {
         match self {
             Self::Fields => "set rdb-version to auto, 12 or 80",
-            Self::Released => "set rdb-version to auto or 14",
+            Self::Released | Self::Arrays => "set rdb-version to auto or 14",
         }
     }
 }
@@ -69,6 +71,7 @@ impl Unheld {
 impl fmt::Display for Unheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Arrays => "arrays, and there are some",
             Self::Fields => "fields that expire, and there are hashes with such fields",
             Self::Released => {
                 "entries that XNACK has released, and there are streams with such entries"

@@ -91,6 +91,7 @@ fn type_name(value: Value<'_>) -> &'static str {
         Type::Set => "set",
         Type::Sorted => "zset",
         Type::Stream => "stream",
+        Type::Array => "array",
     }
 }
 
@@ -354,6 +355,7 @@ pub fn encoding(value: Value<'_>) -> &'static str {
             }
         }
         Value::Stream(_) => "stream",
+        Value::Array(_) => "sliced-array",
         _ => "unknown",
     }
 }

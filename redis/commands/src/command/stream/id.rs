@@ -1,9 +1,10 @@
 //! Ids in requests and replies.
 
 use stillframe_keyspace::StreamId;
-use stillframe_resp::{format_integer, parse_integer};
+use stillframe_resp::format_integer;
 
 use crate::errors::Refusal;
+use crate::number::integers::parse_unsigned;
 
 const INVALID: Refusal = Refusal::new("ERR Invalid stream ID specified as stream command argument");
 
@@ -53,30 +54,6 @@ impl AsRef<[u8]> for IdText {
     }
 }
 
-/// A number of 64 bits as Redis reads it: canonical, or what C's `strtoull` takes whole, where a
-/// minus wraps around.
-fn number(text: &[u8]) -> Option<u64> {
-    if let Some(number) = parse_integer(text) {
-        return u64::try_from(number).ok();
-    }
-    let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let start = text.iter().position(|byte| !blank(byte))?;
-    let (negative, digits) = match &text[start..] {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() {
-        return None;
-    }
-    let mut number = 0u64;
-    for byte in digits {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number = number.checked_mul(10)?.checked_add(digit)?;
-    }
-    Some(if negative { number.wrapping_neg() } else { number })
-}
-
 /// The parts of `ms-seq`; Redis looks at what comes before a zero byte alone.
 fn parts(text: &[u8]) -> Result<(u64, Option<&[u8]>), Refusal> {
     const BYTES_MAX: usize = 127;
@@ -88,13 +65,13 @@ fn parts(text: &[u8]) -> Result<(u64, Option<&[u8]>), Refusal> {
         Some(dash) => (&text[..dash], Some(&text[dash + 1..])),
         None => (text, None),
     };
-    Ok((number(ms).ok_or(INVALID)?, seq))
+    Ok((parse_unsigned(ms).ok_or(INVALID)?, seq))
 }
 
 /// An id; without a sequence number it has that one.
 pub(super) fn strict(text: &[u8], missing: u64) -> Result<StreamId, Refusal> {
     let (ms, seq) = parts(text)?;
-    let seq = seq.map_or(Some(missing), number).ok_or(INVALID)?;
+    let seq = seq.map_or(Some(missing), parse_unsigned).ok_or(INVALID)?;
     Ok(StreamId { ms, seq })
 }
 
@@ -112,7 +89,7 @@ pub(super) fn given(text: &[u8]) -> Result<Given, Refusal> {
     match parts(text)? {
         (ms, Some(b"*")) => Ok(Given::Millis(ms)),
         (ms, seq) => {
-            let seq = seq.map_or(Some(0), number).ok_or(INVALID)?;
+            let seq = seq.map_or(Some(0), parse_unsigned).ok_or(INVALID)?;
             Ok(Given::Whole(StreamId { ms, seq }))
         }
     }

@@ -10,13 +10,14 @@ use crate::facts;
 use crate::harness::Harness;
 
 /// A key of each type, by the letter that forms name types by.
-const KEYS: [(char, &str); 6] = [
+const KEYS: [(char, &str); 7] = [
     ('s', "SET s text"),
     ('l', "RPUSH l a b"),
     ('h', "HSET h f 1"),
     ('e', "SADD e a b"),
     ('z', "ZADD z 1 a 2 b"),
     ('x', "XADD x 1-1 f v"),
+    ('y', "ARSET y 1 v"),
 ];
 
 #[test]

@@ -38,7 +38,8 @@ impl EntrySink for Hold {
     }
 }
 
-const KINDS: [Type; 5] = [Type::List, Type::Hash, Type::Set, Type::Sorted, Type::Stream];
+const KINDS: [Type; 6] =
+    [Type::List, Type::Hash, Type::Set, Type::Sorted, Type::Stream, Type::Array];
 
 fn keyspace() -> Keyspace<Imprint> {
     let options =
@@ -78,6 +79,9 @@ fn put(keyspace: &mut Keyspace<Imprint>, key: &[u8], kind: Type, number: usize) 
             let fields = [(&b"member"[..], &member[..])];
             drop(keyspace.edit_stream(0, key, |it| it.add(id(number), fields.into_iter())));
         }
+        Type::Array => {
+            drop(keyspace.edit_array(0, key, |it| it.set(17 * number as u64, &member)));
+        }
         _ => drop(keyspace.edit_sorted(0, key, |it| it.set(&member, score))),
     }
 }
@@ -89,6 +93,10 @@ fn remove(keyspace: &mut Keyspace<Imprint>, key: &[u8], kind: Type, number: usiz
         Type::Hash => drop(keyspace.edit_hash(0, key, |it| it.remove(&member))),
         Type::Set => drop(keyspace.edit_set(0, key, |it| it.remove(&member))),
         Type::Stream => drop(keyspace.edit_stream(0, key, |it| it.delete(id(number)))),
+        Type::Array => {
+            let index = 17 * number as u64;
+            drop(keyspace.edit_array(0, key, |it| it.remove(index, index)));
+        }
         _ => drop(keyspace.edit_sorted(0, key, |it| it.remove(&member))),
     }
 }

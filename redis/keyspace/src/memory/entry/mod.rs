@@ -184,6 +184,7 @@ impl Entry {
         match self.kind() {
             Kind::Packed(Type::Hash) => Traits::NONE.and_if(self.has(TIMED), Traits::FIELDS),
             Kind::Trunk(Type::Hash | Type::Stream) => self.trunk().traits(),
+            Kind::Packed(Type::Array) | Kind::Trunk(Type::Array) => Traits::ARRAY,
             _ => Traits::NONE,
         }
     }
@@ -201,7 +202,7 @@ impl Entry {
                 let parts = self.trunk().stream.as_deref();
                 parts.is_some_and(|parts| parts.soonest() <= now)
             }
-            _ if self.traits() == Traits::NONE => false,
+            _ if !self.traits().is_timed() => false,
             _ => self.value().as_collection().is_some_and(|it| it.soonest() <= now),
         }
     }

@@ -67,6 +67,8 @@ impl Kind {
             Self::Int => 0,
             Self::Inline => 1,
             Self::Blob => 13,
+            Self::Packed(Type::Array) => 3,
+            Self::Trunk(Type::Array) => 14,
             Self::Packed(kind) => 4 + collection_bits(kind),
             Self::Trunk(kind) => 8 + collection_bits(kind),
         }
@@ -83,9 +85,11 @@ impl Kind {
         match bits {
             0 => Self::Int,
             1 => Self::Inline,
+            3 => Self::Packed(Type::Array),
             4..8 => Self::Packed(kind),
             8..12 => Self::Trunk(kind),
             12 => Self::Trunk(Type::Stream),
+            14 => Self::Trunk(Type::Array),
             _ => Self::Blob,
         }
     }
@@ -98,6 +102,7 @@ fn collection_bits(kind: Type) -> u64 {
         Type::Set => 2,
         Type::Sorted => 3,
         Type::Stream => 4, // never packed
+        Type::Array => 0,  // has bits of its own
     }
 }
 

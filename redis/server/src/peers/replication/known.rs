@@ -41,6 +41,8 @@ pub(crate) struct Unable {
     pub(crate) version: Version,
     pub(crate) failures: u32,
     pub(crate) pause: Duration,
+    /// No lower version holds the data.
+    pub(crate) is_needed: bool,
 }
 
 impl Known {
@@ -53,21 +55,28 @@ impl Known {
         self.replicas.entry(address.to_owned()).or_insert(new).sent = Some(version);
     }
 
-    /// A replica asks for an image. Returns what to tell if it did not load the one before.
-    pub(crate) fn note_asked(&mut self, address: &str, now: Instant) -> Option<Unable> {
+    /// A replica asks for an image. Returns what to tell if it did not load the one before. Where
+    /// there are `arrays`, no version before theirs holds the data.
+    pub(crate) fn note_asked(
+        &mut self,
+        address: &str,
+        now: Instant,
+        arrays: bool,
+    ) -> Option<Unable> {
         let trials = self.replicas.get_mut(address)?;
         let version = trials.sent.take()?;
         trials.loaded = None;
         trials.refused = trials.refused.into_iter().chain([version]).min_by_key(|it| it.number());
         let address = address.to_owned();
-        if matches!(version, Version::Redis13 | Version::Redis14) {
+        if !arrays && matches!(version, Version::Redis13 | Version::Redis14) {
             // It gets the data in a lower version at once.
-            return Some(Unable { address, version, failures: 1, pause: Duration::ZERO });
+            let (failures, pause) = (1, Duration::ZERO);
+            return Some(Unable { address, version, failures, pause, is_needed: false });
         }
         let pause = Duration::from_secs(1 << trials.failures.min(10)).min(PAUSE_MAX);
         trials.failures = trials.failures.saturating_add(1);
         trials.next = now + pause;
-        Some(Unable { address, version, failures: trials.failures, pause })
+        Some(Unable { address, version, failures: trials.failures, pause, is_needed: true })
     }
 
     /// A replica follows the stream behind such an image.
@@ -102,7 +111,7 @@ impl Known {
         let (address, trials) = failed.max_by_key(|(address, it)| (it.failures, *address))?;
         let pause = trials.next.saturating_duration_since(now);
         let (address, failures) = (address.clone(), trials.failures);
-        Some(Unable { address, version: trials.refused?, failures, pause })
+        Some(Unable { address, version: trials.refused?, failures, pause, is_needed: true })
     }
 
     /// Nothing is known any more of those that could not load: no image needs a later version.
@@ -115,7 +124,11 @@ impl Unable {
     /// Why, and what helps.
     pub(crate) fn text(&self) -> String {
         let Self { address, failures, pause, .. } = self;
+        let later = format!("Next image in {} s", pause.as_secs());
         let (what, next) = match self.version {
+            Version::Redis14 if self.is_needed => {
+                ("there are arrays here, which Redis before 8.8 cannot hold; upgrade it", later)
+            }
             Version::Redis13 => (
                 "messages of producers are known here, which Redis before 8.6 cannot hold",
                 "It gets the data without them".to_owned(),
@@ -128,7 +141,7 @@ impl Unable {
             _ => (
                 "fields of hashes expire here, which Redis before 7.4 cannot hold; upgrade it, or \
                  HPERSIST these fields",
-                format!("Next image in {} s", pause.as_secs()),
+                later,
             ),
         };
         format!(
@@ -144,12 +157,12 @@ mod tests {
     #[test]
     fn pauses_grow_until_an_image_is_loaded() {
         let (mut known, now, version) = (Known::default(), Instant::now(), Version::Redis12);
-        assert!(known.note_asked("a:1", now).is_none() && known.is_due("a:1", version, now));
+        assert!(known.note_asked("a:1", now, false).is_none() && known.is_due("a:1", version, now));
         let mut pauses = Vec::new();
         for _ in 0..9 {
             known.note_sent("a:1", version, now);
-            pauses.push(known.note_asked("a:1", now).expect("it failed").pause.as_secs());
-            assert!(known.note_asked("a:1", now).is_none(), "it asks again while it waits");
+            pauses.push(known.note_asked("a:1", now, false).expect("it failed").pause.as_secs());
+            assert!(known.note_asked("a:1", now, false).is_none(), "it asks again while it waits");
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert!(!known.is_due("a:1", version, now));
@@ -160,7 +173,11 @@ mod tests {
         known.note_loaded("a:1", now);
         assert!(known.loaded("a:1") == Some(version) && known.unable(now).is_none());
         known.note_sent("a:1", version, now);
-        assert_eq!(known.note_asked("a:1", now).map(|it| it.failures), Some(1), "from the start");
+        assert_eq!(
+            known.note_asked("a:1", now, false).map(|it| it.failures),
+            Some(1),
+            "from the start"
+        );
         known.forget_failures();
         assert!(known.unable(now).is_none() && known.is_due("a:1", version, now));
     }
@@ -170,7 +187,7 @@ mod tests {
         let (mut known, now) = (Known::default(), Instant::now());
         let [lower, higher] = [Version::Redis12, Version::Redis13];
         known.note_sent("a:1", higher, now);
-        let unable = known.note_asked("a:1", now).expect("it failed");
+        let unable = known.note_asked("a:1", now, false).expect("it failed");
         assert!(unable.text().contains("before 8.6") && unable.text().contains("without them"));
         assert!(known.unable(now).is_none(), "it waits for nothing");
         assert!(known.has_refused("a:1", higher));
@@ -179,8 +196,18 @@ mod tests {
         known.note_loaded("a:1", now);
         assert!(known.loaded("a:1") == Some(lower) && known.has_refused("a:1", higher));
         known.note_sent("a:1", lower, now);
-        assert!(known.note_asked("a:1", now).is_some() && known.has_refused("a:1", higher));
+        assert!(known.note_asked("a:1", now, false).is_some() && known.has_refused("a:1", higher));
         assert!(known.loaded("a:1").is_none() && !known.is_due("a:1", lower, now));
+    }
+
+    #[test]
+    fn who_cannot_load_arrays_waits_for_the_next_image() {
+        let (mut known, now) = (Known::default(), Instant::now());
+        known.note_sent("a:1", Version::Redis14, now);
+        let unable = known.note_asked("a:1", now, true).expect("it failed");
+        assert!(unable.text().contains("arrays") && unable.text().contains("Next image in 1 s"));
+        assert!(!known.is_due("a:1", Version::Redis14, now));
+        assert_eq!(known.unable(now), Some(unable));
     }
 
     #[test]

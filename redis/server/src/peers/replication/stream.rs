@@ -25,9 +25,11 @@ pub(crate) struct Stream {
     end: u64,
     /// See [`note_branch`](Self::note_branch).
     branched: u64,
-    /// See [`note_needs`](Self::note_needs): fields of hashes, and releases without a plain form.
+    /// See [`note_needs`](Self::note_needs): fields of hashes, releases without a plain form,
+    /// arrays.
     timed: u64,
     released: u64,
+    arrays: u64,
     /// What some replicas get in place of kept bytes, in order.
     plain: VecDeque<Plain>,
     /// Bytes of all these.
@@ -58,6 +60,8 @@ pub(crate) struct Abilities {
     pub(crate) messages: bool,
     /// Streams with released entries.
     pub(crate) released: bool,
+    /// Arrays.
+    pub(crate) arrays: bool,
 }
 
 impl Abilities {
@@ -70,6 +74,7 @@ impl Abilities {
             fields: replica.knows_fields(),
             messages: is_redis(Version::Redis13),
             released: is_redis(Version::Redis14),
+            arrays: is_redis(Version::Redis14),
         }
     }
 
@@ -116,6 +121,9 @@ impl Stream {
         if needs.other_releases {
             self.released = self.end;
         }
+        if needs.arrays {
+            self.arrays = self.end;
+        }
     }
 
     /// Whether a replica can go on from an offset, by what it knows.
@@ -123,6 +131,7 @@ impl Stream {
         self.suits_branches(offset, knows)
             && (knows.fields || offset >= self.timed)
             && (knows.released || offset >= self.released)
+            && (knows.arrays || offset >= self.arrays)
     }
 
     /// Whether no branch stands in the way.
@@ -245,7 +254,7 @@ mod tests {
 
     fn read_by(stream: &Stream, mut at: u64, messages: bool, released: bool) -> String {
         let mut read = Vec::new();
-        let knows = Abilities { branches: false, fields: false, messages, released };
+        let knows = Abilities { branches: false, fields: false, messages, released, arrays: false };
         while let Some(piece @ [_, ..]) = stream.bytes_for(at, knows) {
             read.extend_from_slice(piece);
             at += piece.len() as u64;

@@ -67,9 +67,9 @@ pub(crate) fn feed(state: &mut ServerState) {
             if stream.suits_branches(before, knows) {
                 tracing::warn!(
                     "dropping the replica {name}: a write needs what older servers cannot follow \
-                     (fields that expire: Redis 7.4, Valkey 9; XNACK of a primary that is Redis: \
-                     Redis 8.8); it gets an image if it can. Upgrade replicas before clients use \
-                     these"
+                     (fields that expire: Redis 7.4, Valkey 9; arrays, and XNACK of a primary that \
+                     is Redis: Redis 8.8); it gets an image if it can. Upgrade replicas before \
+                     clients use these"
                 );
             } else {
                 tracing::info!(

@@ -142,9 +142,14 @@ fn way(keyspace: &Keyspace, state: &ServerState, replica: &Replica, name: &str) 
         0 => !replica.image_only,
         _ => replica.is_before_redis_8() || state.replication.known.has_refused(name, version),
     };
-    let version = match replica.valkey.filter(|_| !replica.branches) {
+    let valkey = replica.valkey.filter(|_| !replica.branches);
+    let (arrays, is_nameless) = (keyspace.arrays() > 0, replica.port == 0 && !replica.image_only);
+    let version = match valkey {
+        // No lower version holds arrays.
+        Some(_) if arrays => return None,
+        None if arrays && (replica.is_before_redis_8() || is_nameless) => return None,
         None => match lowest {
-            Version::Redis14 if !refuses(lowest) => lowest,
+            Version::Redis14 if arrays || !refuses(lowest) => lowest,
             Version::Redis13 | Version::Redis14
                 if keyspace.streams_with_idmp() > 0 && !refuses(Version::Redis13) =>
             {
@@ -238,7 +243,8 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     send_empty(keyspace, state);
     let waiting = waiting(keyspace, state);
     let unable = waiting.iter().filter(|it| it.way.is_none()).flat_map(|it| &it.places);
-    unable.for_each(|&place| refuse(state, place));
+    let arrays = keyspace.arrays() > 0;
+    unable.for_each(|&place| refuse(state, place, arrays));
     if state.replication.transfers.running.is_some() {
         return;
     }
@@ -271,10 +277,18 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
 }
 
 /// Refuses a replica that reads no version which holds the data.
-fn refuse(state: &mut ServerState, place: usize) {
+fn refuse(state: &mut ServerState, place: usize, arrays: bool) {
     let Some(client) = state.clients.get_mut(place) else { return };
-    let Some(major) = client.replica().and_then(|replica| replica.valkey) else { return };
-    let why = format!("fields of hashes expire here, and Valkey {major} cannot hold them");
+    let Some(replica) = client.replica() else { return };
+    let why = match replica.valkey {
+        _ if arrays => {
+            "there are arrays here, which Redis before 8.8 and Valkey cannot hold".to_owned()
+        }
+        Some(major) => {
+            format!("fields of hashes expire here, and Valkey {major} cannot hold them")
+        }
+        None => return,
+    };
     tracing::error!("the replica at {} is refused: {why}", client.session.caller.peer);
     client.output.extend_from_slice(format!("-ERR {why}\r\n").as_bytes());
     let _ = client.flush(); // a replica that does not take it gets no image, either

@@ -168,7 +168,7 @@ fn what_an_old_primary_has_not_said_yet_costs_no_image() {
 
 /// What a server knows that is older than Redis 7.4.
 const OLD: Abilities =
-    Abilities { branches: true, fields: false, messages: false, released: false };
+    Abilities { branches: true, fields: false, messages: false, released: false, arrays: false };
 
 /// The stream from an offset, as a server gets it that knows no messages of producers and no
 /// releases.
