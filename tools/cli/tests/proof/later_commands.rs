@@ -55,7 +55,13 @@ fn transcripts_of_redis_8_10_are_those_of_redis_8_10() {
     if are_here("transcripts (against Redis 8.10)", &[Peer::Redis810]) {
         let theirs = Kind::Newer(Peer::Redis810);
         compare(theirs, &file(ON_CONNECTIONS, "redis_8_10.txt"));
-        let on_data = ["redis_8.txt", "redis_8_fields.txt", "redis_8_10_fields.txt", "newest.txt"];
+        let on_data = [
+            "redis_8.txt",
+            "redis_8_fields.txt",
+            "redis_8_10_fields.txt",
+            "newest.txt",
+            "arrays.txt",
+        ];
         on_data.iter().for_each(|name| compare(theirs, &file(ON_DATA, name)));
         // Nodes of trees are estimates here.
         let producers = file(ON_DATA, "newest_producers.txt");
@@ -243,7 +249,7 @@ fn replicas_of_redis_7_0_follow_newer_commands() {
 /// What no other server knows yet: messages of producers, and entries that are released.
 #[test]
 fn replicas_of_this_kind_follow_what_only_they_know() {
-    follow(Kind::Ours("imprint"), &["newest_producers.txt"], 40, contents);
+    follow(Kind::Ours("imprint"), &["newest_producers.txt", "arrays.txt"], 300, contents);
 }
 
 /// A command of Redis 8.10 or Valkey 9.1 is here, or its error says that it is known and absent. A

@@ -109,6 +109,11 @@ pub(crate) fn contents_by(
                 "set" => sorted(ask(&[b"SMEMBERS", key]), 1),
                 "hash" => sorted(ask(&[b"HGETALL", key]), 2),
                 "stream" => stream(&mut ask, key),
+                "array" => {
+                    let last = (u64::MAX - 1).to_string();
+                    let all = ask(&[b"ARSCAN", key, b"0", last.as_bytes()]);
+                    format!("{all:?} {:?}", ask(&[b"ARNEXT", key]))
+                }
                 "none" => continue, // it has just expired
                 other => panic!("a key of type {other}"),
             };

@@ -71,6 +71,31 @@ const NEWEST: &[&str] = &[
     "HGETDEL $k FIELDS 2 $e $e",
 ];
 
+/// Arrays, which Redis has since 8.8.
+const ARRAYS: &[&str] = &[
+    "ARSET $k 0|3|7|4096|18446744073709551614|-1|x $v ?$v ?$v",
+    "ARSET $k 0|1|2|100 $v $v $v",
+    "ARMSET $k 0|5|9|1000 $v 2|6|9|18446744073709551614 $v",
+    "ARGET $k 0|1|3|18446744073709551614|+1|x",
+    "ARMGET $k 0 3 7|9|x",
+    "ARGETRANGE $k 0|5|x 9|2|2000000",
+    "ARSCAN $k 0|9 18446744073709551614|3 ?LIMIT,2 ?x",
+    "ARDEL $k 0|3|5 1|7|18446744073709551614",
+    "ARDELRANGE $k 0|4|9 2|5|18446744073709551614 ?8,9",
+    "ARLEN|ARCOUNT|ARNEXT|ARLEN $k",
+    "ARINSERT $k $v ?$v ?$v",
+    "ARSEEK $k 0|1|2|5|100|18446744073709551614|18446744073709551615|x",
+    "ARRING $k 1|2|3|4|8|100|0|x $v ?$v ?$v ?$v",
+    "ARRING $k 2|3|5|8 $v",
+    "ARLASTITEMS $k 1|3|9|-1|x ?REV",
+    "AROP $k 0|9 18446744073709551614|4 SUM|MIN|MAX|AND|OR|XOR|USED|x",
+    "AROP $k 0 18446744073709551614 MATCH $v",
+    "ARGREP $k -|3|+ +|0|- EXACT|MATCH|GLOB $v ?NOCASE ?WITHVALUES ?LIMIT,2",
+    "ARGREP $k - + RE 1|a+|^[0-9]+|[[:alpha:]]9|a|(a|b|a{2} MATCH 1 ?AND ?NOCASE",
+    "ARINFO $k FULL,x|x",
+    "RENAME|COPY $k $k",
+];
+
 /// Requests that one of them has.
 fn own(peer: Peer) -> &'static [&'static str] {
     match peer {
@@ -140,7 +165,10 @@ fn batch(peer: Peer, random: &mut Random) -> Vec<Words> {
             1 => requests.push(scripted(&POOLS, random, |_| true)),
             2..7 => requests.push(filled(random.pick(OF_BOTH), random)),
             7 => requests.push(filled(random.pick(own(peer)), random)),
-            9..13 if peer == Peer::Redis810 => requests.push(filled(random.pick(NEWEST), random)),
+            9..13 if peer == Peer::Redis810 => {
+                let pool = if random.below(3) == 0 { NEWEST } else { ARRAYS };
+                requests.push(filled(random.pick(pool), random));
+            }
             8 => requests.extend(transaction(&POOLS, random)),
             _ => requests.push(command_of(&POOLS, random)),
         }

@@ -147,7 +147,7 @@ fn peers(test: &str) -> Vec<Peer> {
 }
 
 /// The version that the dump of a server states.
-fn head(server: &Server) -> String {
+pub(super) fn head(server: &Server) -> String {
     let file = fs::read(server.dump()).expect("the dump was written");
     String::from_utf8_lossy(&file[..9]).into_owned()
 }
@@ -231,14 +231,17 @@ fn the_version_of_a_dump_follows_the_data_or_the_setting() {
 }
 
 /// What a replica that announces `version` is sent first, behind the line of PSYNC.
-fn first_bytes(server: &Server, version: &str) -> String {
+pub(super) fn first_bytes(server: &Server, version: &str) -> String {
     let mut replica = server.client();
     let announce =
         if version.is_empty() { String::new() } else { format!("REPLCONF version {version}\r\n") };
     let lines = format!("REPLCONF capa eof capa psync2\r\n{announce}PSYNC ? -1\r\n");
     assert!(replica.send_raw(lines.as_bytes()));
     let mut text = String::new();
-    while !["REDIS00", "VALKEY0", "-ERR fields"].iter().any(|it| text.contains(it)) {
+    while !["REDIS00", "VALKEY0", "-ERR fields", "-ERR there are"]
+        .iter()
+        .any(|it| text.contains(it))
+    {
         match replica.receive_raw() {
             Some(bytes) => text += &String::from_utf8_lossy(&bytes),
             None => break,
