@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Name of the dump file in it [default: dump.rdb]
     #[arg(long, value_name = "NAME")]
     dbfilename: Option<String>,
-    /// Leave out values of modules (JSON, vector sets) and arrays in RDB files, with a count
+    /// Leave out values of modules (JSON, vector sets) in RDB files, with a count
     #[arg(long)]
     skip_modules: bool,
 }

@@ -91,8 +91,7 @@ fn rdb(finding: &mut Finding, input: impl Read + Seek) {
     }
     if error.is_none() && summary.unsupported > 0 {
         let keys = summary.unsupported;
-        let notice =
-            format!("keys that this server cannot hold: {keys} (values of modules, arrays)");
+        let notice = format!("keys that this server cannot hold: {keys} (values of modules)");
         finding.notice = Some(notice);
     }
     finding.flaws.extend(error.map(|error| flaw(&error, finding.bytes)));
