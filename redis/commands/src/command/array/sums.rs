@@ -43,6 +43,9 @@ enum Number {
 impl Number {
     /// What the text of an element is, as Redis keeps and reads it.
     fn of(text: &[u8]) -> Option<Self> {
+        if let Some(int) = parse_integer(text) {
+            return Some(Self::Finite(Extended::from(int)));
+        }
         let unsigned = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+"));
         let read = || match Extended::parse(text)? {
             Extended::Infinite => {
