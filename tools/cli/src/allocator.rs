@@ -2,6 +2,8 @@
 //!
 //! - mimalloc keeps freed memory. Memory of this thread that another thread frees comes back only
 //!   when this thread allocates, or collects.
+//! - Which of its pages are free, a thread finds out quickly, and no other can. To unmap them takes
+//!   10 ms and more a GB, and any thread can: a server has one that does nothing else.
 //! - On Linux a large block is a mapping of its own: it grows by moving its pages, and is given
 //!   back when it is freed. In mimalloc, the buffer of a large reply or request would grow by a
 //!   copy, and take its size twice, which nothing counts.
@@ -11,7 +13,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
-use std::ptr;
+use std::sync::OnceLock;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
+use std::{io, ptr};
 
 // SAFETY: this is mimalloc's own declaration of the function. Any thread may call it at any time;
 // it frees unused memory, and looks at nothing else.
@@ -42,9 +48,35 @@ pub(crate) fn is_sparse(address: *const u8) -> bool {
     unsafe { mi_unsafe_heap_page_is_under_utilized(ptr::null(), address, DENSE) }
 }
 
-/// Gives free memory back to the system: this thread's, and memory of no thread.
-pub(crate) fn give_back() {
-    mi_collect(true);
+/// How often the thread that gives back looks for free memory unasked: more often than mimalloc,
+/// which does so after a second, in whichever thread happens to free something.
+const PERIOD: Duration = Duration::from_millis(900);
+
+/// Wakes the thread that gives back.
+static WAKE: OnceLock<SyncSender<()>> = OnceLock::new();
+
+/// Starts the thread that gives back free memory.
+pub(crate) fn start_giving_back() -> io::Result<()> {
+    let (wake, woken) = sync_channel(1);
+    Builder::new().name("give-back".into()).spawn(move || {
+        while !matches!(woken.recv_timeout(PERIOD), Err(RecvTimeoutError::Disconnected)) {
+            mi_collect(true);
+        }
+    })?;
+    let _ = WAKE.set(wake);
+    Ok(())
+}
+
+/// Gives free memory back to the system: this thread's, and memory of no thread; now, or soon and
+/// elsewhere.
+pub(crate) fn give_back(waits: bool) {
+    match WAKE.get().filter(|_| !waits) {
+        Some(wake) => {
+            mi_collect(false);
+            let _ = wake.try_send(()); // if it is full, the thread is about to look
+        }
+        None => mi_collect(true),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

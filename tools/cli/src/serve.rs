@@ -168,6 +168,7 @@ pub fn run(arguments: &Arguments, queries: Option<OpenQueries>) -> Result<(), Ex
     enter_directory(&mut config).or_fail(1)?;
     logs::start_for(&mut config).or_fail(1)?;
     let has_file = config.logfile().is_some();
+    allocator::start_giving_back().or_fail(1)?;
     config.on_give_back(allocator::give_back);
     config.on_defragment(allocator::is_sparse);
     config.on_archive(archive::open);

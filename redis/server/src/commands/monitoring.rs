@@ -254,7 +254,7 @@ fn memory_malloc_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Ref
 
 /// `MEMORY PURGE`: gives free memory back to the system.
 fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    give_back(ctx.keyspace, ctx.server);
+    give_back(ctx.keyspace, ctx.server, true);
     ctx.out.ok();
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(crate) fn tend(keyspace: &mut Keyspace, state: &mut ServerState) -> Option<D
         let (resident, _) = machine::resident_bytes();
         let used = used_bytes(keyspace, state);
         if state.memory.defrag.look(resident, used, limits(&state.config)) {
-            give_back(keyspace, state); // what other threads freed is known to be free then
+            give_back(keyspace, state, false); // what other threads freed is known to be free then
         }
     }
     let pass = state.memory.defrag.pass().filter(|_| keyspace.is_movable())?;
@@ -42,7 +42,7 @@ pub(crate) fn tend(keyspace: &mut Keyspace, state: &mut ServerState) -> Option<D
     let pause = state.memory.defrag.took(took);
     if !more {
         state.memory.defrag.end();
-        give_back(keyspace, state);
+        give_back(keyspace, state, false);
     }
     more.then_some(pause)
 }

@@ -130,12 +130,12 @@ fn evict_batch(
     true
 }
 
-/// Gives free memory back to the system (MEMORY PURGE).
-pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState) {
+/// Gives free memory back to the system; waits for it only if somebody asked (MEMORY PURGE).
+pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState, waits: bool) {
     state.memory.free.given_back(in_use_bytes(keyspace, &state.clients));
     if let Some(give_back) = state.config.give_back {
         let start = Instant::now();
-        give_back();
+        give_back(waits);
         state.meter.note_event(&state.config, "give-back", start.elapsed());
     }
 }
@@ -146,7 +146,7 @@ pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
     let requests = state.meter.stats().commands_processed;
     let frees = keyspace.stats().garbage_bytes > 0;
     if state.memory.free.is_due(used, requests, frees, state.clock.turn()) {
-        give_back(keyspace, state);
+        give_back(keyspace, state, false);
     }
 }
 

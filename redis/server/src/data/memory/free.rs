@@ -3,8 +3,7 @@
 //! - The allocator keeps freed memory for the next allocations, and memory that other threads free
 //!   until its own thread allocates: an idle server would keep all that it ever used.
 //! - Periodic work gives it back once much less is in use, deleted values are freed, and the server
-//!   has little to do; or after a while in any case. That takes 10 to 30 ms of the command thread
-//!   for each GB, and a busy server soon uses the memory again.
+//!   has little to do; or after a while in any case: a busy server soon uses the memory again.
 //! - The owner of the allocator provides the call: see `Config::on_give_back`.
 
 use std::time::{Duration, Instant};

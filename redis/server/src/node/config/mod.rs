@@ -279,7 +279,7 @@ settings! {
     /// Reports a new log level to the writer of the log.
     log_switch: Option<fn(LogLevel)> = None;
     /// Gives free memory back to the system.
-    give_back: Option<fn()> = None;
+    give_back: Option<fn(bool)> = None;
     /// Whether the memory at an address is sparse.
     is_sparse: Option<fn(*const u8) -> bool> = None;
     /// Opens an archive.
@@ -527,8 +527,8 @@ impl Config {
     }
 
     /// Sets the function that gives freed memory back to the system: the program chooses the
-    /// allocator.
-    pub fn on_give_back(&mut self, give_back: fn()) {
+    /// allocator. Its argument: whether the caller waits until all of it has gone back.
+    pub fn on_give_back(&mut self, give_back: fn(bool)) {
         self.give_back = Some(give_back);
     }
 
