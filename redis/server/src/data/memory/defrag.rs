@@ -71,6 +71,8 @@ impl Probed {
 pub(crate) struct Pass {
     pub(crate) walk: Defragmentation,
     pub(crate) probed: Probed,
+    /// Bytes that were free at its begin.
+    free_bytes: u64,
     /// Of the time, in percent.
     share: u64,
     took: Duration,
@@ -83,8 +85,9 @@ pub(crate) struct Defrag {
     looked_at: Option<Instant>,
     /// Bytes that the last pass could not make free.
     left_bytes: Option<u64>,
-    /// A pass has ended: what it left is measured at the next look.
-    has_ended: bool,
+    /// A pass has ended without a gain; what was free at its begin. What it left is measured at the
+    /// next look, and is no more than that: what became free meanwhile, it may have passed before.
+    ended: Option<u64>,
     /// Of all passes that have ended.
     done: Defragmentation,
     took: Duration,
@@ -109,8 +112,8 @@ impl Defrag {
             pass.share = limits.share(percent);
             return false;
         }
-        if std::mem::take(&mut self.has_ended) {
-            self.left_bytes = Some(free);
+        if let Some(at_begin) = self.ended.take() {
+            self.left_bytes = Some(free.min(at_begin));
         }
         self.left_bytes = self.left_bytes.map(|left| left.min(free));
         let is_new = self.left_bytes.is_none_or(|left| free > left + left / 8);
@@ -118,7 +121,8 @@ impl Defrag {
             return false;
         }
         let (walk, probed) = (Defragmentation::default(), Probed::default());
-        self.pass = Some(Pass { walk, probed, share: limits.share(percent), took: Duration::ZERO });
+        let (share, took) = (limits.share(percent), Duration::ZERO);
+        self.pass = Some(Pass { walk, probed, free_bytes: free, share, took });
         true
     }
 
@@ -142,7 +146,7 @@ impl Defrag {
         self.done = sum(&self.done, &pass.walk);
         let moved = pass.walk.moved.saturating_sub(pass.probed.count);
         let was_worth_it = moved * WORTH > pass.walk.looked;
-        (self.has_ended, self.left_bytes) = (!was_worth_it, None);
+        (self.ended, self.left_bytes) = ((!was_worth_it).then_some(pass.free_bytes), None);
     }
 
     /// Whether a pass is under way, and how long it has taken.
@@ -248,6 +252,19 @@ mod tests {
         assert!(!defrag.look(142 * MB, 100 * MB, LIMITS));
         assert!(defrag.look(150 * MB, 100 * MB, LIMITS), "more is free now");
         assert_eq!(defrag.totals().0.moved, 51);
+    }
+
+    #[test]
+    fn what_became_free_during_a_pass_is_looked_for_by_another() {
+        let mut defrag = Defrag::default();
+        assert!(defrag.look(120 * MB, 100 * MB, LIMITS));
+        defrag.pass().expect("a pass").walk.looked = 100;
+        assert!(!defrag.look(120 * MB, 20 * MB, LIMITS), "it is under way");
+        defrag.end();
+        assert!(defrag.look(120 * MB, 20 * MB, LIMITS));
+        defrag.pass().expect("a pass").walk.looked = 100;
+        defrag.end();
+        assert!(!defrag.look(120 * MB, 20 * MB, LIMITS), "it found nothing");
     }
 
     #[test]
