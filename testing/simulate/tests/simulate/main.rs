@@ -275,6 +275,7 @@ fn mistakes_of_writes_are_found() {
         named(stillframe_server::Mutant::AcknowledgesEarly, 5),
         named(stillframe_server::Mutant::KeepsWhatWasLost, 9),
         named(stillframe_server::Mutant::ReadsUnasked, 36),
+        named(stillframe_openraft::Mutant::AcknowledgesBeforeSync, 15),
     ]);
 }
 
