@@ -54,6 +54,7 @@ fn examine(server: &mut InProcess, key: &[u8]) {
         b"+hash\r\n" => (b"HLEN", &[b"HGETALL", key], 2),
         b"+zset\r\n" => (b"ZCARD", &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"], 2),
         b"+stream\r\n" => (b"XLEN", &[b"XRANGE", key, b"-", b"+"], 1),
+        b"+array\r\n" => (b"ARCOUNT", &[b"ARSCAN", key, b"0", b"18446744073709551614"], 1),
         kind => panic!("{} is of type {}", key.escape_ascii(), kind.escape_ascii()),
     };
     let length = number(server.ask(&[length, key]));
