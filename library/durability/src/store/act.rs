@@ -428,8 +428,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::disk::SimulatedDisk;
+    use crate::disk::{Disk, SimulatedDisk};
     use crate::options::Options;
+    use crate::store::acts::ActStore;
 
     #[test]
     fn a_leaked_action_is_undone_when_the_next_begins() {
@@ -444,6 +445,44 @@ mod tests {
         next.write(1, 9);
         next.commit().expect("there is no log");
         assert_eq!((store.read(0), store.read(1)), (0, 9));
+    }
+
+    /// The log would lead elsewhere.
+    #[test]
+    fn a_leaked_action_is_in_no_image_of_a_store_with_a_log() {
+        type Call = fn(ActStore) -> Option<ActStore>;
+        let calls: [Call; 5] = [
+            |mut it| it.checkpoint_and_wait().map(|_| it).ok(),
+            |mut it| {
+                it.checkpoint();
+                it.point();
+                it.wait().map(|_| it).ok()
+            },
+            |mut it| (it.view().ok()?.read(0).ok()? == 0).then_some(it),
+            |mut it| (it.branch().ok()?.try_read(0).ok()? == 0).then_some(it),
+            |it| it.close().map(|()| None).ok()?,
+        ];
+        for call in calls {
+            let disk = Arc::new(SimulatedDisk::default());
+            let open = || {
+                let options = Options::words(2).disk(Arc::clone(&disk) as Arc<dyn Disk>);
+                ActStore::open("simulated", options).expect("a store")
+            };
+            let mut store = open();
+            let mut leaked = store.begin_act();
+            leaked.write(0, 7);
+            std::mem::forget(leaked);
+            let mut words = 0;
+            if let Some(mut store) = call(store) {
+                let mut next = store.begin_act();
+                next.write(1, 9);
+                next.commit().expect("the log takes it");
+                store.wait_durable(store.logged()).expect("the disk is sound");
+                words = store.read(1);
+            }
+            let store = open();
+            assert_eq!((store.read(0), store.read(1)), (0, words));
+        }
     }
 
     #[test]

@@ -221,6 +221,11 @@ impl<A: Algorithm> ActStore<A> {
         Ok(self.store.logged_act())
     }
 
+    /// Undoes an action that was leaked: it is in no record, so no image may have it.
+    fn undo_leaked(&mut self) {
+        drop(self.store.begin_act());
+    }
+
     fn check_records(&self) -> Result<(), Error> {
         self.takes_records.then_some(()).ok_or(Error::NoRecords)
     }
@@ -233,6 +238,7 @@ impl<A: Algorithm> ActStore<A> {
 
     /// As of a [`Store`](Store::point), for what is due while no action comes.
     pub fn point(&mut self) -> Option<u64> {
+        self.undo_leaked();
         self.store.point()
     }
 
@@ -241,6 +247,7 @@ impl<A: Algorithm> ActStore<A> {
     /// # Errors
     /// [`Error`]: the state and the checkpoints before are as they were.
     pub fn checkpoint_and_wait(&mut self) -> Result<u64, Error> {
+        self.undo_leaked();
         self.store.checkpoint_and_wait()
     }
 
@@ -257,6 +264,7 @@ impl<A: Algorithm> ActStore<A> {
     /// # Errors
     /// As for [`Store::view`].
     pub fn view(&mut self) -> Result<View<A>, Error> {
+        self.undo_leaked();
         self.store.view()
     }
 
@@ -265,6 +273,7 @@ impl<A: Algorithm> ActStore<A> {
     /// # Errors
     /// As for [`Store::view`].
     pub fn branch(&mut self) -> Result<Branch<A>, Error> {
+        self.undo_leaked();
         self.store.branch()
     }
 
@@ -272,7 +281,8 @@ impl<A: Algorithm> ActStore<A> {
     ///
     /// # Errors
     /// As of [`Store::close`].
-    pub fn close(self) -> Result<(), NotClosed<Self>> {
+    pub fn close(mut self) -> Result<(), NotClosed<Self>> {
+        self.undo_leaked();
         let takes_records = self.takes_records;
         self.store.close().map_err(|NotClosed { store, error }| {
             let store = Box::new(Self { store: *store, takes_records });
