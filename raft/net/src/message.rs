@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::frame;
 use crate::member::Member;
+use crate::mutant::{Mutant, Mutation};
 
 /// A message ready to be sealed.
 pub(crate) type Message = Vec<u8>;
@@ -123,8 +124,58 @@ pub(crate) fn snapshot_of<C: RaftTypeConfig<NodeId = u64, Node = Member>>(
 
 /// A node speaks for itself alone.
 fn check_vote(vote: &Vote<u64>, sender: u64) -> Result<(), Error> {
+    let believes = Mutation::current().is(Mutant::BelievesVotes);
     match vote.leader_id().voted_for() {
-        Some(node) if node == sender => Ok(()),
+        Some(node) if node == sender || believes => Ok(()),
         _ => Err(Error::Nonsense { what: "a vote of another node" }),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Cursor;
+
+    use openraft::SnapshotMeta;
+
+    use super::*;
+
+    openraft::declare_raft_types!(
+        Types: D = u64, R = u64, Node = Member, SnapshotData = Cursor<Vec<u8>>
+    );
+
+    /// What says that a message of each kind is not the sender's, or that none does.
+    fn refusals(sender: u64) -> Vec<Option<String>> {
+        let (vote, most) = (Vote::new(3, 2), 1 << 20);
+        let body = |message: Message| message[frame::HEAD_BYTES..].to_vec();
+        let asks = encode(&VoteRequest::new(vote, None), most).expect("it is small");
+        let entries = AppendEntriesRequest::<Types> {
+            vote,
+            prev_log_id: None,
+            leader_commit: None,
+            entries: Vec::new(),
+        };
+        let (entries, _) = append(&entries, 0, most).expect("it is small");
+        let (meta, data) = (SnapshotMeta::default(), vec![7]);
+        let image = InstallSnapshotRequest::<Types> { vote, meta, offset: 0, data, done: true };
+        let image = snapshot(&image, most).expect("it is small");
+        vec![
+            vote_of(&body(asks), sender).err().map(|why| why.to_string()),
+            append_of::<Types>(&body(entries), sender).err().map(|why| why.to_string()),
+            snapshot_of::<Types>(body(image), sender).err().map(|why| why.to_string()),
+        ]
+    }
+
+    pub(crate) fn nodes_speak_for_themselves() -> Result<(), String> {
+        assert_eq!(refusals(2), [None, None, None]);
+        let found = refusals(3);
+        let is_refused = |why: &Option<String>| {
+            why.as_ref().is_some_and(|why| why.contains("a vote of another node"))
+        };
+        if found.iter().all(is_refused) { Ok(()) } else { Err(format!("{found:?}")) }
+    }
+
+    #[test]
+    fn a_node_speaks_for_itself_alone() {
+        nodes_speak_for_themselves().expect("it does");
     }
 }

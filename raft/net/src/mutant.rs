@@ -23,6 +23,8 @@ stillframe::mutants! { pub when any(test, feature = "mutants");
     ForgetsWhomItMet,
     /// A node that does not know the id of the group is taken for one of it.
     BelievesStrangers,
+    /// A node may vote, and send entries and snapshots, in the name of another.
+    BelievesVotes,
     /// A node whose certificates name it may come with one that names none.
     ForgetsNames,
     /// The key of a node's certificate is not compared with the one to which it is bound.

@@ -15,6 +15,7 @@ use super::requests::{
 };
 use super::snapshots::voter_gets_snapshot;
 use crate::identity::tests::who_was_removed_comes_with_another_directory;
+use crate::message::tests::nodes_speak_for_themselves;
 use crate::mutant::{Mutant, with_mutant};
 
 #[test]
@@ -67,6 +68,7 @@ fn is_rejected(mutant: Mutant) {
                 Mutant::KeepsSilent => silence_ends().await,
                 Mutant::SharesLane => heartbeats_pass().await,
                 Mutant::SharesBulk => questions_pass().await,
+                Mutant::BelievesVotes => nodes_speak_for_themselves(),
             }
         })
     });
