@@ -50,7 +50,8 @@ Examples:
 The target, a server without data, follows this program as a replica follows its primary, and must
 reach it. Wait for 'caught up', stop the clients or pause their writes at every primary (redis-cli
 --cluster call 10.0.0.1:7000 client pause 60000 write), then press Ctrl-C: what was written is
-applied, and the target becomes a primary. A second Ctrl-C ends at once.
+applied, and the target becomes a primary. Before the pause ends have the old primaries refuse the
+writes that waited (... config set min-replicas-to-write 100). A second Ctrl-C ends at once.
 Exit status: 0 all data is there, 1 it is not (the target then stays a replica), 2 wrong usage.";
 
 #[derive(Args)]

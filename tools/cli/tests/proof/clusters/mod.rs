@@ -380,6 +380,65 @@ fn three_primaries_move_under_load_and_end_equal() {
     }
 }
 
+/// The commands of docs/run/replication.md that end a migration, as they stand there: no write that
+/// an old primary has acknowledged is missing.
+#[test]
+fn the_commands_for_a_cluster_lose_no_acknowledged_write() {
+    let peers = [Peer::RedisServer, Peer::RedisCli];
+    if !are_here("the_commands_for_a_cluster_lose_no_acknowledged_write", &peers) {
+        return;
+    }
+    let cluster = Cluster::start(Who::Redis, 3, 0, "");
+    let target = Server::start(Kind::Ours("imprint"));
+    let page = include_str!("../../../../../docs/run/replication.md");
+    let typed = |step: &str| {
+        let line =
+            page.lines().find(|it| it.starts_with("redis-cli --cluster") && it.contains(step));
+        let line = line.expect("a step of the page").replace("60000", "4000");
+        let line = line.replace("10.0.0.1:7000", &format!("127.0.0.1:{}", cluster.nodes[0].port));
+        let done = Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        assert!(done.status.success(), "{done:?}");
+    };
+    let mut migration = Migration::start(&cluster.nodes[0], &target, &[]);
+    migration.wait_for("caught up", 1);
+    let script = "return redis.call('incr', KEYS[1])";
+    let told: Vec<(String, i64)> = std::thread::scope(|scope| {
+        let counter = |number: usize| {
+            let (mut client, key) = (cluster.client(number / 2), Cluster::tag(number / 2, 3));
+            let key = format!("{key}:{number}");
+            scope.spawn(move || {
+                let mut told = 0;
+                let name = key.as_bytes();
+                let request: &[&[u8]] = match number % 2 {
+                    0 => &[b"INCR", name],
+                    _ => &[b"EVAL", script.as_bytes(), b"1", name],
+                };
+                while let Reply::Int(count) = client.call(request) {
+                    told = count;
+                }
+                (key, told)
+            })
+        };
+        let counters: Vec<_> = (0..6).map(counter).collect();
+        wait_until("all count", || {
+            (0..6).all(|n| {
+                let key = format!("{}:{n}", Cluster::tag(n / 2, 3));
+                cluster.client(n / 2).ask(&format!("EXISTS {key}")) == Reply::Int(1)
+            })
+        });
+        typed("# 3.");
+        let text = migration.stop();
+        assert!(text.contains("moved 3 primaries"), "{text}");
+        typed("# 4.");
+        counters.into_iter().map(|it| it.join().expect("it ends")).collect()
+    });
+    let mut client = target.client();
+    for (key, told) in told {
+        let has = client.ask(&format!("GET {key}")).text();
+        assert!(told > 0 && has.parse::<i64>().is_ok_and(|has| has >= told), "{key}: {has} {told}");
+    }
+}
+
 /// A link that is cut goes on. After a primary has dropped its keys, or its stream cannot be
 /// resumed, all start anew.
 #[test]
