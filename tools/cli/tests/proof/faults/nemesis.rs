@@ -169,7 +169,7 @@ pub(super) fn directories(random: &mut Random, kind: usize) -> Vec<Step> {
     }
 }
 
-/// A member that has lost its log, or the end of it, is not survived yet.
+/// Cases of [`directories`]. A log without its end is for `raft::directories`.
 pub(super) const DIRECTORIES: usize = 5;
 
 /// Which directions a fault of the network meets.
