@@ -109,10 +109,11 @@ impl Running {
     pub(super) async fn elect(&self, metrics: &Metrics) -> bool {
         if self.elections.pace.lost() > 0 {
             let Some(before) = self.vote().await else { return false };
-            if !before.committed {
-                self.prepare_votes(metrics, before.leader_id.term + 1).await;
+            if before.committed {
+                return true; // there is a leader by now
             }
-            if before.committed || self.vote().await != Some(before) {
+            self.prepare_votes(metrics, before.leader_id.term + 1).await;
+            if self.vote().await != Some(before) {
                 return true; // another leads, or stands
             }
         }
@@ -123,7 +124,7 @@ impl Running {
         self.raft.with_raft_state(|state| *state.vote_ref()).await.ok()
     }
 
-    /// Waits until the votes of most members for this one are durable.
+    /// Waits until most members have answered: those that agree have their vote on the disk.
     async fn prepare_votes(&self, metrics: &Metrics, term: u64) {
         let question = Question::Prepare(term, self.raft.data_metrics().borrow().last_log);
         let (time, question) = (self.elections.pace.election(), Arc::new(question));
@@ -133,18 +134,18 @@ impl Running {
             let (node, question) = (self.clone(), Arc::clone(&question));
             let member = membership.get_node(&id).cloned().unwrap_or_default();
             asked.spawn(async move {
-                let is_prepared = match id == node.id {
+                let has_answered = match id == node.id {
                     true => node.log.prepare_vote(Vote::new(term, id)).await.is_ok(),
                     false => node.ask_within(id, &member, &question, time).await.is_ok(),
                 };
-                (id, is_prepared)
+                (id, has_answered)
             });
         }
-        let mut prepared = BTreeSet::new();
-        while !are_most(&prepared, membership.get_joint_config()) {
+        let mut answered = BTreeSet::new();
+        while !are_most(&answered, membership.get_joint_config()) {
             match asked.join_next().await {
                 None => break,
-                Some(Ok((id, true))) => drop(prepared.insert(id)),
+                Some(Ok((id, true))) => drop(answered.insert(id)),
                 Some(_) => {} // no answer
             }
         }
