@@ -156,7 +156,7 @@ impl SourceArguments {
         let opening = Opening { until: self.until, login, temporary: Some(temporary.clone()) };
         let image = Image::open(&self.source, &opening)?;
         for notice in image.notices() {
-            self.tell(&notice);
+            self.note(&notice);
         }
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let bounds = Bounds {
@@ -187,7 +187,7 @@ impl SourceArguments {
     }
 
     /// Says something beside the answer.
-    fn tell(&self, sentence: &str) {
+    fn note(&self, sentence: &str) {
         if !self.quiet {
             // Nobody may read it.
             let _ = writeln!(std::io::stderr(), "stillframe: {sentence}");
@@ -252,7 +252,7 @@ fn query(arguments: &QueryArguments, temporary: &Path) -> Result<(), QueryError>
     let answers = session.run(&sql, arguments.format, arguments.out.as_deref());
     let outcome = runtime()?.block_on(answers);
     drop(progress);
-    session.findings().iter().for_each(|sentence| arguments.source.tell(sentence));
+    session.findings().iter().for_each(|sentence| arguments.source.note(sentence));
     outcome
 }
 
@@ -286,7 +286,7 @@ fn export(arguments: &ExportArguments, temporary: &Path) -> Result<(), QueryErro
         told.push(format!("{rows} rows of {table} into {}", path.display()));
     }
     drop(progress);
-    told.iter().chain(&session.findings()).for_each(|sentence| arguments.source.tell(sentence));
+    told.iter().chain(&session.findings()).for_each(|sentence| arguments.source.note(sentence));
     Ok(())
 }
 

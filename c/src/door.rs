@@ -16,7 +16,7 @@ use crate::error::{Failure, SF_MESSAGE_BYTES, sf_code, sf_error};
 pub(crate) fn door(error: *mut sf_error, body: impl FnOnce() -> Result<(), Failure>) -> sf_code {
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => {
-            tell(error, sf_code::SF_OK, "");
+            write_error(error, sf_code::SF_OK, "");
             return sf_code::SF_OK;
         }
         Ok(Err(failure)) => failure,
@@ -26,7 +26,7 @@ pub(crate) fn door(error: *mut sf_error, body: impl FnOnce() -> Result<(), Failu
             Failure::new(sf_code::SF_PANIC, format!("a bug of the library, please report: {said}"))
         }
     };
-    tell(error, failure.code, &failure.message);
+    write_error(error, failure.code, &failure.message);
     failure.code
 }
 
@@ -36,7 +36,7 @@ fn said(payload: &(dyn Any + Send)) -> &str {
 }
 
 /// Leaves a code and a text in an error of the caller's, unless it is null.
-pub(crate) fn tell(error: *mut sf_error, code: sf_code, message: &str) {
+pub(crate) fn write_error(error: *mut sf_error, code: sf_code, message: &str) {
     if error.is_null() || !error.is_aligned() {
         return;
     }

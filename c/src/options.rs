@@ -7,7 +7,7 @@ use std::time::Duration;
 use durability::{Error, Increments, LogOptions, Options, Policy};
 use engine::OnFull;
 
-use crate::door::{door, tell};
+use crate::door::{door, write_error};
 use crate::error::{Failure, SF_MESSAGE_BYTES, sf_code, sf_error};
 use crate::memory::{self, Sized};
 
@@ -61,11 +61,11 @@ unsafe impl Send for Listener {}
 unsafe impl Sync for Listener {}
 
 impl Listener {
-    fn tell(&self, ended: Result<u64, &Error>) {
+    fn call(&self, ended: Result<u64, &Error>) {
         let failure = ended.err().map(|error| {
             let Failure { code, message } = Failure::from(error);
             let mut failure = sf_error { code, message: [0; SF_MESSAGE_BYTES] };
-            tell(&raw mut failure, code, &message);
+            write_error(&raw mut failure, code, &message);
             failure
         });
         let failure = failure.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -239,7 +239,7 @@ pub(crate) fn chosen(options: *const sf_options) -> Result<Chosen, Failure> {
     }
     if let Some(on_checkpoint) = set.on_checkpoint {
         let listener = Listener { on_checkpoint, context: set.context };
-        chosen = chosen.on_checkpoint(move |ended| listener.tell(ended));
+        chosen = chosen.on_checkpoint(move |ended| listener.call(ended));
     }
     Ok(Chosen { options: chosen, has_log: policy.is_some() })
 }

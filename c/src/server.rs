@@ -55,7 +55,7 @@ unsafe impl Send for Listener {}
 unsafe impl Sync for Listener {}
 
 impl Listener {
-    fn tell(&self, level: LogLevel, line: &str) {
+    fn call(&self, level: LogLevel, line: &str) {
         let level = match level {
             LogLevel::Debug => 0,
             LogLevel::Verbose => 1,
@@ -100,7 +100,7 @@ pub extern "C" fn sf_server_start(
         let listener = on_log.map(|on_log| Listener { on_log, context });
         let started = match listener {
             Some(listener) => {
-                let on_log: OnLog = Arc::new(move |level, line| listener.tell(level, line));
+                let on_log: OnLog = Arc::new(move |level, line| listener.call(level, line));
                 Embedded::start_logging(config, on_log)?
             }
             None => Embedded::start(config)?,

@@ -17,7 +17,7 @@ type Ended = Result<u64, PyErr>;
 
 impl Ends {
     /// Is told of each end, on the thread that wrote the checkpoint.
-    pub(crate) fn tell(&self, ended: Result<u64, &durability::Error>) {
+    pub(crate) fn complete(&self, ended: Result<u64, &durability::Error>) {
         let end = std::mem::take(&mut *lock(&self.0));
         *lock(&end.0.ended) = Some(ended.map_err(raise));
         end.0.told.notify_all();

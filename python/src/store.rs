@@ -230,7 +230,7 @@ impl Store {
     fn open(py: Python<'_>, path: PathBuf, settings: Settings) -> PyResult<Self> {
         let ends = Ends::default();
         let told = ends.clone();
-        let options = settings.options()?.on_checkpoint(move |ended| told.tell(ended));
+        let options = settings.options()?.on_checkpoint(move |ended| told.complete(ended));
         let is_logged = settings.log.is_some();
         let store = py.detach(|| {
             if is_logged {
@@ -562,7 +562,7 @@ impl Store {
                 inner.end_act(false)?;
             }
             let last = inner.ends.clone();
-            let closed = || last.tell(Err(&durability::Error::Closed)); // to who waits still
+            let closed = || last.complete(Err(&durability::Error::Closed)); // to who waits still
             if give_up {
                 drop(inner);
                 closed();

@@ -22,7 +22,7 @@ impl Told {
         Self { callback: Arc::new(callback), mutation: Mutation::current() }
     }
 
-    pub(crate) fn tell(&self, what: Result<u64, &Error>) {
+    pub(crate) fn call(&self, what: Result<u64, &Error>) {
         if self.mutation.is(Mutant::PanicsGoOn) {
             return (self.callback)(what);
         }

@@ -165,7 +165,7 @@ impl Task {
                 continue;
             }
             let LaneState { node, lane, address, .. } = lock(&self.state).clone();
-            let said = Said::of(&self.settings);
+            let said = Introduction::from_settings(&self.settings);
             let error = match dial(&self.settings, node, &address, lane).await {
                 Ok(Dialed { stream, shown, is_of_group }) => {
                     let started = Instant::now();
@@ -190,7 +190,7 @@ impl Task {
                     error
                 }
             };
-            self.tell(&error);
+            self.log_failure(&error);
             self.note(|state| {
                 (state.connected, state.shown) = (false, None);
                 state.error = Some(Arc::clone(&error));
@@ -214,7 +214,7 @@ impl Task {
 
     /// Logs why there is no connection: once while the node is away, and once for each other
     /// reason. Of the lanes, that of votes and heartbeats speaks.
-    fn tell(&self, error: &Arc<Error>) {
+    fn log_failure(&self, error: &Arc<Error>) {
         let LaneState { node, lane, address, connected, .. } = lock(&self.state).clone();
         let text = error.to_string();
         let is_known = self.settled_error().is_some_and(|last| {
@@ -256,7 +256,7 @@ impl Task {
         &mut self,
         stream: Stream,
         first: Request,
-        said: Said,
+        said: Introduction,
         shown: Option<Bound>,
     ) -> (Arc<Error>, Option<Request>) {
         let (read, write) = tokio::io::split(stream);
@@ -277,14 +277,14 @@ impl Task {
 
 /// What a handshake says of this node, as far as others remember it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Said {
+struct Introduction {
     group: Option<Id>,
     /// It has data, and no id of a group: it is known by its directory.
     is_known_by_data: bool,
 }
 
-impl Said {
-    fn of(settings: &Settings) -> Self {
+impl Introduction {
+    fn from_settings(settings: &Settings) -> Self {
         let said = settings.identity.read(|standing| Self {
             group: standing.group,
             is_known_by_data: standing.group.is_none() && !standing.is_blank,
@@ -303,7 +303,7 @@ fn jittered(pause: Duration) -> Duration {
 struct Talk<'t> {
     settings: &'t Settings,
     /// What the other end has heard of this node.
-    said: Said,
+    said: Introduction,
     /// The other end, and what it has shown of its certificate.
     peer: (u64, Option<Bound>),
     state: &'t Mutex<LaneState>,
@@ -320,7 +320,7 @@ impl<'t> Talk<'t> {
     fn new(
         settings: &'t Settings,
         state: &'t Mutex<LaneState>,
-        said: Said,
+        said: Introduction,
         shown: Option<Bound>,
     ) -> Self {
         let peer = (lock(state).node, shown);
@@ -331,15 +331,15 @@ impl<'t> Talk<'t> {
 
     /// This node has learnt its group since, or has got data: the other end is to hear so.
     fn says_less(&self) -> bool {
-        Said::of(self.settings) != self.said
+        Introduction::from_settings(self.settings) != self.said
     }
 
     /// What is asked now is asked with data, which others remember: not by a handshake without.
     fn hides_data(&self) -> bool {
-        !self.said.is_known_by_data && Said::of(self.settings).is_known_by_data
+        !self.said.is_known_by_data && Introduction::from_settings(self.settings).is_known_by_data
     }
 
-    fn hear(&self) {
+    fn mark_heard(&self) {
         // These atomics are of one task.
         self.heard.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
@@ -436,7 +436,7 @@ impl<'t> Talk<'t> {
             waiting.insert(id, reply);
         }
         frame::seal(&mut message, kind, id);
-        frame::write(to, &message, || self.hear()).await
+        frame::write(to, &message, || self.mark_heard()).await
     }
 
     async fn ping(&self, to: &mut (impl AsyncWrite + Unpin), id: u64) -> Result<(), Error> {
@@ -460,9 +460,9 @@ impl<'t> Talk<'t> {
     async fn receive_reply(&self, from: &mut BufReader<ReadHalf<Stream>>) -> Result<(), Error> {
         let Settings { limits, mutation, .. } = self.settings;
         let head = frame::read_head(from, limits.frame_bytes_max).await?.ok_or(Error::Closed)?;
-        self.hear();
+        self.mark_heard();
         let check = !mutation.is(Mutant::TrustsBytes);
-        let body = frame::read_body(from, &head, check, || self.hear()).await?;
+        let body = frame::read_body(from, &head, check, || self.mark_heard()).await?;
         let outcome = match head.kind {
             Kind::Ping => {
                 self.pinged.store(false, Ordering::Relaxed);
@@ -494,7 +494,7 @@ impl<'t> Talk<'t> {
             beat.tick().await;
             // While this process stood still it heard nobody.
             if looked.elapsed() > 2 * self.beat() {
-                self.hear();
+                self.mark_heard();
             }
             looked = Instant::now();
             let keeps = self.settings.mutation.is(Mutant::KeepsSilent);

@@ -1,7 +1,7 @@
 //! A proxy for tests: it stands between two nodes and does what bad networks do.
 //!
-//! - Each [`Way`] of a [`Line`] has [`Faults`] of its own. Connections are delayed each by a time
-//!   of its own, so that messages of different connections overtake one another.
+//! - Each [`Direction`] of a [`Line`] has [`Faults`] of its own. Connections are delayed each by a
+//!   time of its own, so that messages of different connections overtake one another.
 //! - A [`Proxy`] is one line. A [`Crossing`] has one for each node that calls, for groups whose
 //!   nodes all know an address by one name.
 
@@ -31,11 +31,11 @@ const UNUSED_MAX: Duration = Duration::from_millis(10);
 
 /// A direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the caller to the target.
-    There,
+    ToTarget,
     /// From the target to the caller.
-    Back,
+    ToCaller,
 }
 
 /// What happens to bytes on one way.
@@ -83,8 +83,8 @@ impl Line {
     }
 
     /// When a piece has passed that comes now, at so many bytes a second.
-    fn pass(&self, way: Way, bytes: usize, bandwidth: u64) -> Instant {
-        let mut free = self.free[way as usize].lock().unwrap_or_else(PoisonError::into_inner);
+    fn pass(&self, direction: Direction, bytes: usize, bandwidth: u64) -> Instant {
+        let mut free = self.free[direction as usize].lock().unwrap_or_else(PoisonError::into_inner);
         let earliest = Instant::now().checked_sub(UNUSED_MAX).unwrap_or(*free);
         let takes = Duration::from_secs_f64(bytes as f64 / bandwidth.max(1) as f64);
         *free = (*free).max(earliest) + takes;
@@ -104,8 +104,8 @@ impl Line {
     }
 
     /// From now on this happens on this way.
-    pub fn set(&self, way: Way, faults: Faults) {
-        self.ways[way as usize].send_replace(faults);
+    pub fn set(&self, direction: Direction, faults: Faults) {
+        self.ways[direction as usize].send_replace(faults);
     }
 
     /// Cuts all connections.
@@ -114,8 +114,8 @@ impl Line {
     }
 
     /// Flips a bit of the next piece on this way.
-    pub fn damage(&self, way: Way) {
-        self.damage[way as usize].store(true, Ordering::Relaxed);
+    pub fn damage(&self, direction: Direction) {
+        self.damage[direction as usize].store(true, Ordering::Relaxed);
     }
 
     /// Whether new connections are closed at once.
@@ -137,8 +137,8 @@ impl Line {
 
     /// No faults from now on; what was cut stays cut.
     pub fn heal(&self) {
-        self.set(Way::There, Faults::default());
-        self.set(Way::Back, Faults::default());
+        self.set(Direction::ToTarget, Faults::default());
+        self.set(Direction::ToCaller, Faults::default());
         self.refuse(false);
         self.double(false);
         for damage in &self.damage {
@@ -291,8 +291,8 @@ async fn pass(near: TcpStream, line: Arc<Line>) {
     let (far_read, far_write) = far.into_split();
     let (sink, copy) = second.map(TcpStream::into_split).unzip();
     tokio::select! {
-        () = pump(&line, Way::There, near_read, far_write, copy) => {}
-        () = pump(&line, Way::Back, far_read, near_write, None) => {}
+        () = pump(&line, Direction::ToTarget, near_read, far_write, copy) => {}
+        () = pump(&line, Direction::ToCaller, far_read, near_write, None) => {}
         () = swallow(sink) => {}
         _ = cuts.changed() => {}
     }
@@ -315,12 +315,12 @@ async fn swallow(from: Option<OwnedReadHalf>) {
 /// Passes bytes on, one way.
 async fn pump(
     line: &Line,
-    way: Way,
+    direction: Direction,
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut copy: Option<OwnedWriteHalf>,
 ) {
-    let mut faults = line.ways[way as usize].subscribe();
+    let mut faults = line.ways[direction as usize].subscribe();
     let (pieces, mut due) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES);
     let share = (line.random() % 1000) as u32;
     let read = async move {
@@ -329,11 +329,11 @@ async fn pump(
             let mut bytes = vec![0; PIECE_BYTES];
             let Ok(count @ 1..) = from.read(&mut bytes).await else { return };
             bytes.truncate(count);
-            if line.damage[way as usize].swap(false, Ordering::Relaxed) {
+            if line.damage[direction as usize].swap(false, Ordering::Relaxed) {
                 let at = line.random() as usize % (count * 8);
                 bytes[at / 8] ^= 1 << (at % 8);
             }
-            let Faults { delay, spread, .. } = *line.ways[way as usize].borrow();
+            let Faults { delay, spread, .. } = *line.ways[direction as usize].borrow();
             let late = delay + spread * share / 1000;
             if pieces.send((Instant::now() + late, bytes)).await.is_err() {
                 return;
@@ -348,7 +348,7 @@ async fn pump(
             let most = bandwidth.map_or(PIECE_BYTES, turn_bytes);
             for bytes in bytes.chunks(most) {
                 if let Some(bandwidth) = bandwidth {
-                    sleep_until(line.pass(way, bytes.len(), bandwidth)).await;
+                    sleep_until(line.pass(direction, bytes.len(), bandwidth)).await;
                 }
                 if let Some(copy) = &mut copy {
                     let _ = copy.write_all(bytes).await; // the target may refuse it

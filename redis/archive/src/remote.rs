@@ -117,9 +117,9 @@ impl Remote {
         let (shown, parsed) = parse(url)?;
         let wrong = |problem: String| ArchiveError::Url { url: shown.clone(), problem };
         let (scheme, prefix) =
-            ObjectStoreScheme::parse(&parsed).map_err(|error| wrong(tell(&error)))?;
+            ObjectStoreScheme::parse(&parsed).map_err(|error| wrong(describe(&error)))?;
         provide_crypto();
-        let failed = |error: Error| wrong(tell(&error));
+        let failed = |error: Error| wrong(describe(&error));
         let url = shown.clone();
         match scheme {
             ObjectStoreScheme::Local => {
@@ -283,7 +283,7 @@ impl Remote {
 
     pub(crate) fn failed(&self, what: &'static str, name: &str, error: &Error) -> ArchiveError {
         let is_missing = matches!(error, Error::NotFound { .. });
-        ArchiveError::Store { what, name: name.to_owned(), problem: tell(error), is_missing }
+        ArchiveError::Store { what, name: name.to_owned(), problem: describe(error), is_missing }
     }
 
     pub(crate) fn damaged(&self, name: &str, problem: String) -> ArchiveError {
@@ -330,7 +330,7 @@ fn parse(text: &str) -> Result<(String, Url), ArchiveError> {
 }
 
 /// What an error says, with its causes and without secrets: a signed request has some in its URL.
-pub(crate) fn tell(error: &dyn std::error::Error) -> String {
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

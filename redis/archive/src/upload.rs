@@ -35,10 +35,10 @@ pub(crate) struct Uploading {
     bytes: u64,
     done: u64,
     sum: Sha256,
-    way: Way,
+    method: Method,
 }
 
-enum Way {
+enum Method {
     /// One request.
     Whole,
     /// Parts that can be put again.
@@ -76,25 +76,25 @@ impl Uploading {
     ) -> Result<Self, ArchiveError> {
         let failed = |error: Error| remote.failed("cannot put", &name, &error);
         let path = remote.path(&name);
-        let way = match &remote.parts {
-            _ if bytes <= PART_BYTES => Way::Whole,
+        let method = match &remote.parts {
+            _ if bytes <= PART_BYTES => Method::Whole,
             Some(store) => {
                 let begun = remote.within(0, store.create_multipart(&path)).await;
                 let id = begun.map_err(failed)?;
                 owner.note_upload(&Begun { object: name.clone(), id: id.clone() })?;
-                Way::Named { id, parts: Vec::new() }
+                Method::Named { id, parts: Vec::new() }
             }
             None => {
                 let begun = remote.within(0, remote.store.put_multipart(&path)).await;
-                Way::Nameless(begun.map_err(failed)?)
+                Method::Nameless(begun.map_err(failed)?)
             }
         };
-        Ok(Self { facts, name, input, bytes, done: 0, sum: Sha256::new(), way })
+        Ok(Self { facts, name, input, bytes, done: 0, sum: Sha256::new(), method })
     }
 
     /// Whether a step that failed can be taken again.
     pub(crate) fn can_go_on(&self) -> bool {
-        matches!(self.way, Way::Named { .. })
+        matches!(self.method, Method::Named { .. })
     }
 
     /// Bytes that were put, and all.
@@ -115,17 +115,17 @@ impl Uploading {
             let read = slice(&self.input, self.done, bytes);
             let part = read.map_err(|error| remote.damaged(&self.name, error.to_string()))?;
             pace.keep(bytes).await;
-            let put = match &mut self.way {
-                Way::Whole => {
+            let put = match &mut self.method {
+                Method::Whole => {
                     let put = remote.store.put(&path, part.clone().into());
                     remote.within(bytes, put).await.map(drop)
                 }
-                Way::Named { id, parts } => {
+                Method::Named { id, parts } => {
                     let Some(store) = &remote.parts else { return Ok(Advance::On) };
                     let put = store.put_part(&path, id, parts.len(), part.clone().into());
                     remote.within(bytes, put).await.map(|part| parts.push(part))
                 }
-                Way::Nameless(upload) => {
+                Method::Nameless(upload) => {
                     remote.within(bytes, upload.put_part(part.clone().into())).await
                 }
             };
@@ -143,14 +143,14 @@ impl Uploading {
 
     async fn complete(&mut self, remote: &Remote) -> Result<(), ArchiveError> {
         let path = remote.path(&self.name);
-        let completed = match &mut self.way {
-            Way::Whole => return Ok(()),
-            Way::Named { id, parts } => {
+        let completed = match &mut self.method {
+            Method::Whole => return Ok(()),
+            Method::Named { id, parts } => {
                 let Some(store) = &remote.parts else { return Ok(()) };
                 let completed = store.complete_multipart(&path, id, parts.clone());
                 remote.within(COMPLETE_BYTES, completed).await.map(drop)
             }
-            Way::Nameless(upload) => {
+            Method::Nameless(upload) => {
                 remote.within(COMPLETE_BYTES, upload.complete()).await.map(drop)
             }
         };
@@ -165,11 +165,11 @@ impl Uploading {
     /// Gives the upload up. What the store does not hear of is ended by the next run.
     pub(crate) async fn abort(self, remote: &Remote) {
         let path = remote.path(&self.name);
-        let _ = match (self.way, &remote.parts) {
-            (Way::Named { id, .. }, Some(store)) => {
+        let _ = match (self.method, &remote.parts) {
+            (Method::Named { id, .. }, Some(store)) => {
                 remote.within(0, store.abort_multipart(&path, &id)).await
             }
-            (Way::Nameless(mut upload), _) => remote.within(0, upload.abort()).await,
+            (Method::Nameless(mut upload), _) => remote.within(0, upload.abort()).await,
             _ => Ok(()),
         };
     }

@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Those of a text of [`add_to`](Self::add_to).
-    pub(crate) fn of(text: &'a [u8]) -> Self {
+    pub(crate) fn from_text(text: &'a [u8]) -> Self {
         Self(text)
     }
 

@@ -140,7 +140,7 @@ impl Ledger {
         if classes.has_fields() {
             fields.into_iter().for_each(|name| Fields::add_to(&mut names, name));
         }
-        self.events.add(Event::Notice { event, db, key, fields: Fields::of(&names) });
+        self.events.add(Event::Notice { event, db, key, fields: Fields::from_text(&names) });
     }
 
     /// Notes that a change, `event`, was made to a key of the selected database, which may be new.

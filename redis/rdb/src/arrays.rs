@@ -36,7 +36,7 @@ pub enum ArrayNumber {
 impl ArrayNumber {
     /// What a text is; `None` if it is kept as text.
     #[must_use]
-    pub fn of(text: &[u8]) -> Option<Self> {
+    pub fn parse(text: &[u8]) -> Option<Self> {
         const INTS: std::ops::Range<i64> = -(1 << 61)..1 << 61;
         match canonical_int(text) {
             Some(int) => INTS.contains(&int).then_some(Self::Int(int)),
@@ -192,7 +192,7 @@ mod tests {
             ("-", None),
             ("", None),
         ] {
-            assert_eq!(ArrayNumber::of(text.as_bytes()), number, "{text}");
+            assert_eq!(ArrayNumber::parse(text.as_bytes()), number, "{text}");
         }
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), ExitCode> {
             let (from, until) = (&arguments.directory, arguments.until);
             let is_store = holds_a_store(from).or_fail(2)?;
             logs::start(LogLevel::Warning);
-            Way { from, until, out }.go(is_store, arguments)
+            Rewind { from, until, out }.run(is_store, arguments)
         }
         (None, None) => Err(fail(2, &"name a directory for the result (--out)")),
     };
@@ -117,14 +117,14 @@ fn holds_a_store(path: &Path) -> Result<bool, Error> {
 
 /// From where, to which point, into what.
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct Rewind<'a> {
     from: &'a Path,
     until: Option<Until>,
     out: &'a Path,
 }
 
-impl Way<'_> {
-    fn go(self, is_store: bool, arguments: &Arguments) -> Result<Report, ExitCode> {
+impl Rewind<'_> {
+    fn run(self, is_store: bool, arguments: &Arguments) -> Result<Report, ExitCode> {
         if is_store { store(self, arguments) } else { server(self, arguments) }
     }
 }
@@ -140,8 +140,8 @@ fn archived(url: &str, arguments: &Arguments) -> Result<Report, ExitCode> {
     logs::start(LogLevel::Warning);
     let scratch = Scratch::beside(out);
     let fetched = stillframe_archive::fetch(url, arguments.until, &scratch.0).or_fail(1)?;
-    let way = Way { from: &scratch.0, until: fetched.until, out };
-    let mut report = way.go(fetched.store, arguments)?;
+    let plan = Rewind { from: &scratch.0, until: fetched.until, out };
+    let mut report = plan.run(fetched.store, arguments)?;
     report.notices.extend(fetched.notices);
     if let Err(error) = scratch.remove() {
         report.notices.push(format!("what was fetched is left: {error}"));
@@ -149,9 +149,9 @@ fn archived(url: &str, arguments: &Arguments) -> Result<Report, ExitCode> {
     Ok(report)
 }
 
-fn store(way: Way<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
+fn store(plan: Rewind<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
     let Arguments { accept_loss, accept_chain_loss, .. } = arguments;
-    let Way { from, until, out } = way;
+    let Rewind { from, until, out } = plan;
     let accepted = Accepted { log_loss: *accept_loss, chain_loss: *accept_chain_loss };
     let rewound = rewind(from, until, accepted, out).map_err(|error| match error {
         Error::BrokenChain { .. } => fail(1, &format_args!("{error} (--accept-chain-loss)")),
@@ -181,8 +181,8 @@ fn store(way: Way<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
     })
 }
 
-fn server(way: Way<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
-    let Way { from, until, out } = way;
+fn server(plan: Rewind<'_>, arguments: &Arguments) -> Result<Report, ExitCode> {
+    let Rewind { from, until, out } = plan;
     let mut config = Config::default();
     let dir = Some(out.display().to_string());
     let accept = Some(if arguments.accept_loss { "yes" } else { "no" }.to_owned());

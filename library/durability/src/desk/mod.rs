@@ -196,7 +196,7 @@ impl Desk {
         state.stats.failures += 1;
         state.stats.last_error = Some(error.to_string());
         drop(state);
-        self.tell(Err(error));
+        self.report(Err(error));
     }
 
     /// The files of the newest checkpoint, newest first.
@@ -214,9 +214,9 @@ impl Desk {
         }
     }
 
-    fn tell(&self, ended: Result<u64, &Error>) {
+    fn report(&self, ended: Result<u64, &Error>) {
         if let Some(told) = &self.on_checkpoint {
-            told.tell(ended);
+            told.call(ended);
         }
     }
 
@@ -247,7 +247,7 @@ impl Desk {
         drop(state);
         self.set_due(true);
         if let Some(told) = self.on_overdue.as_ref().filter(|_| is_overdue) {
-            told.tell(Ok(count));
+            told.call(Ok(count));
         }
     }
 
@@ -328,7 +328,7 @@ impl Desk {
         state.running = None;
         state.spare = spare;
         drop(state);
-        self.tell(published.as_ref().map(|_| number));
+        self.report(published.as_ref().map(|_| number));
         self.lock().ended = Some(published.map(|_| number));
         publication
     }

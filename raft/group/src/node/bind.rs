@@ -80,7 +80,7 @@ impl Running {
         }
         for (id, shown) in new {
             self.propose_binding(id, shown).await?;
-            tell(id, shown);
+            log_binding(id, shown);
         }
         drop(naming);
         Ok(())
@@ -133,7 +133,7 @@ impl Running {
     }
 }
 
-fn tell(id: u64, shown: Bound) {
+fn log_binding(id: u64, shown: Bound) {
     match shown {
         Bound::Name => tracing::info!("member {id} is bound to the name in its certificate"),
         Bound::Key(_) => tracing::info!(

@@ -15,21 +15,21 @@ use stillframe_server::consensus::Message;
 use tokio::sync::mpsc as channel;
 
 use super::Running;
-use super::questions::{Question, Said};
+use super::questions::{Question, WireMessage};
 
 /// Bytes of messages that wait for one member; beyond, they are dropped.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Bytes of messages that are sent at once.
 const SENT_BYTES: usize = 256 << 10;
 
-/// The ways to the other members.
+/// Messages that wait for the other members.
 #[derive(Default)]
-pub(super) struct Messages(BTreeMap<u64, Way>);
+pub(super) struct Messages(BTreeMap<u64, Outbox>);
 
-/// The way to one member. Its task ends with it.
-struct Way {
+/// Messages that wait for one member. Its task ends with it.
+struct Outbox {
     member: Member,
-    queue: channel::UnboundedSender<Arc<Said>>,
+    queue: channel::UnboundedSender<Arc<WireMessage>>,
     waiting: Arc<AtomicUsize>,
     /// Messages were dropped since it last had room.
     drops: bool,
@@ -38,26 +38,26 @@ struct Way {
 impl Messages {
     /// Has a message sent to all other members.
     pub(super) fn pass_on(&mut self, node: &Running, message: Message) {
-        let said = Arc::new(Said::from(message));
+        let message = Arc::new(WireMessage::from(message));
         let metrics = node.raft.metrics();
         let metrics = metrics.borrow();
         let known = metrics.membership_config.membership();
-        self.0.retain(|id, way| known.get_node(id) == Some(&way.member));
+        self.0.retain(|id, outbox| known.get_node(id) == Some(&outbox.member));
         for (&id, member) in known.nodes().filter(|(id, _)| **id != node.id) {
-            self.0.entry(id).or_insert_with(|| Way::begin(node, id, member)).put(id, &said);
+            self.0.entry(id).or_insert_with(|| Outbox::open(node, id, member)).put(id, &message);
         }
     }
 }
 
-impl Way {
-    fn begin(node: &Running, id: u64, member: &Member) -> Self {
+impl Outbox {
+    fn open(node: &Running, id: u64, member: &Member) -> Self {
         let (queue, queued) = channel::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         tokio::spawn(send(node.clone(), id, member.clone(), queued, Arc::clone(&waiting)));
         Self { member: member.clone(), queue, waiting, drops: false }
     }
 
-    fn put(&mut self, id: u64, said: &Arc<Said>) {
+    fn put(&mut self, id: u64, message: &Arc<WireMessage>) {
         // Only a bound: nothing is read by it.
         if self.waiting.load(Ordering::Relaxed) > WAITING_BYTES_MAX {
             if !std::mem::replace(&mut self.drops, true) {
@@ -66,8 +66,8 @@ impl Way {
             return;
         }
         self.drops = false;
-        self.waiting.fetch_add(said.bytes(), Ordering::Relaxed);
-        let _ = self.queue.send(Arc::clone(said)); // its task ends with this
+        self.waiting.fetch_add(message.bytes(), Ordering::Relaxed);
+        let _ = self.queue.send(Arc::clone(message)); // its task ends with this
     }
 }
 
@@ -76,17 +76,17 @@ async fn send(
     node: Running,
     id: u64,
     member: Member,
-    mut queued: channel::UnboundedReceiver<Arc<Said>>,
+    mut queued: channel::UnboundedReceiver<Arc<WireMessage>>,
     waiting: Arc<AtomicUsize>,
 ) {
     while let Some(first) = queued.recv().await {
         let mut bytes = first.bytes();
-        let mut batch = vec![Said::clone(&first)];
+        let mut batch = vec![WireMessage::clone(&first)];
         while bytes < SENT_BYTES
             && let Ok(next) = queued.try_recv()
         {
             bytes += next.bytes();
-            batch.push(Said::clone(&next));
+            batch.push(WireMessage::clone(&next));
         }
         let count = batch.len();
         if let Err(why) = node.ask(id, &member, &Question::Deliver(batch)).await {

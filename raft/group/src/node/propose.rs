@@ -57,7 +57,7 @@ impl Running {
     pub(super) async fn propose(self, mut batches: channel::UnboundedReceiver<Batch>) {
         let room = Arc::new(Semaphore::new(BYTES_MAX));
         let (outcomes, heard) = channel::unbounded_channel();
-        tokio::spawn(self.clone().hear_outcomes(heard));
+        tokio::spawn(self.clone().await_outcomes(heard));
         while let Some(batch) = batches.recv().await {
             let share = Arc::clone(&room).acquire_many_owned(share(&batch)).await;
             let Ok(share) = share else { return }; // it is never closed
@@ -74,7 +74,7 @@ impl Running {
 
     /// Gives back the shares of batches that openraft has answered, or never will: it forgets those
     /// of a reign that is over if an image takes their place.
-    async fn hear_outcomes(self, mut proposed: channel::UnboundedReceiver<Proposed>) {
+    async fn await_outcomes(self, mut proposed: channel::UnboundedReceiver<Proposed>) {
         let mut metrics = self.raft.metrics();
         while let Some(Proposed { share, term, outcome }) = proposed.recv().await {
             tokio::select! {

@@ -31,7 +31,7 @@ pub(super) enum Question {
     /// Hear that you were let go, and ask the others whether it is so.
     LetGo,
     /// Give your subscribers these messages.
-    Deliver(Vec<Said>),
+    Deliver(Vec<WireMessage>),
     /// Say what you think of a candidate whose log ends with this entry; the answer is an
     /// `Opinion`.
     MayStand(Option<LogId<u64>>),
@@ -88,7 +88,7 @@ impl Question {
     /// Bytes of the messages in it.
     fn bytes(&self) -> usize {
         match self {
-            Self::Deliver(said) => said.iter().map(Said::bytes).sum(),
+            Self::Deliver(messages) => messages.iter().map(WireMessage::bytes).sum(),
             _ => 0,
         }
     }
@@ -96,7 +96,7 @@ impl Question {
 
 /// A message on its way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Said {
+pub(super) struct WireMessage {
     is_sharded: bool,
     #[serde(with = "serde_bytes")]
     channel: Vec<u8>,
@@ -104,20 +104,20 @@ pub(super) struct Said {
     payload: Vec<u8>,
 }
 
-impl Said {
+impl WireMessage {
     pub(super) fn bytes(&self) -> usize {
         self.channel.len() + self.payload.len() + size_of::<Self>()
     }
 }
 
-impl From<Message> for Said {
+impl From<Message> for WireMessage {
     fn from(Message { is_sharded, channel, payload }: Message) -> Self {
         Self { is_sharded, channel, payload }
     }
 }
 
-impl From<Said> for Message {
-    fn from(Said { is_sharded, channel, payload }: Said) -> Self {
+impl From<WireMessage> for Message {
+    fn from(WireMessage { is_sharded, channel, payload }: WireMessage) -> Self {
         Self { is_sharded, channel, payload }
     }
 }

@@ -31,7 +31,7 @@ struct Queue<C: RaftTypeConfig> {
 }
 
 impl<C: RaftTypeConfig> Waiter<C> {
-    fn tell(self, result: Result<(), &str>) {
+    fn complete(self, result: Result<(), &str>) {
         match self {
             Self::Flushed(flushed) => flushed.log_io_completed(result.map_err(io::Error::other)),
             // The one that asked may have gone.
@@ -69,7 +69,7 @@ impl<C: RaftTypeConfig> Pending<C> {
         let mut queue = self.lock();
         if let Some(reason) = queue.failed.clone() {
             drop(queue);
-            return waiter.tell(Err(&reason));
+            return waiter.complete(Err(&reason));
         }
         queue.bytes += bytes;
         queue.waiters.push_back((sequence, bytes, waiter));
@@ -82,7 +82,7 @@ impl<C: RaftTypeConfig> Pending<C> {
         while queue.waiters.front().is_some_and(|&(sequence, ..)| sequence <= durable) {
             let Some((_, bytes, waiter)) = queue.waiters.pop_front() else { break };
             queue.bytes -= bytes;
-            waiter.tell(Ok(()));
+            waiter.complete(Ok(()));
         }
         drop(queue);
         self.room.notify_one();
@@ -94,7 +94,7 @@ impl<C: RaftTypeConfig> Pending<C> {
         queue.failed = Some(reason.to_owned());
         queue.bytes = 0;
         for (.., waiter) in std::mem::take(&mut queue.waiters) {
-            waiter.tell(Err(reason));
+            waiter.complete(Err(reason));
         }
         drop(queue);
         self.room.notify_one();

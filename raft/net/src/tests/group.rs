@@ -7,7 +7,7 @@ use stillframe_peers::Random;
 
 use super::certificates::Certificates;
 use super::*;
-use crate::proxy::{Faults, Way};
+use crate::proxy::{Direction, Faults};
 
 /// What the writers were told.
 #[derive(Default)]
@@ -41,7 +41,7 @@ async fn write(rafts: BTreeMap<u64, Raft<Types>>, told: Arc<Told>, seed: u64) {
 
 /// One thing that a network may do to one of its ways.
 fn fault(proxy: &Proxy, random: &mut Random) -> String {
-    let way = [Way::There, Way::Back][random.below(2)];
+    let way = [Direction::ToTarget, Direction::ToCaller][random.below(2)];
     let millis = |random: &mut Random, most| Duration::from_millis(random.below(most) as u64);
     match random.below(8) {
         0 => {
@@ -97,7 +97,7 @@ async fn weather(test: &str, plan: Plan, rounds: usize) {
         let lonely = group.leader().filter(|_| random.below(3) == 0);
         for (&(from, to), proxy) in group.proxies.iter().filter(|((from, to), _)| from != to) {
             if lonely.is_some_and(|leader| leader == from || leader == to) {
-                proxy.set(Way::There, Faults { stalled: true, ..Faults::default() });
+                proxy.set(Direction::ToTarget, Faults { stalled: true, ..Faults::default() });
             } else if random.below(2) == 0 {
                 said.push(format!("{from} to {to} {}", fault(proxy, &mut random)));
             }
@@ -113,7 +113,7 @@ async fn weather(test: &str, plan: Plan, rounds: usize) {
         }
         tokio::time::sleep(Duration::from_millis(300 + random.below(2_500) as u64)).await;
         if deafens {
-            group.hear(deaf).await;
+            group.listen_again(deaf).await;
         }
         group.heal();
         let count = || told.acknowledged.lock().expect("no panic").len();
@@ -164,8 +164,8 @@ fn a_leader_that_is_alone_is_replaced() {
         for (_, proxy) in
             group.proxies.iter().filter(|((from, to), _)| *from == alone || *to == alone)
         {
-            proxy.set(Way::There, still.clone());
-            proxy.set(Way::Back, still.clone());
+            proxy.set(Direction::ToTarget, still.clone());
+            proxy.set(Direction::ToCaller, still.clone());
         }
         let others: Vec<u64> = (1..=3).filter(|&node| node != alone).collect();
         let (mut next, mut written, started) = (0, Vec::new(), Instant::now());
@@ -204,8 +204,8 @@ fn a_stopped_node_costs_the_others_nothing() {
         for (_, proxy) in
             group.proxies.iter().filter(|((from, to), _)| *from == stopped || *to == stopped)
         {
-            proxy.set(Way::There, still.clone());
-            proxy.set(Way::Back, still.clone());
+            proxy.set(Direction::ToTarget, still.clone());
+            proxy.set(Direction::ToCaller, still.clone());
         }
         for number in 0..100 {
             let written = group.nodes[&leader].raft.client_write(command(number, 20_000)).await;

@@ -201,7 +201,7 @@ impl Group {
     }
 
     /// Listens again, at another port.
-    async fn hear(&mut self, node: u64) {
+    async fn listen_again(&mut self, node: u64) {
         let settings = self.plan.settings(node);
         let listener = Listener::bind("127.0.0.1:0", settings).await.expect("a port is free");
         for (_, proxy) in self.proxies.iter().filter(|((_, to), _)| *to == node) {

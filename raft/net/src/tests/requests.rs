@@ -9,7 +9,7 @@ use openraft::{CommittedLeaderId, Entry, EntryPayload, LogId, SnapshotMeta, Vote
 use stillframe_peers::Random;
 
 use super::*;
-use crate::proxy::{Faults, Way};
+use crate::proxy::{Direction, Faults};
 use crate::{Error, ForwardError};
 
 /// Node 1, which has no group yet, and the network of node 2 with a proxy between them.
@@ -184,7 +184,7 @@ pub(super) async fn damage_is_found() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
     pair.forward(&waiting(0, b""), 5_000).await.map_err(|error| error.to_string())?;
     let request = waiting(0, &Random::with_seed(9).bytes(10_000));
-    for way in [Way::There, Way::Back].into_iter().cycle().take(10) {
+    for way in [Direction::ToTarget, Direction::ToCaller].into_iter().cycle().take(10) {
         until("there is a connection", || pair.network.states()[0].connected).await;
         pair.proxy.damage(way);
         match pair.forward(&request, 20_000).await {
@@ -277,7 +277,7 @@ fn appends_shrink_on_a_slow_connection() {
         let pair = Pair::start(|_| ()).await;
         let mut link = pair.link().await;
         let slow = Faults { bandwidth: Some(100_000), ..Faults::default() };
-        pair.proxy.set(Way::There, slow);
+        pair.proxy.set(Direction::ToTarget, slow);
         let (mut next, mut failed, mut waited) = (0, 0, 0);
         let started = Instant::now();
         while next < 200 {
@@ -312,7 +312,7 @@ pub(super) async fn slow_appends_arrive() -> Result<(), String> {
     let first = append(entries(0, 1, 10));
     let reply = link.append_entries(first, RPCOption::new(Duration::from_secs(20))).await;
     reply.map_err(|error| error.to_string())?;
-    pair.proxy.set(Way::There, Faults { bandwidth: Some(300_000), ..Faults::default() });
+    pair.proxy.set(Direction::ToTarget, Faults { bandwidth: Some(300_000), ..Faults::default() });
     let (started, mut waited) = (Instant::now(), 0);
     loop {
         let request = append(entries(1, 1, 1_000_000));
@@ -349,7 +349,8 @@ fn a_slow_first_entry_is_no_success_with_nothing() {
     block_on(async {
         let pair = Pair::start(|_| ()).await;
         let mut link = pair.link().await;
-        pair.proxy.set(Way::There, Faults { bandwidth: Some(300_000), ..Faults::default() });
+        pair.proxy
+            .set(Direction::ToTarget, Faults { bandwidth: Some(300_000), ..Faults::default() });
         let (started, mut waited) = (Instant::now(), 0);
         loop {
             let request = append(entries(0, 1, 1_000_000));
@@ -372,7 +373,7 @@ pub(super) async fn heartbeats_pass() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
     let mut link = pair.link().await;
     // Its first piece takes 20 seconds.
-    pair.proxy.set(Way::There, Faults { bandwidth: Some(3_000), ..Faults::default() });
+    pair.proxy.set(Direction::ToTarget, Faults { bandwidth: Some(3_000), ..Faults::default() });
     let chunk = tokio::spawn(async move {
         let request = InstallSnapshotRequest::<Types> {
             vote: Vote::new_committed(1, 2),
@@ -411,7 +412,7 @@ fn heartbeats_pass_a_snapshot() {
 pub(super) async fn questions_pass() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
     // It takes 20 minutes.
-    pair.proxy.set(Way::There, Faults { bandwidth: Some(3_000), ..Faults::default() });
+    pair.proxy.set(Direction::ToTarget, Faults { bandwidth: Some(3_000), ..Faults::default() });
     let (network, member) = (pair.network.clone(), pair.member());
     let large = tokio::spawn(async move {
         let request = waiting(0, &vec![7; 4_000_000]);
@@ -442,7 +443,7 @@ fn small_requests_pass_a_large_one() {
 pub(super) async fn silence_ends() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
     pair.forward(&waiting(0, b""), 5_000).await.map_err(|error| error.to_string())?;
-    pair.proxy.set(Way::Back, Faults { stalled: true, ..Faults::default() });
+    pair.proxy.set(Direction::ToCaller, Faults { stalled: true, ..Faults::default() });
     let started = Instant::now();
     let error = pair.forward(&waiting(0, b"x"), 15_000).await.expect_err("nothing comes back");
     let ForwardError::Lost(error) = error else { return Err(error.to_string()) };
@@ -480,7 +481,7 @@ fn errors_are_those_that_openraft_knows() {
         };
         let mut link = pair.link().await;
         call(&mut link, 5_000).await.expect("it votes");
-        pair.proxy.set(Way::Back, Faults { stalled: true, ..Faults::default() });
+        pair.proxy.set(Direction::ToCaller, Faults { stalled: true, ..Faults::default() });
         let error = call(&mut link, 100).await.expect_err("nothing comes back");
         let RPCError::Timeout(timeout) = &error else { panic!("{error}") };
         assert_eq!((timeout.id, timeout.target, timeout.timeout.as_millis()), (2, 1, 100));

@@ -22,7 +22,7 @@ async fn large_snapshot(megabytes: usize, bandwidth: Option<u64>) -> Result<(), 
     wait.metrics(is_cut, "the purge").await.expect("it comes");
     let term = group.term();
     let faults = crate::proxy::Faults { bandwidth, ..Default::default() };
-    group.proxies[&(leader, 3)].set(crate::proxy::Way::There, faults);
+    group.proxies[&(leader, 3)].set(crate::proxy::Direction::ToTarget, faults);
     let member = Group::member(3);
     raft.add_learner(3, member, false).await.expect("it leads");
     let follower = &group.nodes[&3].raft;
@@ -95,9 +95,9 @@ async fn try_voter() -> Result<bool, String> {
     let _ = wait.metrics(is_cut, "the purge").await;
     // 14 seconds.
     let faults = crate::proxy::Faults { bandwidth: Some(300_000), ..Default::default() };
-    group.proxies[&(leader, away)].set(crate::proxy::Way::There, faults);
+    group.proxies[&(leader, away)].set(crate::proxy::Direction::ToTarget, faults);
     let hears = group.term() == term;
-    group.hear(away).await;
+    group.listen_again(away).await;
     let started = Instant::now();
     while hears && group.nodes[&away].raft.metrics().borrow().snapshot.is_none() {
         if group.term() != term {

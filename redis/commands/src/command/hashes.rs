@@ -300,7 +300,7 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(text) = args.get(2) else {
         let mut random = ctx.ledger.random.split();
         let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
-        match hash.and_then(|hash| Draws::of(hash, &mut random).next()) {
+        match hash.and_then(|hash| Draws::new(hash, &mut random).next()) {
             Some((field, _)) => out.bulk(field),
             None => out.null(),
         }
@@ -320,7 +320,7 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     let fields: Vec<_> = match count {
-        Count::Repeated(count) => Draws::of(hash, &mut random).take(count).collect(),
+        Count::Repeated(count) => Draws::new(hash, &mut random).take(count).collect(),
         Count::Distinct(count) => distinct_shown(hash, &mut random, count),
     };
     answer_fields(out, fields.len(), fields.into_iter(), with_values);

@@ -92,7 +92,7 @@ impl<'h, 'r> Draws<'h, 'r> {
     /// ten thousand.
     const MISSES: usize = 32;
 
-    pub(super) fn of(hash: Hash<'h>, random: &'r mut Random) -> Self {
+    pub(super) fn new(hash: Hash<'h>, random: &'r mut Random) -> Self {
         Self { hash, random, misses: Self::MISSES }
     }
 
@@ -134,7 +134,7 @@ pub(super) fn distinct_shown<'h>(
     }
     let (mut fields, mut names) = (Vec::new(), HashSet::new());
     let first = random.below(whole);
-    let mut draws = Draws::of(hash, random);
+    let mut draws = Draws::new(hash, random);
     while fields.len() < count
         && let Some(drawn) = draws.next_by_rank()
     {

@@ -40,11 +40,11 @@ pub(crate) struct Times {
 
 impl Times {
     /// Of elements without deadlines.
-    pub(crate) const NEVER: Self = Self::of(NEVER);
+    pub(crate) const NEVER: Self = Self::at(NEVER);
     /// Of no elements.
     pub(crate) const NONE: Self = Self { soonest: NEVER, latest: i64::MIN };
 
-    pub(crate) const fn of(deadline: i64) -> Self {
+    pub(crate) const fn at(deadline: i64) -> Self {
         Self { soonest: deadline, latest: deadline }
     }
 
@@ -358,7 +358,7 @@ impl<'a> Run<'a> {
         if self.shape != Shape::Pair || self.rest.is_empty() {
             return Times::NEVER;
         }
-        self.map(|element| Times::of(element.deadline)).fold(Times::NONE, Times::with)
+        self.map(|element| Times::at(element.deadline)).fold(Times::NONE, Times::with)
     }
 
     /// How many elements are due at an instant.

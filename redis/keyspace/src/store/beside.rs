@@ -52,7 +52,7 @@ enum Taker {
 
 /// The images that are read from views.
 #[derive(Default)]
-pub(crate) struct Besides {
+pub(crate) struct ViewImages {
     walks: Vec<Walk>,
 }
 
@@ -122,7 +122,7 @@ impl<A: Algorithm> Keyspace<A> {
                 let progress = self.slots.progress();
                 progress.running() && progress.epoch() == epoch
             }
-            Taker::Walk(view) => self.besides.walks.iter().any(|walk| walk.view == view),
+            Taker::Walk(view) => self.view_images.walks.iter().any(|walk| walk.view == view),
         }
     }
 
@@ -132,7 +132,7 @@ impl<A: Algorithm> Keyspace<A> {
             Taker::Library(_) if self.holds(image) => self.slots.progress().cancel(),
             Taker::Library(_) => {}
             Taker::Walk(view) => {
-                let walks = self.besides.walks.iter().filter(|walk| walk.view == view);
+                let walks = self.view_images.walks.iter().filter(|walk| walk.view == view);
                 walks.for_each(|walk| walk.signs.cancelled.store(true, Ordering::Relaxed));
             }
         }
@@ -163,7 +163,7 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Whether images are read from views.
     pub(crate) fn walks(&self) -> bool {
-        !self.besides.walks.is_empty()
+        !self.view_images.walks.is_empty()
     }
 
     fn begin_walk<E: EntrySink + 'static>(
@@ -190,14 +190,14 @@ impl<A: Algorithm> Keyspace<A> {
         let view = self.slots.history_mut().own_id();
         self.open_instant(view, i64::MIN, true);
         let (next, waiting, sender) = (0, None, Some(sender));
-        self.besides.walks.push(Walk { view, next, waiting, sender, signs, thread });
+        self.view_images.walks.push(Walk { view, next, waiting, sender, signs, thread });
         Some(HeldImage { begin: started.elapsed(), taker: Taker::Walk(view) })
     }
 
     /// Hands on some entries of each image that is read from a view, as far as there is room.
     /// Whether there is room for more.
     pub(crate) fn feed(&mut self) -> bool {
-        let mut walks = std::mem::take(&mut self.besides.walks);
+        let mut walks = std::mem::take(&mut self.view_images.walks);
         let mut more = false;
         for walk in &mut walks {
             let had = walk.sender.is_some();
@@ -208,7 +208,7 @@ impl<A: Algorithm> Keyspace<A> {
         }
         // The thread has ended, or is about to return: joining it takes no time.
         walks.retain(|walk| walk.sender.is_some() || !walk.signs.ended.load(Ordering::Acquire));
-        self.besides.walks = walks;
+        self.view_images.walks = walks;
         more
     }
 

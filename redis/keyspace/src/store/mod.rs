@@ -61,7 +61,7 @@ use crate::memory::slots::Seat;
 use crate::memory::slots::{CreateError, Slots};
 use crate::memory::spaces::Spaces;
 use crate::memory::word_sink::{AtBegin, Cleared, EntrySink};
-use beside::Besides;
+use beside::ViewImages;
 use cursor::Cursor;
 use evict::Pool;
 use expiries::Expiries;
@@ -108,7 +108,7 @@ pub struct Keyspace<A: Algorithm = Selected> {
     pub(crate) expire_turn: usize,
     pub(crate) field_turn: usize,
     libraries: Libraries,
-    besides: Besides,
+    view_images: ViewImages,
 }
 
 #[derive(Default)]
@@ -173,7 +173,7 @@ impl<A: Algorithm> Keyspace<A> {
             expire_turn: 0,
             field_turn: 0,
             libraries: Libraries::default(),
-            besides: Besides::default(),
+            view_images: ViewImages::default(),
         })
     }
 

@@ -29,7 +29,7 @@ impl<O: Output> Encoder<O> {
         }
         for (index, text) in elements {
             self.out.length(index)?;
-            match ArrayNumber::of(text) {
+            match ArrayNumber::parse(text) {
                 Some(ArrayNumber::Int(int)) => {
                     self.out.length(INT)?;
                     self.out.sheet.put(&int.to_le_bytes())?;

@@ -116,7 +116,7 @@ impl Member {
         // A round ends when nothing is left that can go on.
         let runtime = Builder::new_current_thread().enable_time().event_interval(u32::MAX).build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        let (handle, carrier) = (runtime.handle().clone(), network.of(self.id));
+        let (handle, carrier) = (runtime.handle().clone(), network.site_of(self.id));
         let start = Box::new(move |begin| {
             stillframe_group::start_on(&handle, carrier, begin).map_err(|error| error.to_string())
         });

@@ -1,7 +1,7 @@
 //! The network between the members: connections with latency, bandwidth, loss and cuts by
 //! direction, in memory.
 //!
-//! - A connection is two ways. Bytes of one way come in their order; ways overtake each other.
+//! - A connection is two flows. Bytes of one flow come in their order; flows overtake each other.
 //! - What goes from one member to another shares a bandwidth.
 //! - What is lost comes later, as TCP sends it again, and so does all behind it on its way.
 //! - Nothing passes a cut; connections stay, and what was sent comes when it is mended.
@@ -31,7 +31,7 @@ fn address(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// How all ways are.
+/// How all links are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quality {
     /// Milliseconds that bytes are on their way, at least.
@@ -53,7 +53,7 @@ struct Inner {
     quality: Quality,
     random: Random,
     doors: BTreeMap<u16, Arrivals>,
-    ways: BTreeMap<(u64, bool), Way>,
+    flows: BTreeMap<(u64, bool), Flow>,
     calls: BTreeMap<u64, Call>,
     last: u64,
     /// From whom to whom nothing passes.
@@ -79,8 +79,8 @@ struct Call {
     waker: Option<Waker>,
 }
 
-/// One way of a connection.
-struct Way {
+/// One direction of a connection.
+struct Flow {
     from: u64,
     to: u64,
     unsent: VecDeque<u8>,
@@ -125,7 +125,7 @@ fn wake(waker: &mut Option<Waker>) {
     }
 }
 
-impl Way {
+impl Flow {
     fn new(from: u64, to: u64) -> Self {
         Self {
             from,
@@ -155,7 +155,7 @@ impl Network {
             quality,
             random: Random::with_seed(seed),
             doors: BTreeMap::new(),
-            ways: BTreeMap::new(),
+            flows: BTreeMap::new(),
             calls: BTreeMap::new(),
             last: 0,
             cut: BTreeMap::new(),
@@ -169,7 +169,7 @@ impl Network {
     }
 
     /// The network as a member has it.
-    pub(crate) fn of(&self, member: u64) -> Arc<dyn Carrier> {
+    pub(crate) fn site_of(&self, member: u64) -> Arc<dyn Carrier> {
         Arc::new(Site { network: self.clone(), member })
     }
 
@@ -182,7 +182,7 @@ impl Network {
         }
     }
 
-    /// All ways are mended.
+    /// All links are mended.
     pub(crate) fn mend(&self) {
         self.lock().cut.clear();
     }
@@ -194,19 +194,21 @@ impl Network {
     /// The power of a member is gone: nobody hears the end of its connections.
     pub(crate) fn lose(&self, member: u64) {
         let mut inner = self.lock();
-        let ways = inner.ways.values_mut().filter(|way| way.from == member || way.to == member);
-        ways.for_each(|way| way.is_mute = true);
+        let flows =
+            inner.flows.values_mut().filter(|flow| flow.from == member || flow.to == member);
+        flows.for_each(|flow| flow.is_mute = true);
     }
 
     /// The machine of a member is there again, and knows nothing of those.
     pub(crate) fn find(&self, member: u64) {
         let mut inner = self.lock();
-        let ways = inner.ways.values_mut().filter(|way| way.from == member || way.to == member);
-        for way in ways.filter(|way| way.is_mute) {
-            (way.is_mute, way.ends, way.closed) = (false, true, true);
-            way.unsent.clear();
-            way.flying.clear();
-            wake(&mut way.writer);
+        let flows =
+            inner.flows.values_mut().filter(|flow| flow.from == member || flow.to == member);
+        for flow in flows.filter(|flow| flow.is_mute) {
+            (flow.is_mute, flow.ends, flow.closed) = (false, true, true);
+            flow.unsent.clear();
+            flow.flying.clear();
+            wake(&mut flow.writer);
         }
     }
 
@@ -262,8 +264,8 @@ impl Inner {
             if let Some(door) = self.doors.get_mut(&to) {
                 door.waiting.push_back((id, from));
                 wake(&mut door.waker);
-                self.ways.insert((id, true), Way::new(from, member));
-                self.ways.insert((id, false), Way::new(member, from));
+                self.flows.insert((id, true), Flow::new(from, member));
+                self.flows.insert((id, false), Flow::new(member, from));
             }
             if let Some(call) = self.calls.get_mut(&id) {
                 call.answer = Some(is_there);
@@ -273,23 +275,23 @@ impl Inner {
         }
     }
 
-    /// Sends what fits into the bandwidth of a millisecond: of each way its share, then the rest.
+    /// Sends what fits into the bandwidth of a millisecond: of each flow its share, then the rest.
     fn send(&mut self) {
-        let has_some = |way: &Way| !way.unsent.is_empty() && !way.is_mute;
-        let ways = self.ways.iter().filter(|(_, way)| has_some(way));
-        let ways: Vec<((u64, bool), (u64, u64))> =
-            ways.map(|(&key, way)| (key, (way.from, way.to))).collect();
-        if ways.is_empty() {
+        let has_some = |flow: &Flow| !flow.unsent.is_empty() && !flow.is_mute;
+        let flows = self.flows.iter().filter(|(_, flow)| has_some(flow));
+        let flows: Vec<((u64, bool), (u64, u64))> =
+            flows.map(|(&key, flow)| (key, (flow.from, flow.to))).collect();
+        if flows.is_empty() {
             return;
         }
         let mut room = BTreeMap::new();
-        for (_, link) in &ways {
+        for (_, link) in &flows {
             room.entry(*link).or_insert((self.quality.bandwidth, 0)).1 += 1;
         }
-        let first = self.random.below(ways.len());
+        let first = self.random.below(flows.len());
         for is_rest in [false, true] {
-            for at in 0..ways.len() {
-                let (key, link) = ways[(first + at) % ways.len()];
+            for at in 0..flows.len() {
+                let (key, link) = flows[(first + at) % flows.len()];
                 let Some((left, count)) = room.get_mut(&link) else { continue };
                 let most = if is_rest { *left } else { self.quality.bandwidth / *count };
                 if !self.is_cut(link.0, link.1) {
@@ -299,48 +301,48 @@ impl Inner {
         }
     }
 
-    /// Sends so many bytes of a way at most; returns how many.
+    /// Sends so many bytes of a flow at most; returns how many.
     fn send_some(&mut self, key: (u64, bool), most: usize) -> usize {
         let (late, now) = (self.late(), self.now);
-        let Some(way) = self.ways.get_mut(&key) else { return 0 };
-        let count = way.unsent.len().min(most).min(way.room());
+        let Some(flow) = self.flows.get_mut(&key) else { return 0 };
+        let count = flow.unsent.len().min(most).min(flow.room());
         if count > 0 {
-            let bytes = taken(&mut way.unsent, count);
-            let arrives = way.flying.back().map_or(0, |(at, _)| *at).max(now + late);
-            way.flying_bytes += count;
-            way.flying.push_back((arrives, bytes));
-            wake(&mut way.writer);
+            let bytes = taken(&mut flow.unsent, count);
+            let arrives = flow.flying.back().map_or(0, |(at, _)| *at).max(now + late);
+            flow.flying_bytes += count;
+            flow.flying.push_back((arrives, bytes));
+            wake(&mut flow.writer);
         }
         count
     }
 
     fn deliver(&mut self) {
-        let keys: Vec<(u64, bool)> = self.ways.keys().copied().collect();
+        let keys: Vec<(u64, bool)> = self.flows.keys().copied().collect();
         for key in keys {
-            let Way { from, to, is_mute, .. } = self.ways[&key];
+            let Flow { from, to, is_mute, .. } = self.flows[&key];
             if is_mute || self.is_cut(from, to) {
                 continue;
             }
             let now = self.now;
             let mut came = Vec::new();
-            let Some(way) = self.ways.get_mut(&key) else { continue };
-            while way.flying.front().is_some_and(|(at, _)| *at <= now) {
-                let Some((_, bytes)) = way.flying.pop_front() else { break };
-                way.flying_bytes -= bytes.len();
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            while flow.flying.front().is_some_and(|(at, _)| *at <= now) {
+                let Some((_, bytes)) = flow.flying.pop_front() else { break };
+                flow.flying_bytes -= bytes.len();
                 came.extend(bytes);
             }
             if !came.is_empty() {
-                if !way.closed {
-                    way.arrived.extend(&came);
+                if !flow.closed {
+                    flow.arrived.extend(&came);
                 }
-                wake(&mut way.reader);
-                wake(&mut way.writer);
+                wake(&mut flow.reader);
+                wake(&mut flow.writer);
             }
-            if way.ends && !way.ended && way.unsent.is_empty() && way.flying.is_empty() {
-                way.ended = true;
-                wake(&mut way.reader);
+            if flow.ends && !flow.ended && flow.unsent.is_empty() && flow.flying.is_empty() {
+                flow.ended = true;
+                wake(&mut flow.reader);
                 // Who writes to one that is gone hears so.
-                if let Some(back) = self.ways.get_mut(&(key.0, !key.1)) {
+                if let Some(back) = self.flows.get_mut(&(key.0, !key.1)) {
                     back.closed = true;
                     back.unsent.clear();
                     wake(&mut back.writer);
@@ -352,7 +354,7 @@ impl Inner {
                 self.note(key.0 << 1 | u64::from(key.1), &came);
             }
         }
-        self.ways.retain(|_, way| !(way.ended && way.closed));
+        self.flows.retain(|_, flow| !(flow.ended && flow.closed));
     }
 }
 
@@ -483,14 +485,14 @@ struct End {
 }
 
 impl Inner {
-    /// The end that sends on this way is gone.
+    /// The end that sends on this flow is gone.
     fn hang_up(&mut self, (id, calls): (u64, bool)) {
-        if let Some(way) = self.ways.get_mut(&(id, calls)) {
-            way.ends = true;
+        if let Some(flow) = self.flows.get_mut(&(id, calls)) {
+            flow.ends = true;
         }
-        if let Some(way) = self.ways.get_mut(&(id, !calls)) {
-            way.closed = true;
-            way.arrived.clear();
+        if let Some(flow) = self.flows.get_mut(&(id, !calls)) {
+            flow.closed = true;
+            flow.arrived.clear();
         }
     }
 }
@@ -508,18 +510,18 @@ impl AsyncRead for End {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut inner = self.network.lock();
-        let Some(way) = inner.ways.get_mut(&(self.id, !self.calls)) else {
+        let Some(flow) = inner.flows.get_mut(&(self.id, !self.calls)) else {
             return Poll::Ready(Ok(()));
         };
-        if way.arrived.is_empty() {
-            if way.ended {
+        if flow.arrived.is_empty() {
+            if flow.ended {
                 return Poll::Ready(Ok(()));
             }
-            way.reader = Some(cx.waker().clone());
+            flow.reader = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        let count = way.arrived.len().min(into.remaining());
-        into.put_slice(&taken(&mut way.arrived, count));
+        let count = flow.arrived.len().min(into.remaining());
+        into.put_slice(&taken(&mut flow.arrived, count));
         Poll::Ready(Ok(()))
     }
 }
@@ -531,18 +533,18 @@ impl AsyncWrite for End {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut inner = self.network.lock();
-        let Some(way) = inner.ways.get_mut(&(self.id, self.calls)) else {
+        let Some(flow) = inner.flows.get_mut(&(self.id, self.calls)) else {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         };
-        if way.closed && !way.is_mute {
+        if flow.closed && !flow.is_mute {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        let count = bytes.len().min(ROOM.saturating_sub(way.unsent.len()));
+        let count = bytes.len().min(ROOM.saturating_sub(flow.unsent.len()));
         if count == 0 {
-            way.writer = Some(cx.waker().clone());
+            flow.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        way.unsent.extend(&bytes[..count]);
+        flow.unsent.extend(&bytes[..count]);
         Poll::Ready(Ok(count))
     }
 

@@ -145,7 +145,7 @@ impl<'p> World<'p> {
                 let line = client.done[before].to_string();
                 self.report.calls += 1;
                 self.note(self.now, line.as_bytes());
-                self.tell(line);
+                self.narrate(line);
             }
         }
         if self.now.is_multiple_of(10) {
@@ -162,7 +162,7 @@ impl<'p> World<'p> {
         self.report.trace = traced(self.report.trace ^ number, bytes);
     }
 
-    fn tell(&mut self, line: impl Into<String>) {
+    fn narrate(&mut self, line: impl Into<String>) {
         if self.report.story.len() < LINES {
             let mut text = String::new();
             let _ = write!(text, "{:>8} ms  {}", self.now, line.into()); // to a text
@@ -188,7 +188,7 @@ impl<'p> World<'p> {
                 None => "nobody leads".to_owned(),
             };
             self.note(self.now, line.as_bytes());
-            self.tell(line.clone());
+            self.narrate(line.clone());
             if self.plan.is_calm && self.now > SETTLED {
                 return Err(format!("{line}, though the leader before was well"));
             }
@@ -210,9 +210,9 @@ impl<'p> World<'p> {
             let line = format!("member {id} refuses: {why}");
             member.go_home();
             started = member.start(self.plan, &self.network, self.now);
-            self.tell(line);
+            self.narrate(line);
         }
-        self.tell(format!("member {id} starts"));
+        self.narrate(format!("member {id} starts"));
         started.map_err(|why| format!("member {id} cannot start: {why}"))
     }
 
@@ -224,7 +224,7 @@ impl<'p> World<'p> {
         if is_lost && why.contains("went back to an older copy") {
             member.is_there = false;
             self.operator.want(Change::Remove(member.id));
-            self.tell(line);
+            self.narrate(line);
             return Ok(());
         }
         if !member.is_excused && !member.is_displaced() {
@@ -233,7 +233,7 @@ impl<'p> World<'p> {
         member.mend_disk();
         member.go_home();
         self.ends.push((self.now + AGAIN, Ends::Away(member.id)));
-        self.tell(line);
+        self.narrate(line);
         Ok(())
     }
 
@@ -243,7 +243,7 @@ impl<'p> World<'p> {
         let Some((change, refused)) = self.operator.go_on(leader, self.now) else { return };
         let line = format!("{change:?}: {}", refused.as_deref().unwrap_or("done"));
         self.note(self.now, line.as_bytes());
-        self.tell(line);
+        self.narrate(line);
         if let Change::Remove(id) = change
             && refused.is_none_or(|why| why.contains("there is no member"))
         {
@@ -254,7 +254,7 @@ impl<'p> World<'p> {
     }
 
     fn go_wrong(&mut self, what: &What) -> Result<(), String> {
-        self.tell(format!("{what:?}"));
+        self.narrate(format!("{what:?}"));
         let leader = self.leads().map(|(_, id)| id);
         match (what, leader) {
             (&What::Cut { from, to, ms }, _) => self.cut(from, to, ms),
@@ -366,7 +366,7 @@ impl<'p> World<'p> {
 
     /// From now on nothing goes wrong.
     fn mend(&mut self) -> Result<(), String> {
-        self.tell("all is mended");
+        self.narrate("all is mended");
         for (_, what) in std::mem::take(&mut self.ends) {
             self.end(what)?;
         }

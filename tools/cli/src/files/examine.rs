@@ -6,19 +6,19 @@ use std::path::Path;
 use stillframe_durability::inspect::{Checkpoint, Examined, Segment};
 use stillframe_rdb::DecodeError;
 
-use super::{Beside, Facts, Finding, Flaw, Health, Kind};
+use super::{Facts, Finding, Flaw, Health, Kind, Placement};
 
 /// Reads a file of `bytes` bytes to its end.
-pub(crate) fn examine(mut input: impl Read + Seek, bytes: u64, beside: Beside) -> Finding {
+pub(crate) fn examine(mut input: impl Read + Seek, bytes: u64, placement: Placement) -> Finding {
     let mut finding = Finding::new(Path::new(""), Kind::Unknown, Health::Damaged, bytes);
     match kind(&mut input, bytes) {
         Ok(Kind::Checkpoint) => {
-            let examined = Checkpoint::examine(input, bytes, beside.number());
+            let examined = Checkpoint::examine(input, bytes, placement.number());
             finding
                 .add_examined(Kind::Checkpoint, examined, |facts| Facts::Checkpoint(facts.into()));
         }
         Ok(Kind::Log) => {
-            let examined = Segment::examine(input, bytes, beside.neighbours());
+            let examined = Segment::examine(input, bytes, placement.neighbours());
             let torn = examined.facts.as_ref().and_then(|facts| facts.torn.clone());
             finding.add_examined(Kind::Log, examined, |facts| Facts::Log(facts.into()));
             if let (Some(torn), Health::Sound) = (torn, finding.health) {

@@ -88,13 +88,13 @@ pub(crate) struct Finding {
 
 /// Facts of a file beside its bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Placement {
     pub(crate) name: Option<Name>,
     pub(crate) until: Option<u64>,
     pub(crate) last: Option<u64>,
 }
 
-impl Beside {
+impl Placement {
     fn number(&self) -> Option<u64> {
         match self.name {
             Some(Name::Checkpoint(number) | Name::SetAside(number)) => Some(number),
@@ -122,16 +122,16 @@ pub(crate) fn find(path: &Path) -> Result<Vec<Finding>, String> {
         opened => opened.map_err(failed)?,
     };
     let name = path.file_name().and_then(|name| Name::parse(name.to_str()?));
-    let found = examine_file(path, input, bytes, Beside { name, ..Beside::default() });
+    let found = examine_file(path, input, bytes, Placement { name, ..Placement::default() });
     Ok(vec![found.map_err(failed)?])
 }
 
-fn examine_file(path: &Path, file: Input, bytes: u64, beside: Beside) -> io::Result<Finding> {
+fn examine_file(path: &Path, file: Input, bytes: u64, placement: Placement) -> io::Result<Finding> {
     if let Some(problem) = mostly_holes(&file, bytes)? {
         let flaws = vec![Flaw { bytes: 0..bytes, problem }];
         return Ok(Finding { flaws, ..Finding::new(path, Kind::Unknown, Health::Damaged, bytes) });
     }
-    let mut finding = examine(file, bytes, beside);
+    let mut finding = examine(file, bytes, placement);
     finding.path = path.to_owned();
     Ok(finding)
 }
@@ -199,12 +199,12 @@ fn members(files: &Directory, from: u64) -> Result<Vec<Finding>, String> {
         .collect(); // sorted, because their names are
     let mut findings = Vec::new();
     for name in &names {
-        let mut beside = Beside { name: Name::parse(name), ..Beside::default() };
-        if let Some(Name::Segment(first)) = beside.name {
-            beside.until = segments.iter().copied().find(|&next| next > first);
-            beside.last = segments.last().copied().max(Some(from));
+        let mut placement = Placement { name: Name::parse(name), ..Placement::default() };
+        if let Some(Name::Segment(first)) = placement.name {
+            placement.until = segments.iter().copied().find(|&next| next > first);
+            placement.last = segments.last().copied().max(Some(from));
         }
-        match member(files, name, beside) {
+        match member(files, name, placement) {
             Ok(finding) => findings.extend(finding),
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => {}
             Err(error) => return Err(unreadable(&files.at(name), &error)),
@@ -215,16 +215,16 @@ fn members(files: &Directory, from: u64) -> Result<Vec<Finding>, String> {
 }
 
 /// A file of a directory, if it is ours.
-fn member(files: &Directory, name: &str, beside: Beside) -> Result<Option<Finding>, Error> {
+fn member(files: &Directory, name: &str, placement: Placement) -> Result<Option<Finding>, Error> {
     let path = files.at(name);
-    let was_ours = beside.name.is_some() || name.ends_with(".rdb");
+    let was_ours = placement.name.is_some() || name.ends_with(".rdb");
     let (input, bytes) = match files.open_file(name) {
         Err(Error::File { source, .. }) if is_foreign(source.kind(), was_ours) => return Ok(None),
         opened => opened?,
     };
-    let unfinished = beside.name == Some(Name::Unfinished)
+    let unfinished = placement.name == Some(Name::Unfinished)
         || name.starts_with("temp-") && name.ends_with(".rdb");
-    let why = match beside.name {
+    let why = match placement.name {
         _ if unfinished => "never finished: the next start removes it",
         Some(Name::SetAside(_)) => "set aside as damaged: nothing reads it",
         _ => "",
@@ -233,7 +233,7 @@ fn member(files: &Directory, name: &str, beside: Beside) -> Result<Option<Findin
         return Ok(Some(Finding::skipped(&path, bytes, why)));
     }
     let finding =
-        examine_file(&path, input, bytes, beside).map_err(Error::file("reading", &path))?;
+        examine_file(&path, input, bytes, placement).map_err(Error::file("reading", &path))?;
     Ok(Some(finding).filter(|finding| finding.kind != Kind::Unknown || was_ours))
 }
 

@@ -11,8 +11,8 @@ use super::*;
 /// Bytes of a mark in a log.
 const MARK: usize = 28;
 
-fn health(file: &[u8], beside: Beside) -> Health {
-    examine(Cursor::new(file), file.len() as u64, beside).health
+fn health(file: &[u8], placement: Placement) -> Health {
+    examine(Cursor::new(file), file.len() as u64, placement).health
 }
 
 /// A checkpoint of `words` words that depend on their place.
@@ -50,29 +50,30 @@ fn rdb(keys: u64) -> Vec<u8> {
 }
 
 /// The first record by the name of the next segment. The mark behind the last record is not read.
-const FOLLOWED: Beside = Beside { name: Some(Name::Segment(5)), until: Some(6), last: Some(6) };
+const FOLLOWED: Placement =
+    Placement { name: Some(Name::Segment(5)), until: Some(6), last: Some(6) };
 
 #[test]
 fn sound_files_are_sound() {
-    assert_eq!(health(&checkpoint(9), Beside::default()), Health::Sound);
-    assert_eq!(health(&segment(), Beside::default()), Health::Sound);
+    assert_eq!(health(&checkpoint(9), Placement::default()), Health::Sound);
+    assert_eq!(health(&segment(), Placement::default()), Health::Sound);
     assert_eq!(health(&segment(), FOLLOWED), Health::Sound);
-    assert_eq!(health(&rdb(7), Beside::default()), Health::Sound);
+    assert_eq!(health(&rdb(7), Placement::default()), Health::Sound);
 }
 
 #[test]
 fn every_flipped_bit_of_every_kind_is_reported() {
     let files = [
-        (checkpoint(9), Beside::default()),
-        (segment(), Beside::default()),
+        (checkpoint(9), Placement::default()),
+        (segment(), Placement::default()),
         (segment(), FOLLOWED),
-        (rdb(7), Beside::default()),
+        (rdb(7), Placement::default()),
     ];
-    for (mut file, beside) in files {
-        let unread = if beside.until.is_some() { MARK } else { 0 };
+    for (mut file, placement) in files {
+        let unread = if placement.until.is_some() { MARK } else { 0 };
         for bit in 0..(file.len() - unread) * 8 {
             file[bit / 8] ^= 1 << (bit % 8);
-            let finding = examine(Cursor::new(&file), file.len() as u64, beside);
+            let finding = examine(Cursor::new(&file), file.len() as u64, placement);
             assert_ne!(finding.health, Health::Sound, "bit {bit}");
             let byte = (bit / 8) as u64;
             let version = matches!(finding.health, Health::Unreadable);
@@ -87,18 +88,20 @@ fn every_flipped_bit_of_every_kind_is_reported() {
 
 #[test]
 fn every_truncation_of_every_kind_is_reported() {
-    for (file, beside) in
-        [(checkpoint(9), Beside::default()), (segment(), FOLLOWED), (rdb(7), Beside::default())]
-    {
-        let unread = if beside.until.is_some() { MARK } else { 0 };
+    for (file, placement) in [
+        (checkpoint(9), Placement::default()),
+        (segment(), FOLLOWED),
+        (rdb(7), Placement::default()),
+    ] {
+        let unread = if placement.until.is_some() { MARK } else { 0 };
         for length in 0..file.len() - unread {
-            assert_ne!(health(&file[..length], beside), Health::Sound, "{length} bytes");
+            assert_ne!(health(&file[..length], placement), Health::Sound, "{length} bytes");
         }
     }
     // Alone, a segment without its last record and mark is one in which those were never written.
     let file = segment();
     for length in 0..file.len() {
-        let alone = health(&file[..length], Beside::default());
+        let alone = health(&file[..length], Placement::default());
         let is_whole = [64, file.len() - MARK].contains(&length);
         assert_eq!(alone == Health::Sound, is_whole, "{length} bytes");
     }
@@ -135,7 +138,7 @@ fn random_damage_and_swapped_blocks_are_reported() {
                 }
             }
             if file != sound {
-                let found = health(&file, Beside::default());
+                let found = health(&file, Placement::default());
                 assert_ne!(found, Health::Sound, "seed {seed}, round {round}");
             }
         }
@@ -144,7 +147,7 @@ fn random_damage_and_swapped_blocks_are_reported() {
     let block = 16 + 65_536;
     let (first, second) = file[160..].split_at_mut(block);
     first.swap_with_slice(&mut second[..block]);
-    let flaws = examine(Cursor::new(&file), file.len() as u64, Beside::default()).flaws;
+    let flaws = examine(Cursor::new(&file), file.len() as u64, Placement::default()).flaws;
     assert_eq!(flaws.len(), 2, "{flaws:?}");
 }
 
@@ -185,7 +188,7 @@ fn broken_chains_are_reported() {
 #[test]
 fn what_is_none_of_ours_is_damaged() {
     for file in [&b""[..], b"R", b"STILLCK", b"*3\r\n$3\r\nSET\r\n", &[0; 100]] {
-        let finding = examine(Cursor::new(file), file.len() as u64, Beside::default());
+        let finding = examine(Cursor::new(file), file.len() as u64, Placement::default());
         assert_eq!((finding.kind, finding.health), (Kind::Unknown, Health::Damaged));
         assert_eq!(finding.flaws.len(), 1);
     }
@@ -201,7 +204,7 @@ fn a_key_that_is_there_twice_is_damage() {
         encoder.entry(db, key.as_bytes(), Value::Int(7), None).expect("a Vec takes all");
     }
     encoder.finish().expect("a Vec takes all");
-    let finding = examine(Cursor::new(&file), file.len() as u64, Beside::default());
+    let finding = examine(Cursor::new(&file), file.len() as u64, Placement::default());
     assert_eq!(finding.health, Health::Damaged);
     let problem = &finding.flaws[0].problem;
     assert!(
@@ -226,6 +229,6 @@ fn files_of_newer_servers_are_not_damaged() {
         file[..9].copy_from_slice(head.as_bytes());
         let end = file.len() - 8;
         file[end..].fill(0);
-        assert_eq!(health(&file, Beside::default()), due, "{head}");
+        assert_eq!(health(&file, Placement::default()), due, "{head}");
     }
 }

@@ -325,7 +325,7 @@ impl Shared {
         drop(state);
         self.done.notify_all();
         if let Some(on_durable) = &self.options.on_durable {
-            on_durable.tell(Err(&error));
+            on_durable.call(Err(&error));
         }
     }
 }

@@ -161,7 +161,7 @@ impl Thread {
         }
         let on_durable = self.shared.options.on_durable.as_ref();
         if let Some(on_durable) = on_durable.filter(|_| is_news) {
-            on_durable.tell(Ok(durable));
+            on_durable.call(Ok(durable));
         }
     }
 }

@@ -42,7 +42,7 @@ enum Number {
 
 impl Number {
     /// What the text of an element is, as Redis keeps and reads it.
-    fn of(text: &[u8]) -> Option<Self> {
+    fn parse(text: &[u8]) -> Option<Self> {
         if let Some(int) = parse_integer(text) {
             return Some(Self::Finite(Extended::from(int)));
         }
@@ -53,7 +53,7 @@ impl Number {
             }
             finite => Some(Self::Finite(finite)),
         };
-        match ArrayNumber::of(text) {
+        match ArrayNumber::parse(text) {
             Some(ArrayNumber::Double(double)) => Some(Self::Finite(Extended::from(double))),
             _ => read(),
         }
@@ -133,7 +133,7 @@ fn arop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         Operation::Match(text) => out.integer(values.filter(|value| *value == text).count() as i64),
         Operation::Sum | Operation::Least | Operation::Greatest => {
-            let numbers = values.filter_map(Number::of);
+            let numbers = values.filter_map(Number::parse);
             let one_of = |one: Number, two: Number| match operation {
                 Operation::Sum => one.plus(two),
                 Operation::Least if one.exceeds(two) => two,
@@ -162,7 +162,7 @@ fn arop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// What is before the point of an element that is a number, if that is a 64-bit integer.
 fn integer(text: &[u8]) -> Option<i64> {
-    parse_integer(text).or_else(|| match Number::of(text)? {
+    parse_integer(text).or_else(|| match Number::parse(text)? {
         Number::Finite(number) => number.whole(),
         _ => None,
     })

@@ -79,32 +79,32 @@ fn take_end(ctx: &mut Context<'_>, key: &[u8], side: Side, count: usize) -> Resu
 
 /// Where an element is taken from and where it goes.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct Move {
     from: Side,
     to: Side,
     /// The request names the ends, as LMOVE does.
     named: bool,
 }
 
-const RIGHT_TO_LEFT: Way = Way { from: Side::Right, to: Side::Left, named: false };
+const RIGHT_TO_LEFT: Move = Move { from: Side::Right, to: Side::Left, named: false };
 
-fn parse_way(from: &[u8], to: &[u8]) -> Result<Way, Refusal> {
-    Ok(Way { from: Side::parse(from)?, to: Side::parse(to)?, named: true })
+fn parse_move(from: &[u8], to: &[u8]) -> Result<Move, Refusal> {
+    Ok(Move { from: Side::parse(from)?, to: Side::parse(to)?, named: true })
 }
 
 /// `LMOVE source destination LEFT | RIGHT LEFT | RIGHT`
 fn lmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    move_element(ctx, args[1], args[2], parse_way(args[3], args[4])?)
+    move_element(ctx, args[1], args[2], parse_move(args[3], args[4])?)
 }
 
 fn move_element(
     ctx: &mut Context<'_>,
     source: &[u8],
     target: &[u8],
-    way: Way,
+    ends: Move,
 ) -> Result<(), Refusal> {
     let db = ctx.caller.db;
-    let Way { from, to, named } = way;
+    let Move { from, to, named } = ends;
     let (out, list) = ctx.found_to_edit::<List<'_>>(source)?;
     let outermost = |list: List<'_>| {
         list.get(if from == Side::Left { 0 } else { list.len() - 1 }).map(<[u8]>::to_vec)
@@ -168,15 +168,15 @@ impl Many {
     }
 
     /// How many of so many elements.
-    fn of(self, len: usize) -> usize {
+    fn count_in(self, len: usize) -> usize {
         if self.exactly && len < self.count { 0 } else { self.count.min(len) }
     }
 }
 
 /// `LMOVEM source destination LEFT | RIGHT LEFT | RIGHT [COUNT count | EXACTLY count OBO | BULK]`
 fn lmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let (way, many) = (parse_way(args[3], args[4])?, Many::parse(&args[5..])?);
-    if !move_elements(ctx, args[1], args[2], way, many)? {
+    let (ends, many) = (parse_move(args[3], args[4])?, Many::parse(&args[5..])?);
+    if !move_elements(ctx, args[1], args[2], ends, many)? {
         ctx.out.null_array();
     }
     Ok(())
@@ -188,12 +188,13 @@ fn move_elements(
     ctx: &mut Context<'_>,
     source: &[u8],
     target: &[u8],
-    Way { from, to, .. }: Way,
+    Move { from, to, .. }: Move,
     many: Many,
 ) -> Result<bool, Refusal> {
     let db = ctx.caller.db;
     let (_, list) = ctx.found_to_edit::<List<'_>>(source)?;
-    let Some((list, count)) = list.map(|it| (it, many.of(it.len()))).filter(|it| it.1 > 0) else {
+    let Some((list, count)) = list.map(|it| (it, many.count_in(it.len()))).filter(|it| it.1 > 0)
+    else {
         return Ok(false);
     };
     let (len, first) = (list.len(), if from == Side::Left { 0 } else { list.len() - count });
@@ -356,7 +357,7 @@ fn blmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout`
 fn blmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    blocking_move(ctx, args, parse_way(args[3], args[4])?)
+    blocking_move(ctx, args, parse_move(args[3], args[4])?)
 }
 
 /// `BRPOPLPUSH source destination timeout`
@@ -364,12 +365,12 @@ fn brpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     blocking_move(ctx, args, RIGHT_TO_LEFT)
 }
 
-fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) -> Result<(), Refusal> {
+fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], ends: Move) -> Result<(), Refusal> {
     let source = args[1];
     let timeout = parse_timeout(args[args.len() - 1])?;
     let (_, list) = ctx.found_to_edit::<List<'_>>(source)?;
     if list.is_some() {
-        move_element(ctx, source, args[2], way)?;
+        move_element(ctx, source, args[2], ends)?;
     } else if ctx.may_block() {
         let (before, after) = (&args[..1], &args[2..]);
         ctx.block(&Wish {
@@ -389,9 +390,9 @@ fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) -> Result<(), 
 /// `BLMOVEM source destination LEFT | RIGHT LEFT | RIGHT timeout [COUNT count | EXACTLY count OBO |
 /// BULK]`
 fn blmovem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let (source, way) = (args[1], parse_way(args[3], args[4])?);
+    let (source, ends) = (args[1], parse_move(args[3], args[4])?);
     let (timeout, many) = (parse_timeout(args[5])?, Many::parse(&args[6..])?);
-    if move_elements(ctx, source, args[2], way, many)? {
+    if move_elements(ctx, source, args[2], ends, many)? {
         return Ok(());
     }
     if ctx.caller.resumed {

@@ -48,14 +48,14 @@ struct Listening {
 impl Stage for Listening {
     fn wait(&mut self, milliseconds: u64) {
         self.harness.wait(milliseconds);
-        self.hear();
+        self.collect_events();
     }
 
     fn send(&mut self, connection: char, arguments: &[&[u8]]) {
         match connection {
             'a' => {
                 self.harness.send(connection, arguments);
-                self.hear();
+                self.collect_events();
             }
             'l' => self.heard.push_back(b"*".to_vec()),
             _ => {}
@@ -73,7 +73,7 @@ impl Stage for Listening {
 
 impl Listening {
     /// Each event, as the message that subscribers of `__keyevent*` get.
-    fn hear(&mut self) {
+    fn collect_events(&mut self) {
         for event in self.harness.events() {
             let (event, key) = event.split_once(' ').expect("an event and a key");
             let (db, key) = key.split_once(':').expect("a database and a key");

@@ -1,6 +1,6 @@
 //! One element more or less, and nothing else: most edits of a sorted set.
 //!
-//! An [edit](Tree::edit) copies, splits, merges and counts bytes on its way back up. Where a leaf
+//! An [edit](Tree::edit) copies, splits, merges and counts bytes on its path back up. Where a leaf
 //! only gains or loses an element, only the element counts on the path change, each by one. A step
 //! walks the path twice: first to check this, then to change.
 
@@ -23,7 +23,7 @@ enum Step {
 
 /// The child taken at each depth.
 #[derive(Default)]
-struct Way {
+struct Path {
     children: [u8; DEPTH_MAX],
     depth: usize,
 }
@@ -62,15 +62,15 @@ impl Tree {
 
     #[inline]
     fn step(&mut self, key: Key<'_>, step: Step, change: impl FnOnce(&mut Chunk)) -> bool {
-        let Some(way) = self.way(key, step) else { return false };
+        let Some(path) = self.path(key, step) else { return false };
         let by = if matches!(step, Step::In(_)) { 1 } else { -1 };
         let mut node = &mut self.root;
-        let mut children = way.children[..way.depth].iter();
+        let mut children = path.children[..path.depth].iter();
         let leaf = loop {
             match (node, children.next()) {
                 (Node::Leaf(leaf), _) => break own(leaf),
                 (Node::Inner(inner), child) => {
-                    let at = usize::from(*child.expect("the way ends in a leaf"));
+                    let at = usize::from(*child.expect("the path ends in a leaf"));
                     let inner = own(inner);
                     let len = inner.len_mut(at);
                     *len = len.wrapping_add_signed(by);
@@ -90,8 +90,8 @@ impl Tree {
     /// The path to the leaf where `key` belongs, if nobody else holds a node of it (T4), and the
     /// step neither splits the leaf nor merges it with a neighbour (T3).
     #[inline]
-    fn way(&self, key: Key<'_>, step: Step) -> Option<Way> {
-        let mut way = Way::default();
+    fn path(&self, key: Key<'_>, step: Step) -> Option<Path> {
+        let mut path = Path::default();
         let (mut node, mut beside) = (&self.root, usize::MAX);
         let max = self.order.leaf_max();
         while !node.is_shared() {
@@ -105,13 +105,13 @@ impl Tree {
                             leaf.count > 1 && beside.saturating_add(leaf.count - 1) > max * 3 / 4
                         }
                     };
-                    return stays.then_some(way);
+                    return stays.then_some(path);
                 }
                 Node::Inner(inner) => inner,
             };
             let at = inner.child_of_key(key);
-            *way.children.get_mut(way.depth)? = at as u8;
-            way.depth += 1;
+            *path.children.get_mut(path.depth)? = at as u8;
+            path.depth += 1;
             let len = |at: usize| inner.lens().get(at).copied().unwrap_or(usize::MAX);
             beside = len(at.wrapping_sub(1)).min(len(at + 1));
             node = inner.node(at);

@@ -115,14 +115,14 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
 
 /// How a replica gets its image, and in which version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Delivery {
     /// From the snapshotter.
     Live(Version),
     /// As the dump file of a save.
     File(Version),
 }
 
-impl Way {
+impl Delivery {
     fn version(self) -> Version {
         match self {
             Self::Live(version) | Self::File(version) => version,
@@ -130,8 +130,13 @@ impl Way {
     }
 }
 
-/// The way to a replica. `None`: no version that it reads holds the data.
-fn way(keyspace: &Keyspace, state: &ServerState, replica: &Replica, name: &str) -> Option<Way> {
+/// How a replica gets its image. `None`: no version that it reads holds the data.
+fn delivery(
+    keyspace: &Keyspace,
+    state: &ServerState,
+    replica: &Replica,
+    name: &str,
+) -> Option<Delivery> {
     let lowest = image_version(keyspace, RdbVersion::Auto).unwrap_or_default();
     let plain = match keyspace.timed_hashes() {
         0 => Version::Redis10,
@@ -167,7 +172,7 @@ fn way(keyspace: &Keyspace, state: &ServerState, replica: &Replica, name: &str) 
     let of_file = image_version(keyspace, state.config.rdb_version).unwrap_or_default();
     let takes_file = !state.config.replication.diskless && of_file == version;
     let is_file = !replica.eof || takes_file;
-    Some(if is_file { Way::File(of_file) } else { Way::Live(version) })
+    Some(if is_file { Delivery::File(of_file) } else { Delivery::Live(version) })
 }
 
 /// Whether a replica may get an image in a version now: see the head of `known`.
@@ -202,15 +207,15 @@ fn note_sent(keyspace: &Keyspace, state: &mut ServerState, places: &[usize], ver
     }
 }
 
-/// Replicas that wait for an image of the same way.
+/// Replicas that wait for the same delivery.
 struct Waiting {
-    way: Option<Way>,
+    delivery: Option<Delivery>,
     places: Vec<usize>,
     /// Since when the first of them waits.
     since: Instant,
 }
 
-/// The replicas that wait for an image with data, by their ways to it.
+/// The replicas that wait for an image with data, by how they get it.
 fn waiting(keyspace: &Keyspace, state: &ServerState) -> Vec<Waiting> {
     let mut all: Vec<Waiting> = Vec::new();
     for (client, replica) in state.replication.replicas(&state.clients) {
@@ -219,12 +224,13 @@ fn waiting(keyspace: &Keyspace, state: &ServerState) -> Vec<Waiting> {
             continue;
         }
         let name = replica.name(&client.session.caller.peer);
-        let (way, place) = (way(keyspace, state, replica, &name), client.session.caller.place);
-        if way.is_some_and(|way| !is_due(state, replica, &name, way.version())) {
+        let (delivery, place) =
+            (delivery(keyspace, state, replica, &name), client.session.caller.place);
+        if delivery.is_some_and(|delivery| !is_due(state, replica, &name, delivery.version())) {
             continue;
         }
-        match all.iter_mut().find(|waiting| waiting.way == way) {
-            None => all.push(Waiting { way, places: vec![place], since }),
+        match all.iter_mut().find(|waiting| waiting.delivery == delivery) {
+            None => all.push(Waiting { delivery, places: vec![place], since }),
             Some(waiting) => {
                 waiting.places.push(place);
                 waiting.since = waiting.since.min(since);
@@ -242,7 +248,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
     send_empty(keyspace, state);
     let waiting = waiting(keyspace, state);
-    let unable = waiting.iter().filter(|it| it.way.is_none()).flat_map(|it| &it.places);
+    let unable = waiting.iter().filter(|it| it.delivery.is_none()).flat_map(|it| &it.places);
     let arrays = keyspace.arrays() > 0;
     unable.for_each(|&place| refuse(state, place, arrays));
     if state.replication.transfers.running.is_some() {
@@ -251,8 +257,8 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     let settings = &state.config.replication;
     let delay = Duration::from_secs(settings.diskless_delay_s.into());
     let most = settings.diskless_replicas_max as usize;
-    for Waiting { way, places, since } in &waiting {
-        if let Some(Way::Live(version)) = *way
+    for Waiting { delivery, places, since } in &waiting {
+        if let Some(Delivery::Live(version)) = *delivery
             && (since.elapsed() >= delay || most > 0 && places.len() >= most)
         {
             note_sent(keyspace, state, places, version);
@@ -260,8 +266,8 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
         }
     }
     // These get a file, which begins when the save under way is over.
-    let for_file = waiting.iter().find_map(|it| match it.way {
-        Some(Way::File(version)) => Some((&it.places, version)),
+    let for_file = waiting.iter().find_map(|it| match it.delivery {
+        Some(Delivery::File(version)) => Some((&it.places, version)),
         _ => None,
     });
     if let Some((places, version)) = for_file

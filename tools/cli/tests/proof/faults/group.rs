@@ -15,7 +15,7 @@ use super::clients::{
 };
 use super::expiry::Expiry;
 use super::member::{Common, Member};
-use super::nemesis::{Fault, Means, Other, Side, Step, Whom, directions, weather};
+use super::nemesis::{Fault, Means, Other, Side, Step, Whom, links, weather};
 use super::network::Network;
 use super::watch::Watch;
 use crate::support::machine::shim;
@@ -247,23 +247,23 @@ impl Group {
 
     fn begin_fault(&mut self, fault: Fault, place: usize) {
         if let Some((side, faults)) = weather(fault, self.network.calm()) {
-            let ways = directions(side, place, MEMBERS);
-            ways.into_iter().for_each(|way| self.network.set(way, &faults));
+            let hit = links(side, place, MEMBERS);
+            hit.into_iter().for_each(|way| self.network.set(way, &faults));
         }
-        let ways = |side: Side| directions(side, place, MEMBERS);
+        let hit = |side: Side| links(side, place, MEMBERS);
         match fault {
             Fault::Kill => self.members[place].kill(),
             Fault::KillAll => self.members.iter_mut().for_each(Member::kill),
             Fault::End => self.members[place].end(),
             Fault::Stop => self.members[place].stop(true),
             Fault::Refuse(side) => {
-                ways(side).into_iter().for_each(|way| self.network.refuse(way, true));
+                hit(side).into_iter().for_each(|way| self.network.refuse(way, true));
             }
-            Fault::Cut(side) => ways(side).into_iter().for_each(|way| self.network.cut(way)),
+            Fault::Cut(side) => hit(side).into_iter().for_each(|way| self.network.cut(way)),
             Fault::Double(side) => {
-                ways(side).into_iter().for_each(|way| self.network.double(way, true));
+                hit(side).into_iter().for_each(|way| self.network.double(way, true));
             }
-            Fault::Damage(side) => ways(side).into_iter().for_each(|way| self.network.damage(way)),
+            Fault::Damage(side) => hit(side).into_iter().for_each(|way| self.network.damage(way)),
             Fault::FullDisk(bytes) => self.members[place].fill_disk(Some(bytes)),
             Fault::FailSyncs(count) => self.members[place].fail_syncs(count),
             Fault::Clock(ms) => self.members[place].set_clock(ms),
@@ -280,10 +280,10 @@ impl Group {
 
     fn end_fault(&mut self, fault: Fault, place: usize) -> Result<(), String> {
         if let Some((side, _)) = weather(fault, self.network.calm()) {
-            let ways = directions(side, place, MEMBERS);
-            ways.into_iter().for_each(|way| self.network.set(way, self.network.calm()));
+            let hit = links(side, place, MEMBERS);
+            hit.into_iter().for_each(|way| self.network.set(way, self.network.calm()));
         }
-        let ways = |side: Side| directions(side, place, MEMBERS);
+        let hit = |side: Side| links(side, place, MEMBERS);
         let member = &mut self.members[place];
         match fault {
             Fault::Kill => member.revive()?,
@@ -294,10 +294,10 @@ impl Group {
             }
             Fault::Stop => member.stop(false),
             Fault::Refuse(side) => {
-                ways(side).into_iter().for_each(|way| self.network.refuse(way, false));
+                hit(side).into_iter().for_each(|way| self.network.refuse(way, false));
             }
             Fault::Double(side) => {
-                ways(side).into_iter().for_each(|way| self.network.double(way, false));
+                hit(side).into_iter().for_each(|way| self.network.double(way, false));
             }
             Fault::FullDisk(_) => {
                 member.fill_disk(None);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stillframe_raft_net::proxy::Faults;
 
-use super::network::Direction;
+use super::network::Link;
 use crate::support::Random;
 
 /// A member, as a schedule names it.
@@ -172,8 +172,8 @@ pub(super) fn directories(random: &mut Random, kind: usize) -> Vec<Step> {
 /// Cases of [`directories`]. A log without its end is for `raft::directories`.
 pub(super) const DIRECTORIES: usize = 5;
 
-/// Which directions a fault of the network meets.
-pub(super) fn directions(side: Side, place: usize, members: usize) -> Vec<Direction> {
+/// Which links a fault of the network meets.
+pub(super) fn links(side: Side, place: usize, members: usize) -> Vec<Link> {
     let others = || (0..members).filter(move |&other| other != place);
     let (out, back) = (others().map(|it| (place, it)), others().map(|it| (it, place)));
     let next = (place + 1) % members;

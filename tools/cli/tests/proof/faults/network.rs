@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use stillframe_raft_net::proxy::{Crossing, Faults, Line, Way};
+use stillframe_raft_net::proxy::{Crossing, Direction, Faults, Line};
 use tokio::runtime::Runtime;
 
 /// From one member to another, by their places.
-pub(super) type Direction = (usize, usize);
+pub(super) type Link = (usize, usize);
 
 pub(super) struct Network {
     crossings: Vec<Crossing>,
@@ -46,39 +46,39 @@ impl Network {
     }
 
     /// The line on which one member calls another.
-    fn line(&self, (from, to): Direction) -> &Line {
+    fn line(&self, (from, to): Link) -> &Line {
         self.crossings[to].line(from as u64 + 1).expect("they are members")
     }
 
     /// What one member sends to another, in requests and in replies, meets these faults.
-    pub(super) fn set(&self, (from, to): Direction, faults: &Faults) {
-        self.line((from, to)).set(Way::There, faults.clone());
-        self.line((to, from)).set(Way::Back, faults.clone());
+    pub(super) fn set(&self, (from, to): Link, faults: &Faults) {
+        self.line((from, to)).set(Direction::ToTarget, faults.clone());
+        self.line((to, from)).set(Direction::ToCaller, faults.clone());
     }
 
     /// Cuts the connections that one member has made to another.
-    pub(super) fn cut(&self, direction: Direction) {
-        self.line(direction).cut();
+    pub(super) fn cut(&self, link: Link) {
+        self.line(link).cut();
     }
 
     /// Whether one member cannot connect to another, and loses its connections.
-    pub(super) fn refuse(&self, direction: Direction, refuses: bool) {
-        self.line(direction).refuse(refuses);
+    pub(super) fn refuse(&self, link: Link, refuses: bool) {
+        self.line(link).refuse(refuses);
         if refuses {
-            self.line(direction).cut();
+            self.line(link).cut();
         }
     }
 
     /// Whether what one member sends to another comes twice, on connections to come.
-    pub(super) fn double(&self, direction: Direction, doubles: bool) {
-        self.line(direction).double(doubles);
-        self.line(direction).cut();
+    pub(super) fn double(&self, link: Link, doubles: bool) {
+        self.line(link).double(doubles);
+        self.line(link).cut();
     }
 
     /// Flips a bit of what one member sends to another next.
-    pub(super) fn damage(&self, (from, to): Direction) {
-        self.line((from, to)).damage(Way::There);
-        self.line((to, from)).damage(Way::Back);
+    pub(super) fn damage(&self, (from, to): Link) {
+        self.line((from, to)).damage(Direction::ToTarget);
+        self.line((to, from)).damage(Direction::ToCaller);
     }
 
     pub(super) fn heal(&self) {

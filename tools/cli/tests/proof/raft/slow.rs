@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use stillframe_raft_net::proxy::{Faults, Proxy, Way};
+use stillframe_raft_net::proxy::{Direction, Faults, Proxy};
 use tokio::runtime::Runtime;
 
 use super::{Group, leader, wait_until_equal};
@@ -39,7 +39,7 @@ impl Links {
     /// From now on at so many bytes a second.
     pub(super) fn set(&self, bandwidth: usize) {
         let faults = Faults { bandwidth: Some(bandwidth as u64), ..Faults::default() };
-        for way in [Way::There, Way::Back] {
+        for way in [Direction::ToTarget, Direction::ToCaller] {
             self.proxies.iter().for_each(|proxy| proxy.set(way, faults.clone()));
         }
     }

@@ -84,7 +84,7 @@ impl Connection {
         let taken = self.look(take)?;
         self.pipe.notify();
         if taken.gives_room {
-            self.pipe.porch.tell(&self.pipe, Readiness::WRITABLE);
+            self.pipe.porch.notify(&self.pipe, Readiness::WRITABLE);
         }
         Ok(taken.bytes)
     }
@@ -113,7 +113,7 @@ impl Connection {
             None => Err(ErrorKind::BrokenPipe.into()),
             Some(0) => Err(ErrorKind::WouldBlock.into()),
             Some(written) => {
-                self.pipe.porch.tell(&self.pipe, Readiness::READABLE);
+                self.pipe.porch.notify(&self.pipe, Readiness::READABLE);
                 Ok(written)
             }
         }
@@ -139,7 +139,7 @@ impl Connection {
             return; // a lock of the pipe may have been held at the fork, and is held for ever here
         }
         self.pipe.requests.end();
-        self.pipe.porch.tell(&self.pipe, Readiness::ENDED);
+        self.pipe.porch.notify(&self.pipe, Readiness::ENDED);
     }
 
     fn check_process(&self) -> io::Result<()> {

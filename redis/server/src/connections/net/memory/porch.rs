@@ -164,7 +164,7 @@ impl Porch {
     }
 
     /// Tells the loop news of a connection.
-    pub(super) fn tell(&self, pipe: &Arc<Pipe>, what: Readiness) {
+    pub(super) fn notify(&self, pipe: &Arc<Pipe>, what: Readiness) {
         if pipe.news.0.fetch_or(what.0, Ordering::SeqCst) == 0
             && let Some(told) = &mut *lock(&self.0.told)
         {

@@ -74,7 +74,7 @@ impl Source for MemoryStream {
     fn register(&mut self, _: &Registry, token: Token, _: Interest) -> io::Result<()> {
         self.0.token.store(token.0, Ordering::SeqCst);
         if self.0.requests.is_ready() {
-            self.0.porch.tell(&self.0, Readiness::READABLE);
+            self.0.porch.notify(&self.0, Readiness::READABLE);
         }
         Ok(())
     }
