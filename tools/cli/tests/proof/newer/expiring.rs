@@ -453,7 +453,7 @@ fn online(primary: &Server, announced: &str) -> Client {
         }
     }
     let mut client = primary.client();
-    wait_until("its image has come", || client.ask("INFO replication").text().contains("=online"));
+    wait_until("its image has come", || client.has_replicas_online());
     assert!(replica.send_raw(b"REPLCONF ACK 0\r\n"));
     replica
 }

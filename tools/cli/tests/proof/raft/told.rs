@@ -78,8 +78,9 @@ fn figures_of_a_member_are_in_info_and_for_metrics() {
     assert!(client.info_int("raft_snapshots") > 0 && client.info_int("raft_confirmed") > 0);
     for server in &servers {
         let mut client = server.client();
-        wait_until("it has all", || client.info("raft_lag") == "0");
-        assert!(client.info_int("raft_applied_index") >= 2);
+        wait_until("it has all", || {
+            client.info("raft_lag") == "0" && client.info_int("raft_applied_index") >= 2
+        });
         assert_eq!(client.info("raft_members"), "3");
     }
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the metrics port");

@@ -160,6 +160,7 @@ fn redis_cli_fetches_an_image() {
     }
     assert!(image.trim_ascii_start().starts_with(b"$EOF:"));
     client.ok("SET more v");
+    wait_until("the server knows that its image is through", || client.has_replicas_online());
     assert!(old.is_silent(Duration::from_millis(20)));
     old.send(&[b"REPLCONF", b"ACK", b"0"]);
     assert_eq!(old.reply().list()[0].text(), "SELECT");

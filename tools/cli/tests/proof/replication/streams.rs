@@ -54,7 +54,7 @@ pub(super) fn listen(port: u16) -> Client {
     }
     // A word that comes before the server knows that its image is through is not heard.
     let mut client = Client::try_connect(port).expect("the server takes a connection");
-    wait_until("the replica is online", || client.info("slave0").contains("state=online"));
+    wait_until("the replica is online", || client.has_replicas_online());
     replica.send(&[b"REPLCONF", b"ACK", b"0"]);
     replica
 }

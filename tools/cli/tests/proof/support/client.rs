@@ -169,6 +169,13 @@ impl Client {
         text.parse().unwrap_or_else(|_| panic!("INFO's {field} is no number: {text}"))
     }
 
+    /// Whether all replicas have their image. Those that left may be listed for a while.
+    pub(crate) fn has_replicas_online(&mut self) -> bool {
+        let info = self.ask("INFO replication").text();
+        let mut states = info.lines().filter(|line| line.contains(",state=")).peekable();
+        states.peek().is_some() && states.all(|line| line.contains(",state=online"))
+    }
+
     /// Takes one image in the background and waits for its end; INFO's status of that save.
     pub(crate) fn save_in_background(&mut self) -> String {
         self.ok("BGSAVE");
