@@ -22,8 +22,8 @@ mod tests {
 
     use super::{Mutant, with_mutant};
     use crate::{
-        Branch, Choice, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions, Merit,
-        StreamId, Type, Value,
+        Branch, Choice, Defragmentation, Entry, EntrySink, Expire, IntText, Keyspace,
+        KeyspaceOptions, Merit, StreamId, Type, Value,
     };
 
     /// Panics at a call, past the hook, which would print it.
@@ -54,6 +54,11 @@ mod tests {
     fn shown(entry: &Entry) -> Vec<Vec<u8>> {
         let mut shown: Vec<Vec<u8>> = match entry.value() {
             Value::List(list) => return list.iter_from(0).map(<[u8]>::to_vec).collect(),
+            Value::Array(array) => {
+                let bytes = |(index, it): (u64, &[u8])| [&index.to_be_bytes()[..], it].concat();
+                let place = array.inserted().map(|index| index.to_be_bytes().to_vec());
+                return array.iter_from(0).map(bytes).chain(place).collect();
+            }
             Value::Hash(hash) => hash.iter().map(|(field, it)| [field, it].concat()).collect(),
             Value::Set(set) => set.iter().map(<[u8]>::to_vec).collect(),
             Value::Sorted(set) => set.iter_from(0).map(|(name, _)| name.to_vec()).collect(),
@@ -85,7 +90,7 @@ mod tests {
 
     const SMALL: usize = 3;
     const LARGE: usize = 300;
-    const KINDS: usize = 5;
+    const KINDS: usize = 6;
     /// The kind that has no small form.
     const STREAM: usize = 4;
 
@@ -97,10 +102,19 @@ mod tests {
         format!("member {number:04}").into_bytes()
     }
 
+    fn number(member: &[u8]) -> u64 {
+        let digits = std::str::from_utf8(&member[member.len() - 4..]).expect("a number");
+        digits.parse().expect("a number")
+    }
+
     /// The id of a member's entry in a stream.
     fn id(member: &[u8]) -> StreamId {
-        let digits = std::str::from_utf8(&member[member.len() - 4..]).expect("a number");
-        StreamId { ms: 1 + digits.parse::<u64>().expect("a number"), seq: 0 }
+        StreamId { ms: 1 + number(member), seq: 0 }
+    }
+
+    /// The index of a member in an array, far from the next.
+    fn index(member: &[u8]) -> u64 {
+        17 * number(member)
     }
 
     /// Puts elements in, or takes all of them out; `between` is called before each.
@@ -135,12 +149,21 @@ mod tests {
             (3, false) => {
                 keyspace.edit_sorted(0, key, |it| members.for_each(|m| _ = it.remove(&m)))
             }
-            (_, true) => keyspace.edit_stream(0, key, |it| {
+            (STREAM, true) => keyspace.edit_stream(0, key, |it| {
                 members.for_each(|m| _ = it.add(id(&m), [(&b"field"[..], &m[..])].into_iter()));
             }),
-            (_, false) => {
+            (STREAM, false) => {
                 keyspace.edit_stream(0, key, |it| members.for_each(|m| _ = it.delete(id(&m))))
             }
+            (_, true) => keyspace.edit_array(0, key, |it| {
+                members.for_each(|m| {
+                    it.set(index(&m), &m);
+                    it.set_inserted(Some(index(&m)));
+                });
+            }),
+            (_, false) => keyspace.edit_array(0, key, |it| {
+                members.for_each(|m| _ = it.remove(index(&m), index(&m)));
+            }),
         };
         edited.expect("there is memory");
     }
@@ -259,6 +282,40 @@ mod tests {
         }
     }
 
+    /// Fields of a stream's entry come from the caller's iterator.
+    #[test]
+    fn iterators_of_fields_may_panic_at_any_call() {
+        for call in 1.. {
+            let (mut keyspace, fuse) = (filled(), Fuse::new(call));
+            let (name, before) = (key(STREAM, LARGE), contents(&mut keyspace));
+            let fields = [(&b"a"[..], &b"1"[..]), (&b"other"[..], &b"text"[..])];
+            let ended = panics(|| {
+                let edited = keyspace.edit_stream(0, &name, |it| {
+                    let burns = |_: &(_, _)| fuse.call();
+                    let names = fields.into_iter().inspect(burns).map(|(_, name)| name);
+                    let names = it.keep_names(names);
+                    it.add_named(id(&member(900)), names, fields.into_iter().inspect(burns));
+                    it.add(id(&member(901)), fields.into_iter().inspect(burns));
+                });
+                edited.expect("memory");
+            });
+            check(&mut keyspace);
+            if !ended {
+                break;
+            }
+            let mut expected = before;
+            let found = contents(&mut keyspace);
+            let added = found[&name].len() - expected[&name].len();
+            assert!(added < 2, "the entry whose fields panic is not there");
+            expected.insert(name.clone(), found[&name].clone());
+            assert!(found == expected, "only {name:?} changes");
+            edit(&mut keyspace, (STREAM, &name), 910..913, true, || ());
+            check(&mut keyspace);
+            let now = contents(&mut keyspace);
+            assert!(image(&mut keyspace, &Fuse::new(0)) == Some(now), "after call {call}");
+        }
+    }
+
     #[test]
     fn sinks_and_publishers_that_panic_at_any_call_harm_no_later_image() {
         let _watchdog = stillframe_peers::Watchdog::start();
@@ -365,5 +422,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What is moved is whole, or where it was; the walk goes on.
+    fn judge_that_panics(answer: bool) {
+        let mut keyspace = filled();
+        let before = contents(&mut keyspace);
+        for call in 1.. {
+            let (mut walk, fuse) = (Defragmentation::default(), Fuse::new(call));
+            let judge = |_: *const u8| {
+                fuse.call();
+                answer
+            };
+            let ended = panics(|| while keyspace.defragment(&mut walk, 7, &judge) {});
+            check(&mut keyspace);
+            let looked = walk.looked;
+            while keyspace.defragment(&mut walk, 7, &|_| true) {}
+            assert!(contents(&mut keyspace) == before, "after call {call}");
+            if !ended {
+                break;
+            }
+            assert!(walk.looked > looked, "it goes on after call {call}");
+        }
+        assert!(image(&mut keyspace, &Fuse::new(0)) == Some(before), "the next is whole");
+        keyspace.clear_all();
+        while keyspace.tend() {}
+        assert_eq!(keyspace.data_bytes(), 0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "takes many steps")]
+    fn the_judge_of_memory_may_panic_at_any_call() {
+        judge_that_panics(true);
+        judge_that_panics(false);
     }
 }
