@@ -274,7 +274,7 @@ pub fn decode_elements<R: Read>(
         Collection::Array => keyspace.edit_array(db, key, |array| {
             each(decoder, |element| match element {
                 Element::At(index, value) => Taken::once(array.set(index, value)),
-                Element::Inserted(index) if !array.view().is_empty() => {
+                Element::Inserted(index) => {
                     array.set_inserted(Some(index));
                     Taken::Yes
                 }

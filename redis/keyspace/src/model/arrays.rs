@@ -29,6 +29,9 @@ fn index(random: &mut Random, oracle: &Oracle) -> u64 {
 
 fn change(random: &mut Random, edit: &mut ArrayEdit<'_>, oracle: &mut Oracle, grow: bool) {
     let (at, text) = (index(random, oracle), random.text(1000));
+    if oracle.elements.is_empty() {
+        edit.set_inserted(Some(at)); // of no effect
+    }
     match (random.below(12), grow) {
         (0, _) if !oracle.elements.is_empty() => {
             oracle.inserted = Some(at).filter(|_| random.below(3) > 0);
@@ -126,6 +129,7 @@ fn every_mutant_is_found() {
 fn an_edit_that_leaves_no_element_makes_no_array() {
     let mut keyspace = keyspace();
     keyspace.edit_array(0, KEY, |edit| assert_eq!(edit.remove(0, INDEX_MAX), 0)).unwrap();
+    keyspace.edit_array(0, KEY, |edit| edit.set_inserted(Some(7))).unwrap();
     assert!(keyspace.get(0, KEY, 0).is_none());
     let edit = keyspace.edit_array(0, KEY, |edit| {
         assert!(edit.set(INDEX_MAX, b"") && edit.set(0, b"") && !edit.set(0, b"other"));

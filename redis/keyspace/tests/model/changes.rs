@@ -213,8 +213,9 @@ impl<A: Algorithm> Pair<A> {
             // Far apart, or side by side.
             let index = if number.is_multiple_of(5) { !number - 1 } else { number };
             let was_new = self.keyspace.edit_array(db, key, |edit| {
+                let is_new = edit.set(index, &text);
                 edit.set_inserted(Some(index));
-                edit.set(index, &text)
+                is_new
             });
             let old = array.insert(index.to_be_bytes().to_vec(), text);
             assert_eq!(was_new.unwrap(), old.is_none());

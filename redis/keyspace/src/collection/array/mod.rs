@@ -112,11 +112,12 @@ impl ArrayEdit<'_> {
         is_new
     }
 
-    /// Sets or forgets the index that was last inserted at.
+    /// Sets or forgets the index that was last inserted at. An array without elements has none.
     pub fn set_inserted(&mut self, index: Option<u64>) {
         let old = self.view().inserted();
         match index {
             _ if index == old => {}
+            Some(_) if self.view().is_empty() && !Mutant::PlaceAlone.is_made() => {}
             None => self.0.remove_range(0, 1),
             Some(index) => self.put(Element::ranked(&index.to_be_bytes(), 0), old.is_none()),
         }
