@@ -38,6 +38,10 @@ stillframe::mutants! {
     LossIsEven,
     /// A clone of a branch counts as whole though a word that it was asked for is lost.
     CloneForgetsLoss,
+    /// The newest image is cancelled in place of the checkpoint, be it a view.
+    CancelsNewest,
+    /// The progress of the newest image is taken for that of the checkpoint.
+    StatsOfNewest,
     /// A word that was written in a branch is looked for below.
     BranchReadsBelow,
     /// Files of a chain go before the merged one is on the disk.

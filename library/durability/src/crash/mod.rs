@@ -11,6 +11,7 @@ use crate::disk::{self, Files, Platter, SimulatedDisk};
 use crate::mutant::{Mutant, with_mutant};
 
 mod acts;
+mod beside;
 mod branches;
 mod chains;
 mod checkpoints;
@@ -76,6 +77,7 @@ fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
 fn every_mistake_is_made() {
     let made = [
         include_str!("acts.rs"),
+        include_str!("beside.rs"),
         include_str!("branches.rs"),
         include_str!("chains.rs"),
         include_str!("checkpoints.rs"),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use stillframe::algorithms::imprint::Imprint;
-use stillframe::{Algorithm, CaptureError, Engine, Live, MemoryError, OnFull, Point};
+use stillframe::{Algorithm, CaptureError, Engine, Live, MemoryError, OnFull, Point, Progress};
 
 use crate::checkpoint::Header;
 use crate::clock::now_ms;
@@ -363,7 +363,12 @@ impl<A: Algorithm> Store<A> {
     /// Gives up the checkpoint under way, if there is one; [`wait`](Self::wait) returns when it is
     /// gone.
     pub fn cancel(&self) {
-        self.engine.under_way().cancel();
+        self.under_way(Mutant::CancelsNewest).cancel();
+    }
+
+    /// How far the checkpoint is, whichever views began since.
+    fn under_way(&self, taken_for_newest: Mutant) -> Progress {
+        if taken_for_newest.is_made() { self.engine.progress() } else { self.engine.under_way() }
     }
 
     /// The durable checkpoints, for another thread that reads their files.
@@ -375,7 +380,7 @@ impl<A: Algorithm> Store<A> {
     /// Counts, times, and the progress of the checkpoint under way.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let progress = self.engine.under_way();
+        let progress = self.under_way(Mutant::StatsOfNewest);
         // What all images have in common is counted with the newest, be it a view.
         let newest = self.engine.progress();
         let (stats, running) = self.desk.stats();
