@@ -426,3 +426,24 @@ fn a_run_beyond_a_branch() {
     let branch = store.branch().expect("none is kept");
     let _ = branch.read_run(WORDS - 1, &mut [0; 2]);
 }
+
+#[test]
+fn a_window_beyond_a_branch_is_none() {
+    let data = directory();
+    let mut store: Store = Store::open(data.path(), options()).expect("a new directory");
+    let branch = store.branch().expect("none is kept");
+    for (start, len) in [(WORDS, 1), (WORDS - 1, 2), (usize::MAX, 2), (1, usize::MAX)] {
+        assert!(branch.window(start, len).is_none(), "{len} words from {start} on");
+    }
+    assert!(branch.window(WORDS, 0).is_some() && branch.window(0, WORDS).is_some());
+}
+
+#[test]
+#[should_panic(expected = "word 1 of a window of 1")]
+fn a_word_beyond_the_window_of_a_branch() {
+    let data = directory();
+    let mut store: Store = Store::open(data.path(), options()).expect("a new directory");
+    let branch = store.branch().expect("none is kept");
+    let window = branch.window(0, 1).expect("it is in bounds");
+    window(1);
+}

@@ -1,6 +1,7 @@
 //! Places in images, read at random and captured, while acts go on.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use stillframe::algorithms::cou::Cou;
 use stillframe::algorithms::fork::Fork;
@@ -102,6 +103,20 @@ pub(super) fn each_lost_word_is_told() -> Result<(), String> {
 #[test]
 fn a_lost_word_is_told_whichever_it_is() {
     each_lost_word_is_told().expect("it is told");
+}
+
+#[test]
+fn windows_of_an_image_end_where_they_end() {
+    let mut state = Imprint::create(&Options::words(9)).expect("memory");
+    let image = state.begin(Point::declare(), Vec::new()).expect("none is held");
+    let ended = read_image(&image, |words| {
+        for (start, len) in [(9, 1), (8, 2), (usize::MAX, 2), (1, usize::MAX)] {
+            assert!(words.window(start, len).is_none(), "{len} words from {start} on");
+        }
+        let window = words.window(0, 8).expect("it is in bounds");
+        catch_unwind(AssertUnwindSafe(|| window(8))).is_err()
+    });
+    assert_eq!(ended, Ok(true), "a window shows a word beyond it");
 }
 
 /// Words of which so many are read before they are lost.
