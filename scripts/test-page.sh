@@ -6,8 +6,15 @@ binary="$(realpath "$1")"
 folder="$(mktemp -d)"
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
 
-port=$((20000 + RANDOM % 10000))
-"$binary" serve --port "$port" --metrics-port "$((port + 1))" --dir "$folder/data" --save "" \
+# Nobody else gets the ports while this process lives; it ends with the script.
+coproc ports { exec python3 -c '
+import sys
+sys.path.append(sys.argv[1])
+from ports import own_port
+print(own_port(), own_port(), flush=True)
+sys.stdin.read()' "$(dirname "$0")"; }
+read -r port page_port <&"${ports[0]}"
+"$binary" serve --port "$port" --metrics-port "$page_port" --dir "$folder/data" --save "" \
     --rdbcompression no --snapshot-bandwidth 200000 >"$folder/log" 2>&1 &
 server=$!
 ask() { redis-cli -p "$port" "$@" 2>/dev/null || true; }
@@ -22,7 +29,7 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$folder/browser" \
-    --virtual-time-budget=3000 --dump-dom "http://127.0.0.1:$((port + 1))/" \
+    --virtual-time-budget=3000 --dump-dom "http://127.0.0.1:$page_port/" \
     >"$folder/page" 2>/dev/null
 
 shows() {

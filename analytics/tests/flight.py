@@ -5,7 +5,6 @@ flight.py PROGRAM
 
 import base64
 import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -16,6 +15,9 @@ from pathlib import Path
 
 import adbc_driver_flightsql.dbapi as flight
 from adbc_driver_flightsql import DatabaseOptions
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from ports import own_port  # noqa: E402
 
 ACCOUNTS = 200
 
@@ -50,19 +52,10 @@ class Client:
         return rest
 
 
-def free_port():
-    """Of a range that the system gives to nobody; two runs at once might meet."""
-    for port in range(20_000 + os.getpid() % 5000, 30_000):
-        with socket.socket() as trial:
-            if trial.connect_ex(("127.0.0.1", port)):
-                return port
-    raise RuntimeError("no port")
-
-
 @contextlib.contextmanager
 def server(program: str, *flags: str):
     with tempfile.TemporaryDirectory() as folder:
-        path, port = Path(folder) / "socket", free_port()
+        path, port = Path(folder) / "socket", own_port()
         line = [program, "serve", "--dir", folder, "--port", "0", "--unixsocket", str(path)]
         line += ["--save", "", "--query-port", str(port), *flags]
         process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
