@@ -156,6 +156,12 @@ impl Shared {
         *archived = at.max(*archived);
     }
 
+    /// As if nothing had been archived for so long.
+    #[cfg(test)]
+    pub(crate) fn age(&self, behind: Duration) {
+        *lock(&self.archived) = Instant::now() - behind;
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         lock(&self.settings).clone()
     }

@@ -5,3 +5,4 @@ mod faults;
 mod server;
 mod store;
 mod takers;
+mod told;
