@@ -23,6 +23,7 @@ use crate::consensus::{
 use crate::crash;
 use crate::in_process::request_of;
 use crate::node::process::{LastSave, Wish};
+use crate::state::eviction::{counted_bytes, used_bytes};
 use crate::state::shutdown::{self, Answer};
 
 /// A turn's time lies so far ahead that a client which waits for a second is overdue in the next.
@@ -36,6 +37,7 @@ struct Plot {
     events: VecDeque<Event>,
     proposed: Vec<Batch>,
     confirms: Vec<u64>,
+    log_memory: u64,
 }
 
 #[derive(Clone, Default)]
@@ -67,7 +69,7 @@ impl Consensus for Scripted {
     fn take_image(&mut self) {}
 
     fn log_memory(&self) -> u64 {
-        0
+        self.plot().log_memory
     }
 
     fn change(&mut self, _: Change, answer: Reply<Result<(), String>>) {
@@ -575,4 +577,25 @@ fn a_deposed_leader_shows_nobody_what_it_may_have_lost() {
     stage.turn();
     let text = reader.replies();
     assert!(text.starts_with("+OK\r\n-MOVED "), "{text}");
+}
+
+/// The log of a group is the server's memory, and no reason to evict keys.
+#[test]
+fn used_memory_has_the_log_of_the_group() {
+    const LOG_BYTES: u64 = 5 << 20;
+    let mut stage = Stage::leader();
+    let bytes = |stage: &Stage| {
+        let Server { keyspace, state, .. } = &stage.server;
+        [used_bytes(keyspace, state), counted_bytes(keyspace, state)]
+    };
+    let [used, counted] = bytes(&stage);
+    stage.consensus.plot().log_memory = LOG_BYTES;
+    assert_eq!(bytes(&stage), [used + LOG_BYTES, counted]);
+    let memory = stage.answer(&[b"INFO", b"memory"]);
+    assert!(memory.contains(&format!("mem_raft_log:{LOG_BYTES}\r\n")), "{memory}");
+    let told = memory.lines().find_map(|line| line.strip_prefix("used_memory:"));
+    let told: u64 = told.expect("it is told").parse().expect("a number");
+    assert!(told >= used + LOG_BYTES, "{memory}");
+    let stats = stage.answer(&[b"MEMORY", b"STATS"]);
+    assert!(stats.contains(&format!("$8\r\nraft.log\r\n:{LOG_BYTES}\r\n")), "{stats}");
 }
