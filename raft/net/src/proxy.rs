@@ -65,6 +65,8 @@ pub struct Line {
     doubles: AtomicBool,
     chance: AtomicU64,
     connections: AtomicU64,
+    /// Bytes that have arrived, of each direction.
+    arrived: [AtomicU64; 2],
 }
 
 impl Line {
@@ -79,6 +81,7 @@ impl Line {
             doubles: AtomicBool::default(),
             chance: AtomicU64::new(seed),
             connections: AtomicU64::default(),
+            arrived: Default::default(),
         }
     }
 
@@ -133,6 +136,12 @@ impl Line {
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that have arrived here so far, to be passed on in this direction.
+    #[must_use]
+    pub fn arrived(&self, direction: Direction) -> u64 {
+        self.arrived[direction as usize].load(Ordering::Relaxed)
     }
 
     /// No faults from now on; what was cut stays cut.
@@ -329,6 +338,7 @@ async fn pump(
             let mut bytes = vec![0; PIECE_BYTES];
             let Ok(count @ 1..) = from.read(&mut bytes).await else { return };
             bytes.truncate(count);
+            line.arrived[direction as usize].fetch_add(count as u64, Ordering::Relaxed);
             if line.damage[direction as usize].swap(false, Ordering::Relaxed) {
                 let at = line.random() as usize % (count * 8);
                 bytes[at / 8] ^= 1 << (at % 8);

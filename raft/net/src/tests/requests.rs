@@ -19,6 +19,8 @@ struct Pair {
     network: Network,
     proxy: Proxy,
     serving: Serving,
+    /// Requests that have come to node 1.
+    taken: Arc<AtomicU64>,
     _folder: tempfile::TempDir,
 }
 
@@ -40,16 +42,21 @@ impl Pair {
         let own = Network::new(settings(1)).expect("sound");
         let raft = Raft::new(1, plan.config(), own, log, counter.clone()).await;
         let raft = raft.expect("it starts");
+        let taken = Arc::<AtomicU64>::default();
+        let takes = Arc::clone(&taken);
         // Waits as many milliseconds as the first two bytes say.
-        let serving = listener.serve(raft.clone(), |from, request: Vec<u8>| async move {
-            let wait = request.first_chunk().map_or(0, |wait| u16::from_le_bytes(*wait));
-            tokio::time::sleep(Duration::from_millis(wait.into())).await;
-            match request.get(2) {
-                Some(b'!') => Err(format!("not for node {}", from.node)),
-                _ => Ok(request),
+        let serving = listener.serve(raft.clone(), move |from, request: Vec<u8>| {
+            takes.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let wait = request.first_chunk().map_or(0, |wait| u16::from_le_bytes(*wait));
+                tokio::time::sleep(Duration::from_millis(wait.into())).await;
+                match request.get(2) {
+                    Some(b'!') => Err(format!("not for node {}", from.node)),
+                    _ => Ok(request),
+                }
             }
         });
-        Self { raft, counter, network, proxy, serving, _folder: folder }
+        Self { raft, counter, network, proxy, serving, taken, _folder: folder }
     }
 
     fn member(&self) -> Member {
@@ -146,9 +153,11 @@ fn forwarded_requests_say_what_became_of_them() {
         }
         assert_eq!(busy, 1);
         // Cut on its way back: nobody knows whether it was answered.
-        let request = waiting(3_000, b"");
-        let (lost, ()) = tokio::join!(pair.forward(&request, 10_000), async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+        let request = waiting(60_000, b"");
+        let taken = || pair.taken.load(Ordering::Relaxed);
+        let before = taken();
+        let (lost, ()) = tokio::join!(pair.forward(&request, 100_000), async {
+            until("it has come", || taken() > before).await;
             pair.proxy.cut();
         });
         assert!(matches!(lost, Err(ForwardError::Lost(_))), "{lost:?}");
@@ -368,6 +377,9 @@ fn a_slow_first_entry_is_no_success_with_nothing() {
     });
 }
 
+/// More than all that nodes say before their first request.
+const SMALL_BYTES: u64 = 10_000;
+
 /// While a chunk of a snapshot takes its time, votes and heartbeats pass.
 pub(super) async fn heartbeats_pass() -> Result<(), String> {
     let pair = Pair::start(|_| ()).await;
@@ -385,9 +397,7 @@ pub(super) async fn heartbeats_pass() -> Result<(), String> {
         let option = RPCOption::new(Duration::from_secs(100));
         link.install_snapshot(request, option).await
     });
-    let is_under_way = |state: &crate::LaneState| state.connected;
-    until("the chunk is under way", || pair.network.states().iter().any(is_under_way)).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    until("the chunk is under way", || pair.proxy.arrived(Direction::ToTarget) > SMALL_BYTES).await;
     let mut link = pair.link().await;
     for _ in 0..8 {
         let option = RPCOption::new(Duration::from_secs(20));
@@ -418,9 +428,7 @@ pub(super) async fn questions_pass() -> Result<(), String> {
         let request = waiting(0, &vec![7; 4_000_000]);
         network.forward_bulk(1, &member, &request, Duration::from_secs(2_000)).await
     });
-    let is_under_way = |state: &crate::LaneState| state.connected;
-    until("it is under way", || pair.network.states().iter().any(is_under_way)).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    until("it is under way", || pair.proxy.arrived(Direction::ToTarget) > SMALL_BYTES).await;
     for _ in 0..8 {
         let answer = pair.forward(&waiting(0, b"?"), 20_000).await;
         answer.map_err(|error| error.to_string())?;
