@@ -110,10 +110,12 @@ fn a_leader_stays_whatever_is_written_over_a_megabyte_a_second() {
     wait_until_equal(&servers);
 }
 
-/// Without slow links: what is very large is one write.
+/// Without slow links: what is very large is one write. In a long run with the timeout that a user
+/// gets, and the sizes that once deposed a leader.
 #[test]
 fn a_write_of_many_entries_is_done() {
-    let group = group(&[]);
+    let timeout = if rounds(0, 1) > 0 { "1000" } else { "4000" };
+    let group = Group::with_members(3, 3, &["--raft-election-timeout", timeout]);
     let servers = group.start_founders();
     let leads = leader(&servers);
     let (before, mut client) = (term(&servers[leads]), servers[leads].client());
