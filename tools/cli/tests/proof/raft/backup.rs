@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{Group, leader, put, wait_until_equal};
-use crate::support::{Client, Kind, Reply, Server, Setup, stillframe, wait_until};
+use crate::support::{Client, Kind, Peer, Reply, Server, Setup, are_here, stillframe, wait_until};
 
 /// What a directory is told to hold, from which a moment is known by record and digest.
 struct Past {
@@ -148,6 +148,63 @@ fn a_group_begins_with_the_data_of_a_moment() {
     let other = Group::with_members(3, 1, &[]);
     init(&other, &server.dump().display().to_string(), None).expect("it is made");
     start_all(&other, &digest);
+}
+
+/// All types that Redis 7 has, small and large, with times to live; what a copy of it must be.
+fn fill_redis(client: &mut Client) -> Reply {
+    client.ok("FUNCTION FLUSH");
+    let library = b"#!lua name=l\nredis.register_function('f',function() return 1 end)";
+    assert_eq!(client.call(&[b"FUNCTION", b"LOAD", library]).text(), "l");
+    client.call(&[b"SET", b"large", &[b'x'; 300_000]]);
+    for number in 0..700 {
+        for line in [
+            format!("SET s:{number} {number}"),
+            format!("SET far:{number} value PXAT 400000000{number:04}"),
+            format!("HSET h field:{number} {number}"),
+            format!("RPUSH l {number}"),
+            format!("SADD m member:{number}"),
+            format!("ZADD z {number} member:{number}"),
+            format!("XADD x {}-1 field {number}", number + 1),
+            format!("PFADD p {number}"),
+        ] {
+            client.ask(&line);
+        }
+    }
+    for line in ["HSET small a b", "RPUSH short 1 2 3", "SADD ints 1 2 3", "ZADD few 1.5 a"] {
+        assert!(client.ask(line).int() > 0, "{line}");
+    }
+    client.ok("XGROUP CREATE x group 0");
+    assert_eq!(client.ask("XREADGROUP GROUP group consumer COUNT 9 STREAMS x >").list().len(), 1);
+    client.ok("SELECT 3");
+    client.ok("SET other database");
+    client.ok("SELECT 0");
+    client.ok("SAVE");
+    client.ask("DEBUG DIGEST")
+}
+
+#[test]
+fn a_group_begins_with_a_dump_that_redis_wrote() {
+    const NAME: &str = "a_group_begins_with_a_dump_that_redis_wrote";
+    if !are_here(NAME, &[Peer::RedisServer]) {
+        return;
+    }
+    let newer = [Peer::Redis8, Peer::Valkey].into_iter().filter(|&peer| are_here(NAME, &[peer]));
+    for kind in std::iter::once(Kind::Redis).chain(newer.map(Kind::Newer)) {
+        let redis = Setup::new(kind).flags(&["--enable-debug-command", "yes"]).start();
+        let mut client = redis.client();
+        let digest = fill_redis(&mut client);
+        let groups = client.ask("XINFO GROUPS x");
+        let group = Group::with_members(3, 1, &[]);
+        let said = init(&group, &redis.dump().display().to_string(), None);
+        println!("{kind:?}: {}", said.expect("it is made"));
+        let servers = start_all(&group, &digest);
+        let mut client = servers[leader(&servers)].client();
+        assert_eq!(client.ask("XINFO GROUPS x"), groups, "{kind:?}");
+        assert_eq!(client.ask("PEXPIRETIME far:77"), Reply::Int(4_000_000_000_077), "{kind:?}");
+        assert_eq!(client.ask("FCALL f 0"), Reply::Int(1), "{kind:?}");
+        put(&servers, "behind it");
+        wait_until_equal(&servers);
+    }
 }
 
 #[test]
