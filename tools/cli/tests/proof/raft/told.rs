@@ -1,7 +1,7 @@
 //! What a person is told of a group: each event once in the log; figures in INFO and for metrics.
 
 use super::{Group, leader};
-use crate::support::{Server, own_port, wait_until};
+use crate::support::{Kind, Server, Setup, own_port, wait_until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -58,6 +58,25 @@ fn the_log_tells_each_event_once() {
     let log = servers[next].log();
     assert!(log.lines().count() < 60, "{log}");
     assert!(!log.contains("openraft"), "{log}");
+}
+
+/// Users are not replicated: a member says so, once, whichever command is the first.
+#[test]
+fn users_of_one_member_alone_are_told_of_once() {
+    let changes = ["ACL SETUSER someone on", "ACL DELUSER someone", "ACL SETUSER someone off"];
+    for first in 0..2 {
+        let group = Group::with_members(1, 1, &[]);
+        let member = group.start(0);
+        leader([&member]);
+        let alone = Setup::new(Kind::Ours("imprint")).start();
+        for (server, told) in [(&member, 1), (&alone, 0)] {
+            let mut client = server.client();
+            for change in &changes[first..] {
+                client.ask(change);
+                assert_eq!(lines(server, "users of this member alone"), told, "{change}");
+            }
+        }
+    }
 }
 
 #[test]
