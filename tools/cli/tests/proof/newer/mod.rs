@@ -16,7 +16,7 @@ use stillframe_rdb::Crc64;
 use crate::collections::debugged;
 use crate::replayed::{Contents, assert_same_contents, contents_by};
 use crate::replication::{
-    Who, assert_same, delete_idle_consumers, fill, wait_for_all, wait_for_link,
+    Who, assert_same, delete_idle_consumers, fill, wait_for_all, wait_for_link, wait_for_stream,
 };
 use crate::support::{
     Client, Kind, Peer, Random, Reply, Server, Setup, are_here, encode, rounds, stillframe,
@@ -218,7 +218,7 @@ fn we_follow_newer_servers_under_load_and_end_equal() {
             let replica = under_load(&primary, peer, &mut random, || {
                 let replica = Who::Ours.follow(primary.port);
                 wait_for_link(&replica);
-                std::thread::sleep(std::time::Duration::from_millis(rounds(300, 10_000) as u64));
+                (0..rounds(5, 150)).for_each(|_| wait_for_stream(&replica));
                 replica
             });
             println!("{peer:?} {flags}");

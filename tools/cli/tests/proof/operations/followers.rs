@@ -1,9 +1,8 @@
 //! Replication over TLS, beside Redis's own server: either follows the other, and both end equal.
 
 use super::certificates::Certificates;
-use crate::replication::{assert_equal, fill, under_load, wait_for_link};
+use crate::replication::{assert_equal, fill, under_load, wait_for_link, wait_for_stream};
 use crate::support::{Kind, Peer, Random, Server, Setup, own_port};
-use std::time::Duration;
 
 /// A server that speaks TLS to clients and to its primary.
 fn start(certificates: &Certificates, kind: Kind) -> (Server, u16) {
@@ -27,7 +26,7 @@ fn follows(certificates: &Certificates, primary: Kind, replica: Kind) {
     under_load(primary.port, &mut random, || {
         replica.client().ok(&format!("REPLICAOF 127.0.0.1 {port}"));
         wait_for_link(&replica);
-        std::thread::sleep(Duration::from_millis(200));
+        wait_for_stream(&replica);
     });
     client.call(&[b"DISCARD"]);
     assert_equal(&primary, &replica);

@@ -134,7 +134,7 @@ pub(crate) fn wait_for_link(replica: &Server) {
 const SOME_BYTES: i64 = 20_000;
 
 /// Waits until a replica has taken some requests more, while others write.
-fn wait_for_stream(replica: &Server) {
+pub(crate) fn wait_for_stream(replica: &Server) {
     let mut client = replica.client();
     let before = client.info_int("slave_repl_offset");
     wait_until("requests come", || client.info_int("slave_repl_offset") > before + SOME_BYTES);
