@@ -172,3 +172,42 @@ fn bad_peers_hurt_nobody() {
     };
     wait_until("it serves again", || answers() == Some(true));
 }
+
+/// State and age of an archive, while it is current and when it cannot be written any more.
+#[test]
+fn a_server_that_archives_shows_how_far_its_archive_is() {
+    let (folder, port) = (tempfile::tempdir().expect("a folder"), own_port());
+    let archive = folder.path().join("archive");
+    std::fs::create_dir(&archive).expect("a folder");
+    let (url, metrics) = (format!("file://{}", archive.display()), port.to_string());
+    let flags = ["--metrics-port", &metrics, "--appendonly", "yes", "--archive", &url];
+    let setup = Setup::new(Kind::Ours("imprint")).flags(&flags);
+    let server = setup.flags(&["--archive-interval", "1"]).start();
+    server.client().ok("SET k v");
+    let shown = |state: &str| {
+        let figures = scrape(port);
+        let states: Vec<_> =
+            figures.iter().filter(|(series, _)| series.contains("archive_state")).collect();
+        let expected = format!("stillframe_archive_state{{state=\"{state}\"}}");
+        assert!(states.len() == 1 && *states[0].1 == 1.0, "{states:?}");
+        let is_shown = *states[0].0 == expected;
+        let of = move |name: &str| figures[&format!("stillframe_archive_{name}")];
+        is_shown.then_some(of)
+    };
+    wait_until("all is archived", || shown("current").is_some_and(|of| of("last_record") == 1.0));
+    wait_until("it is current", || {
+        shown("current").is_some_and(|of| {
+            assert!(of("uploaded_bytes_total") > 0.0 && of("errors_total") == 0.0);
+            of("pending_bytes") >= 0.0 && of("behind_seconds") < 100.0
+        })
+    });
+    std::fs::remove_dir_all(&archive).expect("it is there");
+    std::fs::write(&archive, "no folder").expect("a file in its place");
+    server.client().ok("SET k w");
+    let ages = || shown("waiting").map(|of| (of("behind_seconds"), of("errors_total")));
+    wait_until("it is told to wait", || {
+        ages().is_some_and(|(age, errors)| age > 1.0 && errors > 0.0)
+    });
+    let (before, _) = ages().unwrap_or_default();
+    wait_until("its age grows", || ages().is_some_and(|(age, _)| age > before + 1.0));
+}
