@@ -1,9 +1,11 @@
 //! The log: its level at run time, its file, its form.
 
-use crate::support::{Kind, Reply, Server, Setup, stillframe, wait_until};
+use super::certificates::Certificates;
+use crate::support::{Kind, Reply, Server, Setup, own_port, stillframe, wait_until};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 #[test]
 fn the_level_changes_at_run_time() {
@@ -82,34 +84,57 @@ fn a_log_that_cannot_be_written_stops_nothing() {
     assert!(server.wait().success());
 }
 
+/// Peers that cause a line each.
+const PEERS: usize = 300;
+
+/// A peer that says something, and hears that nobody wants it.
+fn knock(port: u16, request: &[u8]) {
+    let mut peer = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    // It may be turned away before it says something, or by a reset.
+    let _ = peer.write_all(request);
+    let _ = peer.read_to_end(&mut Vec::new());
+}
+
+/// Many peers cause a line with this sentence: each is written or counted.
+fn assert_bounded(server: &Server, sentence: &str, mut cause: impl FnMut()) {
+    let begun = Instant::now();
+    (0..PEERS).for_each(|_| cause());
+    let (mut lines, mut others) = (0, 0);
+    wait_until("every line is written or counted", || {
+        let log = server.log();
+        let told: Vec<&str> = log.lines().filter(|line| line.contains(sentence)).collect();
+        let count = |line: &&str| -> Option<usize> {
+            line.split_once("(and ")?.1.split_once(" lines like it)")?.0.parse().ok()
+        };
+        lines = told.len();
+        others = told.iter().filter_map(count).sum::<usize>();
+        lines + others == PEERS
+    });
+    let seconds = begun.elapsed().as_secs() as usize;
+    assert!(lines <= 11 + seconds, "{sentence}: {lines} lines of {PEERS} within {seconds} s");
+    assert!(others > 0, "{sentence}: some are only counted");
+}
+
 #[test]
 fn peers_that_cause_lines_in_a_loop_do_not_fill_the_log() {
-    const PEERS: usize = 300;
-    let begun = std::time::Instant::now();
     let server = Server::start(Kind::Ours("imprint"));
-    let floods: [(&[u8], &str); 2] =
-        [(b"*1\r\n$-5\r\n", "Protocol error"), (b"POST / HTTP/1.1\r\n", "it speaks HTTP")];
-    for (request, _) in floods {
-        for _ in 0..PEERS {
-            let mut peer = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
-            peer.write_all(request).expect("the server reads");
-            let _ = peer.read_to_end(&mut Vec::new()); // or a reset
-        }
-    }
-    for (_, sentence) in floods {
-        let (mut lines, mut others) = (0, 0);
-        wait_until("every line is written or counted", || {
-            let log = server.log();
-            let told: Vec<&str> = log.lines().filter(|line| line.contains(sentence)).collect();
-            let count = |line: &&str| -> Option<usize> {
-                line.split_once("(and ")?.1.split_once(' ')?.0.parse().ok()
-            };
-            lines = told.len();
-            others = told.iter().filter_map(count).sum::<usize>();
-            lines + others == PEERS
-        });
-        let seconds = begun.elapsed().as_secs() as usize;
-        assert!(lines <= 11 + seconds, "{lines} lines of {PEERS} within {seconds} s");
-        assert!(others > 0, "some are only counted");
-    }
+    let port = server.port;
+    assert_bounded(&server, "Protocol error", || knock(port, b"*1\r\n$-5\r\n"));
+    assert_bounded(&server, "it speaks HTTP", || knock(port, b"POST / HTTP/1.1\r\n"));
+}
+
+/// A peer that is turned away is told so, and only where TLS is in the way it is told in the log.
+#[test]
+fn peers_that_speak_no_tls_or_are_turned_away_do_not_fill_the_log() {
+    let test = "peers_that_speak_no_tls_or_are_turned_away_do_not_fill_the_log";
+    let Some(certificates) = Certificates::new(test, &[]) else { return };
+    let port = own_port();
+    let flags = certificates.flags(port);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Setup::new(Kind::Ours("imprint")).flags(&flags).start();
+    assert_bounded(&server, "TLS connection with", || knock(port, b"*1\r\n$4\r\nPING\r\n"));
+    let mut inside = server.client();
+    inside.ok("CONFIG SET maxclients 1");
+    let refused = "away: ERR max number of clients reached";
+    assert_bounded(&server, refused, || knock(port, b"\x16\x03\x01"));
 }
