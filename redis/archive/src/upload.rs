@@ -72,7 +72,8 @@ impl Uploading {
         owner: &Owner,
         facts: Facts,
         name: String,
-        (input, bytes): (Input, u64),
+        input: Input,
+        bytes: u64,
     ) -> Result<Self, ArchiveError> {
         let failed = |error: Error| remote.failed("cannot put", &name, &error);
         let path = remote.path(&name);

@@ -380,9 +380,9 @@ impl Worker {
 
     async fn begin_image(&mut self, facts: Facts) -> Result<(), ArchiveError> {
         let what = What::Image(facts.clone());
-        let Some(file) = self.open(&what)? else { return Ok(()) };
+        let Some((file, bytes)) = self.open(&what)? else { return Ok(()) };
         let name = self.object_name(if self.is_store { "checkpoint" } else { "rdb" });
-        let begun = Uploading::begin(&self.remote, &self.owner, facts, name, file).await;
+        let begun = Uploading::begin(&self.remote, &self.owner, facts, name, file, bytes).await;
         self.image = Some(begun?);
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use stillframe_keyspace::{
-    Consumer, EditError, FIELD_DEADLINE_MAX, Group, IdmpLimits, Keyspace, Names, Pending, Stream,
-    StreamEdit, StreamId, Text, Value,
+    Consumer, EditError, FIELD_DEADLINE_MAX, Group, IdmpLimits, IdmpMessage, Keyspace, Names,
+    Pending, Stream, StreamEdit, StreamId, Text, Value,
 };
 use stillframe_rdb::{
     Collection, DecodeError, Decoder, Element, Encoder, Event, HashField, Head, Id, Output,
@@ -392,7 +392,7 @@ impl StreamRead {
                 !edit.view().knows_producer(name)
             }
             Element::Sent(message, at) => {
-                let message = (&self.producer[..], message);
+                let message = IdmpMessage { pid: &self.producer, iid: message };
                 let is_new = edit.view().sent(message, i64::MIN).is_none();
                 edit.note_sent(message, id(at));
                 is_new

@@ -38,7 +38,7 @@ mod store;
 pub use collection::array::{Array, ArrayEdit, INDEX_MAX};
 pub use collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use collection::kind::Type;
-pub use collection::limits::{IdmpLimits, Limits};
+pub use collection::limits::{IdmpLimits, IdmpMessage, Limits};
 pub use collection::parts::{Fields, Names, Producer, StreamId, Text};
 pub use collection::stream::{Consumer, Group, Pending, Stream, StreamEdit, StreamEntry};
 pub use collection::views::{Hash, HashField, List, Set, Sorted};

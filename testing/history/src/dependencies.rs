@@ -183,7 +183,8 @@ impl Finder<'_> {
     /// Who wrote a value that a call shows.
     fn writer(
         &self,
-        (key, value): (Key, i64),
+        key: Key,
+        value: i64,
         writers: &HashMap<i64, usize>,
         shower: usize,
     ) -> Result<usize, String> {
@@ -230,8 +231,8 @@ impl Finder<'_> {
                 return self.wrong("its own commands contradict one another", &[it.call]);
             }
             for (place, &element) in (after + 1..).zip(&elements) {
-                self.writer((key, element), &writers, it.call)?;
-                self.put(key, &mut places, (place, element), it.call)?;
+                self.writer(key, element, &writers, it.call)?;
+                self.put(key, &mut places, place, element, it.call)?;
             }
             known = Some((it.call, length));
             if !appends {
@@ -256,7 +257,8 @@ impl Finder<'_> {
         &self,
         key: Key,
         places: &mut Places,
-        (place, element): (usize, i64),
+        place: usize,
+        element: i64,
         call: usize,
     ) -> Result<(), String> {
         if self.mutation.is(Mutant::TrustsPlaces) && places.elements.contains_key(&place) {
@@ -350,7 +352,7 @@ impl Finder<'_> {
                     return self.wrong("its own commands contradict one another", &[it.call]);
                 }
                 if let Some(value) = value
-                    && self.writer((key, value), &writers, it.call)? == it.call
+                    && self.writer(key, value, &writers, it.call)? == it.call
                     && before.is_none()
                 {
                     return self.wrong("it shows what it writes later", &[it.call]);

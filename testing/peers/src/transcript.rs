@@ -53,7 +53,11 @@ impl Transcript {
     /// Reads the text of a transcript.
     #[must_use]
     pub fn parse(text: String) -> Self {
-        let steps: Vec<Step> = text.lines().enumerate().filter_map(Step::parse).collect();
+        let steps: Vec<Step> = text
+            .lines()
+            .enumerate()
+            .filter_map(|(number, line)| Step::parse(number, line))
+            .collect();
         let recorded = text.lines().filter_map(|line| line.strip_prefix("  "));
         let recorded: Vec<String> = recorded.map(str::to_owned).collect();
         Self { text, steps, recorded }
@@ -88,7 +92,7 @@ impl Transcript {
         let lines = self.text.lines().enumerate();
         for (number, line) in lines.filter(|(_, line)| !line.starts_with("  ")) {
             text += &format!("{line}\n");
-            if let Some(Step::Request { .. }) = Step::parse((number, line)) {
+            if let Some(Step::Request { .. }) = Step::parse(number, line) {
                 text += &format!("  {}\n", replies.next().expect("a reply for each request"));
             }
         }
@@ -119,7 +123,7 @@ impl Transcript {
 }
 
 impl Step {
-    fn parse((number, line): (usize, &str)) -> Option<Self> {
+    fn parse(number: usize, line: &str) -> Option<Self> {
         if line.is_empty() || line.starts_with(['#', ' ']) {
             return None;
         }

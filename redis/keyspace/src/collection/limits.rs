@@ -46,6 +46,15 @@ pub struct IdmpLimits {
     pub entries: u32,
 }
 
+/// A message that a producer sends once.
+#[derive(Debug, Clone, Copy)]
+pub struct IdmpMessage<'a> {
+    /// The producer's id.
+    pub pid: &'a [u8],
+    /// The message's id, one of that producer's.
+    pub iid: &'a [u8],
+}
+
 impl Default for IdmpLimits {
     fn default() -> Self {
         Self { duration_s: 100, entries: 100 }

@@ -126,12 +126,13 @@ impl Kept {
 mod tests {
     use super::*;
     use crate::collection::packed::NEVER;
-    use crate::memory::entry::New;
+    use crate::memory::entry::{Birth, New};
 
     #[test]
     fn bytes_of_an_entry_count_once_however_often_they_come_back() {
         let mut kept = Kept::default();
-        let entry = Owned::new((1, 0), b"key", New::text(&[b'x'; 500]), NEVER, 0);
+        let entry =
+            Owned::new(Birth { era: 1, space: 0 }, b"key", New::text(&[b'x'; 500]), NEVER, 0);
         let all = entry.entry().bytes();
         kept.insert(7, 3, Item { entry, bytes: 10 });
         for (bytes, counted) in [(Some(20), 30), (None, all), (Some(20), all), (None, all)] {

@@ -183,13 +183,14 @@ impl Limbo {
 mod tests {
     use super::*;
     use crate::collection::packed::NEVER;
-    use crate::memory::entry::New;
+    use crate::memory::entry::{Birth, New};
 
     #[test]
     fn what_is_given_back_to_a_range_that_is_released_counts_no_more() {
         let mut limbo = Limbo::default();
         limbo.begin(BUCKETS << RANGE_BITS_MIN);
-        let entry = Owned::new((1, 0), b"key", New::text(&[b'x'; 500]), NEVER, 0);
+        let entry =
+            Owned::new(Birth { era: 1, space: 0 }, b"key", New::text(&[b'x'; 500]), NEVER, 0);
         let bytes = entry.entry().bytes();
         limbo.push(0, entry);
         limbo.lend(20, Loan { holder: 0, bytes: 300 });

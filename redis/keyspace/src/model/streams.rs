@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use stillframe::algorithms::naive::Naive;
 
 use super::{KEY, Random, check, keyspace, sized};
-use crate::{IdmpLimits, IntText, Keyspace, Pending, Stream, StreamEdit, StreamId, Text, Value};
+use crate::{
+    IdmpLimits, IdmpMessage, IntText, Keyspace, Pending, Stream, StreamEdit, StreamId, Text, Value,
+};
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -53,7 +55,10 @@ impl Model {
             let sent: BTreeSet<_> = producer.sent().map(|(iid, id)| (id, iid.to_vec())).collect();
             assert!(stream.knows_producer(producer.pid) && producer.len() == sent.len());
             for (id, iid) in &sent {
-                assert_eq!(stream.sent((producer.pid, iid), i64::MIN), Some(*id));
+                assert_eq!(
+                    stream.sent(IdmpMessage { pid: producer.pid, iid }, i64::MIN),
+                    Some(*id)
+                );
             }
             assert!(model.sent.insert(producer.pid.to_vec(), sent).is_none());
         }
@@ -137,7 +142,9 @@ impl Model {
                     .collect();
                 assert_eq!(edit.forget_sent(now, most), due.len().min(most));
                 // Which of them is not said.
-                due.retain(|(pid, (_, iid))| edit.view().sent((pid, iid), i64::MIN).is_none());
+                due.retain(|(pid, (_, iid))| {
+                    edit.view().sent(IdmpMessage { pid, iid }, i64::MIN).is_none()
+                });
                 for (pid, message) in due {
                     self.sent.get_mut(&pid).unwrap().remove(&message);
                     self.sent.retain(|_, sent| !sent.is_empty());
@@ -149,7 +156,7 @@ impl Model {
             }
             _ => {
                 let id = StreamId { ms: random.below(1_000_000) as u64, seq: 0 };
-                edit.note_sent((&pid, &iid), id);
+                edit.note_sent(IdmpMessage { pid: &pid, iid: &iid }, id);
                 self.counts.0 += 1;
                 let sent = self.sent.entry(pid).or_default();
                 sent.retain(|(_, known)| *known != iid);

@@ -256,7 +256,7 @@ fn next_in_turn(
 #[cfg(test)]
 mod tests {
     use crate::store::tests::keyspace;
-    use crate::{Expire, StreamId, Value};
+    use crate::{Expire, IdmpMessage, StreamId, Value};
 
     #[test]
     fn spared_keys_are_absent_and_stay() {
@@ -288,7 +288,7 @@ mod tests {
         let id = StreamId { ms: 1, seq: 0 };
         let added = keyspace.edit_stream(0, b"s", |stream| {
             stream.add(id, [(&b"f"[..], &b"v"[..])].into_iter());
-            stream.note_sent((b"producer", b"message"), id);
+            stream.note_sent(IdmpMessage { pid: b"producer", iid: b"message" }, id);
         });
         added.unwrap();
         assert_eq!(keyspace.expire_fields_cycle(i64::MAX - 1, 9), 1);

@@ -95,8 +95,8 @@ impl<A: Algorithm> Keyspace<A> {
         let shown = self.slots.shown().clone();
         let keys = std::array::from_fn(|db| self.len(db));
         let instant = self.slots.history_mut().own_id();
-        let at_open = (AtBegin { cleared, spaces, shown, seen, now }, keys);
-        let view = self.slots.read_view(point, instant, at_open, wake)?;
+        let at = AtBegin { cleared, spaces, shown, seen, now };
+        let view = self.slots.read_view(point, instant, at, keys, wake)?;
         self.open_instant(instant, now, false);
         Ok(view)
     }
@@ -201,7 +201,7 @@ impl<'a, A: Algorithm> View<'a, A> {
         let Self { keyspace, position, instant } = *self;
         let space = instant.at.spaces.of_db(db);
         self.spaces_of(space).find_map(|its| {
-            let kept = keyspace.slots.history().kept_under(position, hash, (its, key));
+            let kept = keyspace.slots.history().kept_under(position, hash, its, key);
             let in_slots = self.indexes(its).filter_map(|it| keyspace.slots.find(it, hash, key));
             let mut found = kept.chain(in_slots.map(|seat| keyspace.slots.entry_of(seat)));
             found.find(|entry| instant.sees(entry) && self.is_in(space, entry))

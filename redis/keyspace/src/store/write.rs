@@ -11,7 +11,7 @@ use super::mistakes::Mutant;
 use crate::collection::packed::NEVER;
 use crate::collection::traits::Traits;
 use crate::integer::{IntText, parse_int};
-use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
+use crate::memory::entry::{Birth, Entry, INLINE_MAX, New, Owned};
 use crate::memory::slots::Seat;
 
 /// Dead entries swept before the slot array grows.
@@ -324,9 +324,9 @@ impl<A: Algorithm> Keyspace<A> {
         self.book(db, seat, booked);
     }
 
-    /// Era and space of an entry that is born now.
-    pub(crate) fn birth(&self, db: usize) -> (u64, usize) {
-        (self.slots.era(), self.spaces.of_db(db))
+    /// That of an entry that is born now.
+    pub(crate) fn birth(&self, db: usize) -> Birth {
+        Birth { era: self.slots.era(), space: self.spaces.of_db(db) }
     }
 
     pub(crate) fn booked(&self, seat: Seat) -> Booked {

@@ -208,7 +208,7 @@ fn untouched(server: &Server) -> (u64, u64, u64, u64) {
 }
 
 /// The same on a branch of one server and on the data of another.
-fn on_branch(live: &mut Server, (id, twin): &mut (u64, Server), requests: &[Words], as_one: bool) {
+fn on_branch(live: &mut Server, id: u64, twin: &mut Server, requests: &[Words], as_one: bool) {
     let before = untouched(live);
     let digest = live.server.digest();
     let of_connection = [&b"SELECT"[..], b"WATCH", b"UNWATCH", b"MULTI", b"EXEC", b"DISCARD"];
@@ -255,7 +255,8 @@ fn branches_are_servers_of_their_own(steps: usize) {
             4..28 if !branches.is_empty() => {
                 let requests = requests(&mut random);
                 let as_one = requests.len() == 1 && random.below(2) == 0;
-                on_branch(&mut live, &mut branches[at], &requests, as_one);
+                let (id, twin) = &mut branches[at];
+                on_branch(&mut live, *id, twin, &requests, as_one);
             }
             _ => {
                 for words in requests(&mut random) {

@@ -102,7 +102,8 @@ impl DataDirectory {
     /// `ready` runs when it is on the disk and the old dump still has its name.
     pub fn publish<T, E: From<Error>>(
         &self,
-        (file, bytes): (&mut Output, u64),
+        file: &mut Output,
+        bytes: u64,
         written: Result<T, E>,
         ready: impl FnOnce() -> Result<(), E>,
     ) -> Result<T, E> {

@@ -88,7 +88,7 @@ pub struct Load {
 
 impl Load {
     /// Begins with a file of so many bytes.
-    pub fn new(path: &Path, (file, bytes): (Input, u64), now: i64) -> Self {
+    pub fn new(path: &Path, file: Input, bytes: u64, now: i64) -> Self {
         let decoder = Decoder::new(file).with_file_bytes(bytes);
         let started = Instant::now();
         Self {
@@ -250,7 +250,7 @@ pub(super) fn open(
     match directory.open_file(name) {
         Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(None),
         Err(error) => Err(StorageError::Load { path, problem: Box::new(error.into()) }),
-        Ok(file) => Ok(Some(Load::new(&path, file, now))),
+        Ok((file, bytes)) => Ok(Some(Load::new(&path, file, bytes, now))),
     }
 }
 
@@ -278,11 +278,12 @@ pub fn load(
 pub fn load_file(
     keyspace: &mut Keyspace,
     path: &Path,
-    file: (Input, u64),
+    file: Input,
+    bytes: u64,
     skips_modules: bool,
 ) -> Result<(u64, Skipped), StorageError> {
     // Nothing counts as expired: what follows may be about keys that have.
-    let mut load = Load::new(path, file, i64::MIN);
+    let mut load = Load::new(path, file, bytes, i64::MIN);
     if skips_modules {
         load.reader.skip_modules();
     }
@@ -374,12 +375,12 @@ impl<R: Read> Reader<R> {
             Event::Entry { db, key, value, expire_at_ms, uses } => {
                 let db = database(db, offset)?;
                 let keys = keyspace.len(db);
-                set(keyspace, (db, key), value, expire_at_ms)?;
+                set(keyspace, db, key, value, expire_at_ms)?;
                 if !*merges && keyspace.len(db) == keys {
                     return Err(EntryError::again(key, offset));
                 }
                 keep_uses(keyspace, db, key, uses);
-                shares.share(keyspace, (db, key), offset)?;
+                shares.share(keyspace, db, key, offset)?;
             }
             Event::Begin { db, key, kind, expire_at_ms, uses, .. } => {
                 let (db, key) = (database(db, offset)?, key.to_vec());
@@ -397,7 +398,7 @@ impl<R: Read> Reader<R> {
                     keyspace.set_expire(db, &key, expire_at_ms);
                 }
                 keep_uses(keyspace, db, &key, uses);
-                shares.share(keyspace, (db, &key), offset)?;
+                shares.share(keyspace, db, &key, offset)?;
             }
             other => return section(&other, keyspace, *merges, shares, skipped, offset),
         }
@@ -447,7 +448,8 @@ fn field(name: &[u8], value: Value<'_>, offset: u64) -> Result<Next, EntryError>
 /// Sets a string.
 fn set(
     keyspace: &mut Keyspace,
-    (db, key): (usize, &[u8]),
+    db: usize,
+    key: &[u8],
     value: Value<'_>,
     expire_at_ms: Option<i64>,
 ) -> Result<(), EntryError> {

@@ -94,7 +94,8 @@ impl Shares {
     pub(super) fn share(
         &mut self,
         keyspace: &mut Keyspace,
-        (db, key): (usize, &[u8]),
+        db: usize,
+        key: &[u8],
         offset: u64,
     ) -> Result<(), EntryError> {
         if !self.is_on || self.class == 0 {

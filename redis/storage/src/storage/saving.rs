@@ -281,7 +281,8 @@ fn finish(
     cover: &Cover,
 ) -> Saved {
     let captured = captured.map_err(SaveError::Capture);
-    let saved = directory.publish(sink.encoder.output_mut().file(), captured, || {
+    let (file, bytes) = sink.encoder.output_mut().file();
+    let saved = directory.publish(file, bytes, captured, || {
         cover.wait_durable().map_err(|error| SaveError::Log(error.into()))?;
         cover.keep_dump();
         Ok(())

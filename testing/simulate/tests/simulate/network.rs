@@ -448,7 +448,7 @@ impl Drop for Entrance {
         let mut inner = self.network.lock();
         let waiting = inner.doors.remove(&self.port).map(|door| door.waiting);
         for (id, _) in waiting.into_iter().flatten() {
-            inner.hang_up((id, false));
+            inner.hang_up(id, false);
         }
     }
 }
@@ -486,7 +486,7 @@ struct End {
 
 impl Inner {
     /// The end that sends on this flow is gone.
-    fn hang_up(&mut self, (id, calls): (u64, bool)) {
+    fn hang_up(&mut self, id: u64, calls: bool) {
         if let Some(flow) = self.flows.get_mut(&(id, calls)) {
             flow.ends = true;
         }
@@ -499,7 +499,7 @@ impl Inner {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.network.lock().hang_up((self.id, self.calls));
+        self.network.lock().hang_up(self.id, self.calls);
     }
 }
 

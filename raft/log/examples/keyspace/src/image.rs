@@ -192,7 +192,7 @@ impl Images {
         let begun = keyspace.snapshot(Point::declare(), sink, move |sink, captured| {
             let written = captured.map(drop).map_err(|error| error.to_string());
             let (file, bytes) = sink.encoder.output_mut().file();
-            (shared.told)(shared.publish((file, bytes), written, (number, identity)));
+            (shared.told)(shared.publish(file, bytes, written, number, identity));
         });
         begun.map(drop).map_err(|error| error.to_string())?;
         self.next += 1;
@@ -217,9 +217,11 @@ impl Shared {
     /// On the thread of the image: makes the file the newest image, or nothing.
     fn publish(
         &self,
-        (file, bytes): (&mut stillframe_durability::disk::Output, u64),
+        file: &mut stillframe_durability::disk::Output,
+        bytes: u64,
         written: Result<(), String>,
-        (number, identity): (u64, u64),
+        number: u64,
+        identity: u64,
     ) -> Result<u64, String> {
         let mut newest = lock(&self.newest);
         let name = name(number);
@@ -262,8 +264,8 @@ fn load(
     keyspace: &mut Keyspace,
 ) -> Result<(Notes, u64), Error> {
     let name = name(number);
-    let (path, file) = (directory.at(&name), directory.open_file(&name)?);
-    let mut load = Load::new(&path, file, i64::MIN);
+    let (file, bytes) = directory.open_file(&name)?;
+    let mut load = Load::new(&directory.at(&name), file, bytes, i64::MIN);
     while !load.slice(keyspace, 0).map_err(Error::state)? {}
     let text = load.field(FIELD.as_bytes()).and_then(Notes::decode);
     load.finish().map_err(Error::state)?;

@@ -87,7 +87,8 @@ impl Sketch {
     pub(super) fn add_all(&mut self, elements: &[&[u8]]) -> Result<u64, &'static str> {
         let mut changes = 0;
         for element in elements {
-            changes += u64::from(self.raise(register(element))?);
+            let (index, value) = register(element);
+            changes += u64::from(self.raise(index, value)?);
         }
         Ok(changes)
     }
@@ -103,7 +104,7 @@ impl Sketch {
         }
         for (index, &value) in registers.0.iter().enumerate().filter(|(_, value)| **value > 0) {
             // As in Redis, what a damaged sketch has no place for is left out.
-            let _ = self.raise((index, value));
+            let _ = self.raise(index, value);
         }
         self.outdate();
         Ok(())
@@ -115,9 +116,9 @@ impl Sketch {
     }
 
     /// Raises one register to at least `value`; whether that changed it.
-    fn raise(&mut self, (index, value): (usize, u8)) -> Result<bool, &'static str> {
+    fn raise(&mut self, index: usize, value: u8) -> Result<bool, &'static str> {
         if !is_dense(&self.0) {
-            match sparse::raise(&mut self.0, (index, value), SPARSE_BYTES_MAX)? {
+            match sparse::raise(&mut self.0, index, value, SPARSE_BYTES_MAX)? {
                 Raised::No => return Ok(false),
                 Raised::Yes => return Ok(true),
                 Raised::TooLarge => self.make_dense()?,

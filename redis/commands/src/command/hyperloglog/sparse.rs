@@ -95,7 +95,8 @@ pub(super) enum Raised {
 /// Raises one register of the sparse sketch `bytes` to at least `value`.
 pub(super) fn raise(
     bytes: &mut Vec<u8>,
-    (index, value): (usize, u8),
+    index: usize,
+    value: u8,
     bytes_max: usize,
 ) -> Result<Raised, &'static str> {
     if value > VALUE_MAX {

@@ -217,7 +217,7 @@ fn move_elements(
     }
     // A list that moves into itself as a whole is never empty in between.
     let turns_whole = source == target && count == len;
-    effects_of_move(ctx, (source, from), (target, to), &moved, turns_whole);
+    effects_of_move(ctx, source, from, target, to, &moved, turns_whole);
     ctx.out.array(count);
     moved.iter().for_each(|element| ctx.out.bulk(element));
     Ok(true)
@@ -234,8 +234,10 @@ fn push_all(list: &mut stillframe_keyspace::ListEdit<'_>, elements: &[Vec<u8>], 
 /// Notes what LMOVEM did, as requests that every replica knows.
 fn effects_of_move(
     ctx: &mut Context<'_>,
-    (source, from): (&[u8], Side),
-    (target, to): (&[u8], Side),
+    source: &[u8],
+    from: Side,
+    target: &[u8],
+    to: Side,
     moved: &[Vec<u8>],
     turns_whole: bool,
 ) {

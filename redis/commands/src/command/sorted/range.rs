@@ -117,7 +117,7 @@ impl<'a> Query<'a> {
         (count, if self.reversed { range.end - 1 - offset } else { range.start + offset })
     }
 
-    fn visit(&self, set: Sorted<'_>, (count, first): (usize, usize), f: impl FnMut((&[u8], f64))) {
+    fn visit(&self, set: Sorted<'_>, count: usize, first: usize, f: impl FnMut((&[u8], f64))) {
         if self.reversed {
             set.iter_back_from(first).take(count).for_each(f);
         } else {
@@ -138,7 +138,7 @@ fn answer(out: &mut Out<'_>, set: Option<Sorted<'_>>, query: &Query<'_>) {
     let Some(set) = set else { return out.array(0) };
     let (count, first) = query.choose(set);
     members_head(out, count, query.with_scores);
-    query.visit(set, (count, first), |(name, score)| member(out, name, score, query.with_scores));
+    query.visit(set, count, first, |(name, score)| member(out, name, score, query.with_scores));
 }
 
 /// `ZRANGESTORE destination key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
@@ -152,6 +152,6 @@ fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 fn gather(set: Sorted<'_>, query: &Query<'_>) -> Members {
     let (count, first) = query.choose(set);
     let mut members = Members::with_capacity(count);
-    query.visit(set, (count, first), |(name, score)| members.push((name.to_vec(), score)));
+    query.visit(set, count, first, |(name, score)| members.push((name.to_vec(), score)));
     members
 }

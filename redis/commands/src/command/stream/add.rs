@@ -1,6 +1,6 @@
 //! XADD, and trimming by it and by XTRIM.
 
-use stillframe_keyspace::{IdmpLimits, Stream, StreamEdit, StreamId};
+use stillframe_keyspace::{IdmpLimits, IdmpMessage, Stream, StreamEdit, StreamId};
 use stillframe_resp::{format_integer, parse_integer};
 
 use super::Word;
@@ -276,7 +276,8 @@ fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     let is_first = found.is_none();
     let iid = options.message.map(|message| message.iid(pairs));
-    let message = options.message.zip(iid.as_deref()).map(|(message, iid)| (message.pid(), iid));
+    let message = options.message.zip(iid.as_deref());
+    let message = message.map(|(message, iid)| IdmpMessage { pid: message.pid(), iid });
     if let Some(sent) = message
         && let Some(id) = idmp::sent_before(ctx, key, sent, given)?
     {
@@ -319,7 +320,7 @@ fn xadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// An entry that was added.
 struct Added<'a> {
     /// Of which producer it is, and its id there.
-    message: Option<(&'a [u8], &'a [u8])>,
+    message: Option<IdmpMessage<'a>>,
     /// What was set on the stream, which is new.
     limits: Option<IdmpLimits>,
     /// How many entries the stream then has.
@@ -347,7 +348,7 @@ impl Added<'_> {
         if let Some(limits) = self.limits {
             // Setting them forgets messages.
             idmp::effect_of_limits(ctx, key, limits);
-            if let Some((pid, iid)) = self.message {
+            if let Some(IdmpMessage { pid, iid }) = self.message {
                 ctx.effect(&[b"XIDMPRECORD", key, pid, iid, self.text]);
             }
         }

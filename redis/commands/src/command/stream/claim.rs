@@ -75,10 +75,10 @@ impl<'a> Claim<'a> {
             let consumer = consumer.map(<[u8]>::to_vec);
             ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| edit.acknowledge(name, id))?;
             match consumer.as_deref() {
-                None => effect_of_acknowledgement(ctx, (key, name), &[id]),
+                None => effect_of_acknowledgement(ctx, key, name, &[id]),
                 consumer => {
                     let pending = Pending { id, consumer, time_ms, count };
-                    effect_of_claim(ctx, (key, name), pending, last);
+                    effect_of_claim(ctx, key, name, pending, last);
                 }
             }
             ctx.ledger.dirty += 1;
@@ -106,7 +106,7 @@ impl<'a> Claim<'a> {
         let pending = Pending { id, consumer, time_ms: self.time_ms, count };
         see_consumer(ctx, key, name, self.consumer, true)?;
         ctx.keyspace.edit_stream(ctx.caller.db, key, |edit| edit.deliver(name, pending))?;
-        effect_of_claim(ctx, (key, name), pending, last);
+        effect_of_claim(ctx, key, name, pending, last);
         ctx.ledger.dirty += 1;
         Ok(Fate::Claimed)
     }
@@ -176,7 +176,7 @@ fn xclaim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         is_ahead = false; // the effect of a claim says it, too
     }
     if is_ahead {
-        effect_of_group(ctx, (key, name), last, read);
+        effect_of_group(ctx, key, name, last, read);
         ctx.ledger.dirty += 1;
     }
     if claimed > 0 && claim.time_ms < now {

@@ -290,7 +290,8 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// Notes what became of an entry that is pending for a consumer, as a request that makes it so.
 pub(super) fn effect_of_claim(
     ctx: &mut Context<'_>,
-    (key, group): (&[u8], &[u8]),
+    key: &[u8],
+    group: &[u8],
     pending: Pending<'_>,
     last: StreamId,
 ) {
@@ -323,7 +324,8 @@ pub(super) fn effect_of_claim(
 /// Notes that entries are not pending any more, as a request that takes them off.
 pub(super) fn effect_of_acknowledgement(
     ctx: &mut Context<'_>,
-    (key, group): (&[u8], &[u8]),
+    key: &[u8],
+    group: &[u8],
     ids: &[StreamId],
 ) {
     if ids.is_empty() || !ctx.ledger.effects.wanted() {
@@ -338,7 +340,8 @@ pub(super) fn effect_of_acknowledgement(
 /// Notes what a group has read, as a request that sets it.
 pub(super) fn effect_of_group(
     ctx: &mut Context<'_>,
-    (key, group): (&[u8], &[u8]),
+    key: &[u8],
+    group: &[u8],
     last: StreamId,
     read: Option<u64>,
 ) {

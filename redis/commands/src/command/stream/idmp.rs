@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use stillframe_keyspace::{IdmpLimits, Stream, StreamId};
+use stillframe_keyspace::{IdmpLimits, IdmpMessage, Stream, StreamId};
 use stillframe_resp::{format_integer, parse_integer};
 
 use super::Word;
@@ -102,7 +102,7 @@ fn iid_of(pairs: &[[&[u8]; 2]]) -> [u8; 16] {
 pub(super) fn sent_before(
     ctx: &mut Context<'_>,
     key: &[u8],
-    message: (&[u8], &[u8]),
+    message: IdmpMessage<'_>,
     given: Option<Given>,
 ) -> Result<Option<StreamId>, WrongType> {
     let (now, is_effect) = (ctx.now, ctx.caller.internal);
@@ -173,7 +173,8 @@ fn xcfgset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `XIDMPRECORD key pid iid id`
 fn xidmprecord(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let (key, message, now) = (args[1], (args[2], args[3]), ctx.now);
+    let (key, now) = (args[1], ctx.now);
+    let message = IdmpMessage { pid: args[2], iid: args[3] };
     let is_effect = ctx.caller.internal;
     let id = id::strict(args[4], 0)?;
     for (text, what) in [(args[2], "producer"), (args[3], "idempotent")] {

@@ -147,7 +147,7 @@ fn stream(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let progress = Progress::from_stream(stream);
     let released = stream.has_released();
     let groups = sorted(stream).into_iter();
-    groups.for_each(|group| answer_group(out, group, progress, (most, released)));
+    groups.for_each(|group| answer_group(out, group, progress, most, released));
     Ok(())
 }
 
@@ -167,7 +167,8 @@ fn answer_group(
     out: &mut Out<'_>,
     group: Group<'_>,
     progress: Progress,
-    (most, released): (usize, bool),
+    most: usize,
+    released: bool,
 ) {
     out.map(if released { 8 } else { 7 });
     out.bulk("name");

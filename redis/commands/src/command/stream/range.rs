@@ -139,7 +139,7 @@ fn xsetid(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     // Older servers leave groups ahead.
     ctx.effect(args);
     for (group, last) in &ahead {
-        effect_of_group(ctx, (key, group), *last, added);
+        effect_of_group(ctx, key, group, *last, added);
     }
     ctx.changed_beside(key, "xsetid");
     ctx.out.ok();

@@ -405,7 +405,8 @@ struct Found {
 impl Found {
     fn from_query(
         query: &Query<'_, '_>,
-        (stream, group): (Stream<'_>, Group<'_>),
+        stream: Stream<'_>,
+        group: Group<'_>,
         now: i64,
         budget: &mut Budget,
     ) -> Self {
@@ -479,7 +480,7 @@ fn read_new(
     let Some((out, stream, group)) = of_reader(ctx, reader) else { return Ok(false) };
     let mut left = *budget;
     left.begin_stream(key);
-    let found = Found::from_query(query, (stream, group), now, &mut left);
+    let found = Found::from_query(query, stream, group, now, &mut left);
     let is_shown = !found.is_empty() || found.is_cut;
     if is_shown {
         *budget = left;
@@ -517,14 +518,14 @@ fn read_new(
     if !ctx.ledger.effects.wanted() {
         return Ok(true);
     }
-    again.iter().for_each(|&pending| effect_of_claim(ctx, (key, name), pending, last));
+    again.iter().for_each(|&pending| effect_of_claim(ctx, key, name, pending, last));
     if !query.no_ack {
         let consumer = Some(consumer);
         let pending = |id| Pending { id, consumer, time_ms: now, count: 1 };
-        found.new.iter().for_each(|&id| effect_of_claim(ctx, (key, name), pending(id), last));
+        found.new.iter().for_each(|&id| effect_of_claim(ctx, key, name, pending(id), last));
     }
     if !found.new.is_empty() {
-        effect_of_group(ctx, (key, name), last, read);
+        effect_of_group(ctx, key, name, last, read);
     }
     Ok(true)
 }
@@ -568,6 +569,6 @@ fn read_own(
             edit.deliver(name, *pending);
         });
     })?;
-    again.iter().for_each(|pending| effect_of_claim(ctx, (key, name), *pending, last));
+    again.iter().for_each(|pending| effect_of_claim(ctx, key, name, *pending, last));
     Ok(true)
 }

@@ -185,7 +185,8 @@ fn float_bounds(request: &Request<'_>) -> Result<[FloatBound; 2], Refusal> {
 
 /// Adds numbers that need not be whole.
 fn add_float(
-    (increment, saturates): (Extended, bool),
+    increment: Extended,
+    saturates: bool,
     [lower, upper]: [FloatBound; 2],
     current: Extended,
 ) -> Result<Option<Sum<Extended>>, Refusal> {
@@ -247,7 +248,7 @@ fn increx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             Some(_) => return Err(WRONG_TYPE),
         };
         let current = current.ok_or(NOT_A_FLOAT)?;
-        let sum = add_float((increment, request.saturates), bounds, current)?;
+        let sum = add_float(increment, request.saturates, bounds, current)?;
         let (is_added, sum) =
             (sum.is_some(), sum.unwrap_or(Sum { value: current, added: Extended::ZERO }));
         if is_added {

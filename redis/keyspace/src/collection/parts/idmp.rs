@@ -6,7 +6,7 @@
 
 use super::groups::Elements;
 use super::{Groups, id_at, number_at};
-use super::{IdmpLimits, StreamId};
+use super::{IdmpLimits, IdmpMessage, StreamId};
 use crate::collection::packed::{Element, Shape};
 use crate::collection::tree::{Order, Tree};
 use crate::hash::Hasher;
@@ -158,9 +158,10 @@ impl Producers {
         &mut self,
         hasher: &Hasher,
         limits: IdmpLimits,
-        (pid, iid): (&[u8], &[u8]),
+        message: IdmpMessage<'_>,
         id: StreamId,
     ) {
+        let IdmpMessage { pid, iid } = message;
         let number = self.number_of(hasher, pid).unwrap_or_else(|| self.add_producer(hasher, pid));
         let key = message_key(number, iid);
         if let Some(old) = self.ids.find_named(hasher, &key).map(|old| id_at(old, 0)) {

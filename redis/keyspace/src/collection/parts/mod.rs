@@ -34,7 +34,7 @@ pub(super) mod body;
 pub(super) mod groups;
 pub(super) mod idmp;
 
-use crate::collection::limits::IdmpLimits;
+use crate::collection::limits::{IdmpLimits, IdmpMessage};
 use crate::collection::packed::NEVER;
 use crate::collection::tree::Tree;
 use body::Lists;

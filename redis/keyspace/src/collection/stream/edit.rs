@@ -2,7 +2,7 @@
 
 use super::Stream;
 use crate::collection::draft::Draft;
-use crate::collection::limits::IdmpLimits;
+use crate::collection::limits::{IdmpLimits, IdmpMessage};
 use crate::collection::packed::Element;
 use crate::collection::parts::groups::{
     ConsumerFacts, Delivery, GroupFacts, Groups, Holder, Times,
@@ -155,7 +155,7 @@ impl StreamEdit<'_> {
     }
 
     /// Notes under which id a message of a producer was added.
-    pub fn note_sent(&mut self, message: (&[u8], &[u8]), id: StreamId) {
+    pub fn note_sent(&mut self, message: IdmpMessage<'_>, id: StreamId) {
         let (producers, limits, hasher) = self.producers();
         producers.note(hasher, limits, message, id);
         producers.added = producers.added.saturating_add(1);

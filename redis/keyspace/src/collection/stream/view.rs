@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::collection::form::{Collection, Form};
-use crate::collection::limits::IdmpLimits;
+use crate::collection::limits::{IdmpLimits, IdmpMessage};
 use crate::collection::packed::{Element, Key, NEVER};
 use crate::collection::parts::groups::{Delivery, Elements, GroupFacts, Groups, Holder, Times};
 use crate::collection::parts::idmp::Producer;
@@ -174,9 +174,9 @@ impl<'a> Stream<'a> {
 
     /// The id of the entry under which a message of a producer was added, if it is known by then.
     #[must_use]
-    pub fn sent(self, (pid, iid): (&[u8], &[u8]), now: i64) -> Option<StreamId> {
+    pub fn sent(self, message: IdmpMessage<'_>, now: i64) -> Option<StreamId> {
         let (trunk, parts) = self.parts()?;
-        let id = parts.producers.as_ref()?.entry_of(&trunk.hasher, pid, iid)?;
+        let id = parts.producers.as_ref()?.entry_of(&trunk.hasher, message.pid, message.iid)?;
         parts.idmp.is_known(id.ms, now).then_some(id)
     }
 

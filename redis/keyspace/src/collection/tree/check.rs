@@ -16,7 +16,7 @@ impl Tree {
     pub(crate) fn check(&self, hasher: &Hasher) {
         let mut bytes = 0;
         let least = Bound::default();
-        let len = self.check_node(&self.root, (&least, None), hasher, &mut bytes).0;
+        let len = self.check_node(&self.root, &least, None, hasher, &mut bytes).0;
         assert_eq!((len, bytes), (self.len, self.bytes), "T1, and the books");
         assert_eq!(self.is_timed(), self.root.times(self.shape) != Times::NEVER, "T5");
     }
@@ -26,7 +26,8 @@ impl Tree {
     fn check_node(
         &self,
         node: &Node,
-        (low, beyond): (&Bound, Option<&Bound>),
+        low: &Bound,
+        beyond: Option<&Bound>,
         hasher: &Hasher,
         bytes: &mut usize,
     ) -> (usize, usize) {
@@ -55,7 +56,7 @@ impl Tree {
             let low = if at == 0 { low } else { &own_low };
             let next = (at + 1 < inner.count()).then(|| inner.low(at + 1));
             let beyond = next.as_ref().or(beyond);
-            let (len, depth) = self.check_node(child, (low, beyond), hasher, bytes);
+            let (len, depth) = self.check_node(child, low, beyond, hasher, bytes);
             assert_eq!(len, inner.lens()[at], "T1");
             assert_eq!(child.times(self.shape), inner.times(at), "T5");
             depths.push(depth);

@@ -8,7 +8,9 @@ use stillframe::{CaptureError, CaptureReport, Point, SinkError};
 
 use super::{FANOUT, LEAF_BYTES_MAX};
 use crate::model::{Random, sized};
-use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Pending, StreamId, Type, Value};
+use crate::{
+    Entry, EntrySink, IdmpMessage, Keyspace, KeyspaceOptions, Pending, StreamId, Type, Value,
+};
 
 thread_local! {
     /// Edits of trees by this thread, each of which takes microseconds.
@@ -421,7 +423,10 @@ fn what_is_dropped_whole_stays_in_an_image_and_the_books_are_right() {
                 let pending = Pending { id: id(number), consumer, time_ms: 1, count: 1 };
                 assert!(it.deliver(b"g", pending));
                 let iid = number.to_string();
-                it.note_sent((&iid.as_bytes()[..1], iid.as_bytes()), id(number + 1));
+                it.note_sent(
+                    IdmpMessage { pid: &iid.as_bytes()[..1], iid: iid.as_bytes() },
+                    id(number + 1),
+                );
             }
         });
         edited.unwrap();

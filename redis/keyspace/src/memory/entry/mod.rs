@@ -45,7 +45,7 @@ use crate::collection::traits::Traits;
 use crate::collection::tree::MOVED_BYTES_MAX;
 use crate::collection::trunk::Trunk;
 use crate::memory::value::Value;
-pub(crate) use owned::Owned;
+pub(crate) use owned::{Birth, Owned};
 pub(crate) use word::New;
 use word::{Kind, Link};
 
@@ -277,11 +277,15 @@ impl Entry {
 
     /// An entry of the same era with the same contents, which shares what lies outside of it.
     pub(crate) fn copy(&self) -> Owned {
-        self.copy_born((self.era(), self.space()))
+        self.copy_born(self.birth())
+    }
+
+    fn birth(&self) -> Birth {
+        Birth { era: self.era(), space: self.space() }
     }
 
     /// As [`copy`](Self::copy), of this era and space.
-    pub(crate) fn copy_born(&self, birth: (u64, usize)) -> Owned {
+    pub(crate) fn copy_born(&self, birth: Birth) -> Owned {
         Owned::new(birth, self.key(), self.share(), self.deadline(), 0)
     }
 
@@ -304,7 +308,7 @@ impl Entry {
         } else {
             self.share()
         };
-        Owned::new((self.era(), self.space()), self.key(), value, self.deadline(), reserve)
+        Owned::new(self.birth(), self.key(), value, self.deadline(), reserve)
     }
 
     /// Whether it has a long text that may move: nobody else holds it, and the allocator puts texts
@@ -667,7 +671,8 @@ mod tests {
                 (Held::any(&mut random), [NEVER, 1 << 50][random.below(2)]);
             let (era, space) = (1 + random.next() % ((1 << 44) - 1), random.below(16));
             let reserve = [0, 100, 3000][random.below(3)];
-            let mut owned = Owned::new((era, space), &key, held.to_new(), deadline, reserve);
+            let mut owned =
+                Owned::new(Birth { era, space }, &key, held.to_new(), deadline, reserve);
             for _ in 0..4 {
                 // SAFETY: it is in no slot.
                 let entry = unsafe { Entry::from_word_mut(owned.into_word()) };
@@ -710,7 +715,7 @@ mod tests {
     #[test]
     fn small_entries_are_small() {
         let bytes = |key: &[u8], value: New<'_>, deadline| {
-            size_of_val(Owned::new((1, 0), key, value, deadline, 0).entry())
+            size_of_val(Owned::new(Birth { era: 1, space: 0 }, key, value, deadline, 0).entry())
         };
         let key = [b'k'; 16];
         assert_eq!(bytes(&key, New::Int(2_000_000_000), NEVER), 32);

@@ -28,10 +28,17 @@ const _: () = {
     shareable::<Arc<Trunk>>();
 };
 
+/// When and where an entry is born.
+#[derive(Clone, Copy)]
+pub(crate) struct Birth {
+    pub(crate) era: u64,
+    pub(crate) space: usize,
+}
+
 impl Owned {
     /// A new entry. `reserve` is room for the inline value to grow into, beyond what it needs.
     pub(crate) fn new(
-        (era, space): (u64, usize),
+        Birth { era, space }: Birth,
         key: &[u8],
         value: New<'_>,
         deadline: i64,

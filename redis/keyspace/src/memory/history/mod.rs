@@ -143,7 +143,8 @@ impl History {
         &self,
         position: usize,
         hash: u64,
-        (space, key): (usize, &[u8]),
+        space: usize,
+        key: &[u8],
     ) -> impl Iterator<Item = &Entry> {
         let instants = self.instants[position..].iter();
         instants.filter_map(move |it| it.kept.entry(it.kept.find(hash, space, key)?))

@@ -229,7 +229,9 @@ impl ReadViews {
         &mut self,
         instant: u64,
         image: A::Image<Unread>,
-        (at, keys, slots): (AtBegin, [usize; DATABASES], usize),
+        at: AtBegin,
+        keys: [usize; DATABASES],
+        slots: usize,
         wake: Wake,
     ) -> ReadView<A> {
         let signs = Arc::<Signs>::default();

@@ -499,12 +499,12 @@ impl<A: Algorithm> Slots<A> {
         &mut self,
         point: Point,
         instant: u64,
-        at_open: (AtBegin, [usize; DATABASES]),
+        at: AtBegin,
+        keys: [usize; DATABASES],
         wake: Wake,
     ) -> Result<ReadView<A>, ReadViewError> {
         let image = self.engine.begin(point, Unread::new(OnFull::Cancel))?;
-        let (at, keys) = at_open;
-        Ok(self.read_views.open::<A>(instant, image, (at, keys, self.used), wake))
+        Ok(self.read_views.open::<A>(instant, image, at, keys, self.used, wake))
     }
 
     /// Notices the progress of the image and frees what it (M4), and what closed views no longer

@@ -28,7 +28,7 @@ use super::lookup::Lookup;
 use super::view::View;
 use crate::DATABASES;
 use crate::memory::chunks::Stack;
-use crate::memory::entry::{Entry, New, Owned};
+use crate::memory::entry::{Birth, Entry, New, Owned};
 use crate::memory::index::below;
 use crate::memory::kept::{Item, Kept};
 use crate::memory::spaces::Spaces;
@@ -156,12 +156,14 @@ impl Layer {
         &mut self,
         view: &View<'_, A>,
         laid: Laid,
-        (space, hash, key): (usize, u64, &[u8]),
+        space: usize,
+        hash: u64,
+        key: &[u8],
         after: Option<Item>,
     ) {
         let held = self.held(view, hash, key);
         let mark = || {
-            let entry = Owned::new((0, space), key, New::Int(0), GONE, 0);
+            let entry = Owned::new(Birth { era: 0, space }, key, New::Int(0), GONE, 0);
             Item { bytes: entry.entry().bytes(), entry }
         };
         match (laid, after) {
@@ -231,8 +233,8 @@ impl Branch {
     ) -> Result<(), MemoryError> {
         debug_assert!(self.laid.is_empty() && bench.is_bare(), "B2");
         bench.spaces = self.spaces.clone();
-        for &key in keys {
-            match self.lay_one(view, bench, key, now) {
+        for &(db, key) in keys {
+            match self.lay_one(view, bench, db, key, now) {
                 Ok(laid) => self.laid.push(laid),
                 Err(error) => {
                     self.take_back(view, bench, keys);
@@ -247,7 +249,8 @@ impl Branch {
         &mut self,
         view: &View<'_, A>,
         bench: &mut Keyspace<A>,
-        (db, key): (usize, &[u8]),
+        db: usize,
+        key: &[u8],
         now: i64,
     ) -> Result<Laid, MemoryError> {
         let (space, hash) = (self.spaces.of_db(db), bench.hash(key));
@@ -289,7 +292,7 @@ impl Branch {
                 Laid::Again => None,
                 _ => bench.take(db, hash, key),
             };
-            self.layers[space].keep(view, laid, (space, hash, key), after);
+            self.layers[space].keep(view, laid, space, hash, key, after);
         }
         self.laid = laid;
         if !bench.is_bare() {

@@ -7,6 +7,7 @@
 //!   change. All else goes to the command thread as it comes, which parses it as it does with
 //!   a socket of its own, by the limits of the moment.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -141,7 +142,7 @@ impl Connection {
                 self.readable = count == READ_BYTES || self.ended || self.stream.holds_input();
                 to.bytes[start..behind].copy_from_slice(&self.kept);
                 let end = behind + count;
-                self.hand_input(credit, (start, end), count, to);
+                self.hand_input(credit, start..end, count, to);
             }
             Err(Errno::AGAIN) => self.readable = false,
             Err(Errno::INTR) => {}
@@ -155,11 +156,12 @@ impl Connection {
     fn hand_input(
         &mut self,
         credit: Credit,
-        (start, end): (usize, usize),
+        input: Range<usize>,
         received: usize,
         to: &mut Inputs,
     ) {
         let first = to.outlines.len();
+        let Range { start, end } = input;
         let mut at = start;
         let mut keeps = false;
         while credit == Credit::AtRequest && at < end {

@@ -61,9 +61,9 @@ pub fn import(from: &Path, config: Config, skips_modules: bool) -> Result<Import
     let mut opened = Boot::offline(config)?.open_empty(directory)?;
     let mut import = Import::new();
     for part in &parts {
-        let (file, skipped) = load_base(&mut opened.keyspace, &part.path, skips_modules)?;
+        let (file, end, skipped) = load_base(&mut opened.keyspace, &part.path, skips_modules)?;
         import.leave_out_skipped(&part.path, &skipped);
-        let replayed = import.file(&mut opened.alone(), file, part);
+        let replayed = import.file(&mut opened.alone(), file, end, part);
         replayed.map_err(|error| unloadable(&part.path, error))?;
     }
     let Import { commands, notices, .. } = import;
@@ -90,18 +90,18 @@ fn load_base(
     keyspace: &mut Keyspace,
     path: &Path,
     skips_modules: bool,
-) -> Result<((Input, u64), Skipped), ServeError> {
+) -> Result<(Input, u64, Skipped), ServeError> {
     let failed = |error: io::Error| unloadable(path, error);
     let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
     let mut head = Vec::new();
     file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
     if file_version(&head).is_none() {
-        return Ok(((file, 0), Skipped::default()));
+        return Ok((file, 0, Skipped::default()));
     }
-    let (end, skipped) = dump::load_file(keyspace, path, (file.clone(), bytes), skips_modules)?;
+    let (end, skipped) = dump::load_file(keyspace, path, file.clone(), bytes, skips_modules)?;
     file.seek(SeekFrom::Start(end)).map_err(failed)?;
-    Ok(((file, end), skipped))
+    Ok((file, end, skipped))
 }
 
 /// The files of `from`, in order.

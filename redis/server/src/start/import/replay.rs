@@ -43,7 +43,8 @@ impl Import {
     pub(super) fn file<R: Replays>(
         &mut self,
         to: &mut R,
-        (input, offset): (impl Read, u64),
+        input: impl Read,
+        offset: u64,
         part: &Part,
     ) -> Result<(), ImportError> {
         let mut client = R::Client::default();

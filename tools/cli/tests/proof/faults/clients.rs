@@ -291,7 +291,8 @@ fn length_of_stream(call: &Call, outcome: &Outcome) -> usize {
 pub(super) fn read_all(
     mut recorder: Recorder,
     servers: &[SocketAddr],
-    (keys, speed): (Keys, Speed),
+    keys: Keys,
+    speed: Speed,
     patience: Duration,
 ) -> Result<Vec<Operation>, String> {
     let mut client = Client::new(servers.to_vec(), 0, speed.patience() * 5);

@@ -110,10 +110,10 @@ impl Group {
         let keys = Keys(KEYS * self.ends.len() as u32);
         let mut recorders = Recorder::for_clients(CLIENTS + 1);
         let last = recorders.pop().expect("one for the reads of the end");
-        let mut history = self.suffer((length, schedule), (work, keys), recorders)?;
+        let mut history = self.suffer(length, schedule, work, keys, recorders)?;
         self.heal()?;
         self.wait_for_a_leader()?;
-        let reads = read_all(last, &self.servers, (keys, self.speed), self.patience)?;
+        let reads = read_all(last, &self.servers, keys, self.speed, self.patience)?;
         let end = reads.iter().filter_map(Operation::replies).map(<[Reply]>::to_vec).collect();
         self.ends.push((keys, end));
         history.extend(reads);
@@ -146,7 +146,7 @@ impl Group {
     pub(super) fn end(mut self) -> Result<(), String> {
         for (keys, end) in &self.ends {
             let recorder = Recorder::for_clients(1).remove(0);
-            let reads = read_all(recorder, &self.servers, (*keys, self.speed), self.patience)?;
+            let reads = read_all(recorder, &self.servers, *keys, self.speed, self.patience)?;
             let reads = reads.iter().filter(|it| it.replies().is_some());
             for (read, before) in reads.zip(end) {
                 if read.replies() != Some(before) {
@@ -176,8 +176,10 @@ impl Group {
     /// Clients call while the schedule goes on.
     fn suffer(
         &mut self,
-        (length, schedule): (u64, &[Step]),
-        (work, keys): (Work, Keys),
+        length: u64,
+        schedule: &[Step],
+        work: Work,
+        keys: Keys,
         recorders: Vec<Recorder>,
     ) -> Result<Vec<Operation>, String> {
         let stop = Stop::default();
