@@ -77,6 +77,9 @@ fn check_file(name: &str, text: &str, report: &mut Report) {
             found.push(format!("{place}: a line of more than {WIDTH} characters"));
         }
         check_words(&place, line, report);
+        if rust && packs_parameters(line) {
+            report.faults.push(format!("{place}: a tuple of parameters: pass each, or name them"));
+        }
     }
     if rust {
         check_lengths(name, text, report);
@@ -87,7 +90,7 @@ fn check_file(name: &str, text: &str, report: &mut Report) {
 
 /// Phrases that hide who does what; in two parts, so that these lines do not match themselves.
 const PHRASES: [&str; 7] = [
-    concat!("So ma", "ny "),
+    concat!("So ma", "ny"),
     concat!("// Has t", "he "),
     concat!("who", "ever"),
     concat!("Who", "ever"),
@@ -152,6 +155,22 @@ fn functions(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
+/// Whether a line of a signature has a parameter that is taken apart and has no type of its own.
+/// What a trait asks for is its own matter.
+fn packs_parameters(line: &str) -> bool {
+    let text = line.trim_start();
+    let is_head = starts_function(line);
+    if text.starts_with("fn from(") || !(is_head || text.starts_with('(')) {
+        return false;
+    }
+    ["): (", "): &(", "): &mut ("].iter().any(|end| {
+        let Some((before, _)) = text.split_once(end) else { return false };
+        let Some((outside, pattern)) = before.rsplit_once('(') else { return false };
+        let is_parameter = if is_head { outside.ends_with(['(', ' ']) } else { outside.is_empty() };
+        is_parameter && pattern.contains(',')
+    })
+}
+
 fn starts_function(line: &str) -> bool {
     let mut words = line.split_whitespace().skip_while(|word| {
         word.starts_with("pub") || ["const", "unsafe", "extern", "\"C\"", "async"].contains(word)
@@ -210,6 +229,8 @@ mod tests {
             ("a.rs", concat!("//! x\n#[ign", "ore]\n")),
             ("a.md", concat!("see /wo", "rk/notes\n")),
             ("a.rs", concat!("//! x\n/// So ma", "ny bytes.\n")),
+            ("a.rs", "//! x\npub(crate) fn f((a, b): (u8, u8), c: u8) {}\n"),
+            ("a.rs", "//! x\nfn f(\n    a: u8,\n    (b, c): &(u8, u8),\n) {\n}\n"),
             ("library/stillframe/src/algorithms/rivals/zigzag.rs", "//! Zigzag.\n"),
         ];
         for (name, text) in breaches {
@@ -238,6 +259,8 @@ mod tests {
             ("a.rs", "//! x\ntrait A {\n    fn f(\n        a: u8,\n    ) -> Self;\n}\n".to_owned()),
             ("a.rs", "//! x\n#[ignore = \"needs a disk of 1 TB\"]\n".to_owned()),
             ("a.rs", format!("//! x\n{}", "const A: u8 = 1;\n".repeat(2000))),
+            ("a.rs", "//! x\nfn f((a, b): Pair, c: [(u8, u8); 2]) {}\n".to_owned()),
+            ("a.rs", "//! x\nfn f() {\n    let g = |(a, b): (u8, u8)| a;\n}\n".to_owned()),
             ("a.md", "a".repeat(2 * WIDTH)),
             ("library/stillframe/src/algorithms/zigzag.rs", "//! Cao et al. 2011\n".to_owned()),
         ];

@@ -53,7 +53,7 @@ fn types_of(fields: &[Field]) -> Result<Fields> {
 
 /// The bytes at which the values of a column begin.
 pub(crate) enum Starts {
-    /// So many, at equal distances.
+    /// `count` places, `step` bytes apart.
     Even { first: usize, step: usize, count: usize },
     /// These.
     Listed(Vec<usize>),

@@ -23,7 +23,7 @@ pub struct Relation {
 /// Where items lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Items {
-    /// So many, from this word on.
+    /// `len` of them, from word `at` on.
     Fixed { at: usize, len: usize },
     /// As many as the word `len` says, in chunks.
     Chunked { len: usize, chunks: Chunks },

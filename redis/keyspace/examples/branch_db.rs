@@ -30,7 +30,7 @@ type Failure = Box<dyn Error>;
 const DBS: usize = 3;
 
 /// The text of a key that a database has changed in a round.
-fn text(number: usize, (round, db): (usize, usize)) -> Vec<u8> {
+fn text(number: usize, round: usize, db: usize) -> Vec<u8> {
     format!("{number:>60} {round:>20} {db:>18}").into_bytes()
 }
 
@@ -46,7 +46,7 @@ impl Bench {
         let mut keyspace = Keyspace::create(&KeyspaceOptions::default())?;
         let keys: Vec<_> = (0..count).map(|number| key(number as u64)).collect();
         for (number, key) in keys.iter().enumerate() {
-            keyspace.set(0, key, &text(number, (0, 0)), Expire::Never)?;
+            keyspace.set(0, key, &text(number, 0, 0), Expire::Never)?;
         }
         let expected = [vec![(0, 0); count], Vec::new(), Vec::new()];
         Ok(Self { keyspace, keys, expected })
@@ -72,7 +72,7 @@ impl Bench {
         let numbers = (if db == 0 { 0 } else { 5 }..self.keys.len()).step_by(10);
         let started = Instant::now();
         for number in numbers.clone() {
-            let text = text(number, (round, db));
+            let text = text(number, round, db);
             self.keyspace.set(db, &self.keys[number], &text, Expire::Never)?;
         }
         let took = started.elapsed() / self.keys.len().div_ceil(10) as u32;
@@ -82,7 +82,8 @@ impl Bench {
 
     fn check(&mut self, db: usize) -> Result<(), Failure> {
         for (number, key) in self.keys.iter().enumerate() {
-            let expected = text(number, self.expected[db][number]);
+            let (round, changer) = self.expected[db][number];
+            let expected = text(number, round, changer);
             let found = self.keyspace.get(db, key, 0);
             let is_it =
                 |entry: &Entry| *entry.value().to_bytes(&mut IntText::default()) == *expected;

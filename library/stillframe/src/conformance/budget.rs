@@ -24,7 +24,7 @@ fn rig<A: Algorithm>(budget: usize, on_full: OnFull, seed: u64) -> Result<Rig<A>
 /// An image during which nothing is written is right with any budget.
 fn quiet_image<A: Algorithm>(rig: &mut Rig<A>) -> Verdict {
     let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
-    complete((capture_and_settle(&mut image), tally), WORDS)
+    complete(capture_and_settle(&mut image), &tally, WORDS)
 }
 
 fn wait_until(condition: impl Fn() -> bool) {
@@ -58,7 +58,7 @@ pub(super) fn slow<A: Algorithm>(seed: u64) -> Verdict {
             tally.allow(usize::MAX);
             join(&mut rig.state, captured)
         })?;
-        complete((result, tally), WORDS)?;
+        complete(result, &tally, WORDS)?;
         ensure!(progress.writer_waits() > waits, "the writer never waited");
     }
     rig.check_reads()
@@ -329,7 +329,7 @@ fn a_deserted_capture_walks_itself() {
                 drop(rig);
                 captured.join().map_err(|_| "panicked".to_owned())
             })?;
-            complete((result, tally), WORDS)
+            complete(result, &tally, WORDS)
         },
         5,
     );

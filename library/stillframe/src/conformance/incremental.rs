@@ -28,7 +28,7 @@ pub(super) fn every_unit<A: Algorithm>(seed: u64) -> Verdict {
             rig.grow(words)?;
             let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
             rig.writes(10)?;
-            complete((capture_and_settle(&mut image), tally), words)?;
+            complete(capture_and_settle(&mut image), &tally, words)?;
             drop(image);
             rig.writes(10)?;
             rig.check_reads().map_err(|what| format!("unit {}: {what}", unit.name()))?;
@@ -53,7 +53,7 @@ fn not_settled<A: Algorithm>(rig: &mut Rig<A>) -> Verdict {
                 rig.state.progress().cancel();
                 let _ = capture(&mut image); // another process may have been faster
             }
-            _ => complete((capture(&mut image), tally.clone()), words)?,
+            _ => complete(capture(&mut image), &tally, words)?,
         }
         tally.is_right()?;
         drop(image);

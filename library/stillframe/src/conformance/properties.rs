@@ -22,11 +22,11 @@ pub(super) fn every_word_of_every_image<A: Algorithm>(seed: u64) -> Verdict {
 
 fn images_are_right<A: Algorithm>(rig: &mut Rig<A>, count: usize) -> Verdict {
     let words = rig.oracle.len();
-    let taken = rig.image_stopped_at_blocks(|rig, _| {
+    let (result, tally) = rig.image_stopped_at_blocks(|rig, _| {
         let count = rig.rng.below(count + 1);
         rig.writes(count)
     })?;
-    complete(taken, words)
+    complete(result, &tally, words)
 }
 
 /// Sizes at which edges lie.
@@ -51,7 +51,7 @@ pub(super) fn partial_words<A: Algorithm>(seed: u64) -> Verdict {
     let mut rig = Rig::<A>::new(words, seed)?;
     rig.writes(words)?;
     for _ in 0..4 {
-        let taken = rig.image_stopped_at_blocks(|rig, _| {
+        let (result, tally) = rig.image_stopped_at_blocks(|rig, _| {
             for _ in 0..8 {
                 let index = rig.rng.below(2 * words);
                 let value = rig.rng.next() as u32;
@@ -62,7 +62,7 @@ pub(super) fn partial_words<A: Algorithm>(seed: u64) -> Verdict {
             }
             rig.check_reads()
         })?;
-        complete(taken, words)?;
+        complete(result, &tally, words)?;
     }
     Ok(())
 }
@@ -74,12 +74,12 @@ pub(super) fn growth_during_images<A: Algorithm>(seed: u64) -> Verdict {
     let most = 2 * first + BLOCK_WORDS;
     while rig.oracle.len() < most {
         let words = rig.oracle.len();
-        let taken = rig.image_stopped_at_blocks(|rig, _| {
+        let (result, tally) = rig.image_stopped_at_blocks(|rig, _| {
             let more = rig.rng.below(BLOCK_WORDS);
             rig.grow((rig.oracle.len() + more).min(most))?;
             rig.writes(10)
         })?;
-        complete(taken, words)?;
+        complete(result, &tally, words)?;
     }
     let refused = rig.state.grow(most + 1);
     ensure!(matches!(refused, Err(MemoryError::Reserved { .. })), "grew: {refused:?}");
@@ -189,7 +189,7 @@ pub(super) fn hundreds_of_images<A: Algorithm>(seed: u64) -> Verdict {
         let result = capture_and_settle(&mut image);
         rig.writes(count)?;
         drop(image.into_sink());
-        complete((result, tally), words)?;
+        complete(result, &tally, words)?;
         rig.writes(rig.oracle.len() % 3)?;
     }
     rig.check_reads()
@@ -210,7 +210,7 @@ pub(super) fn busy_while_held<A: Algorithm>(seed: u64) -> Verdict {
         );
         if step == 1 {
             let result = capture_and_settle(&mut image);
-            complete((result, tally.clone()), words)?;
+            complete(result, &tally, words)?;
         }
     }
     drop(image);
@@ -240,8 +240,8 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
         Ok(())
     };
     misused(&mut rig.state)?;
-    let taken = rig.image_stopped_at_blocks(|rig, _| misused(&mut rig.state))?;
-    complete(taken, WORDS)?;
+    let (result, tally) = rig.image_stopped_at_blocks(|rig, _| misused(&mut rig.state))?;
+    complete(result, &tally, WORDS)?;
     for (start, len) in [(WORDS, 1), (WORDS - 1, 2), (usize::MAX, 2), (1, usize::MAX)] {
         ensure!(rig.state.window(start, len).is_none(), "{len} words from {start} on are there");
     }

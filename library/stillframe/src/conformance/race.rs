@@ -118,7 +118,7 @@ pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
             join(&mut rig.state, thread)
         })?;
         verdict?;
-        complete((result, tally), words)?;
+        complete(result, &tally, words)?;
     }
     rig.check_reads()
 }
@@ -140,7 +140,7 @@ pub(super) fn many_images_under_load<A: Algorithm>(seed: u64) -> Verdict {
             let result = join(&mut rig.state, thread);
             verdict.and(result)
         })?;
-        complete((result, tally), words)?;
+        complete(result, &tally, words)?;
     }
     rig.check_reads()
 }
@@ -170,7 +170,7 @@ pub(super) fn writes_chase_the_capture<A: Algorithm>(seed: u64) -> Verdict {
             }
             join(&mut rig.state, thread)
         })?;
-        complete((result, tally), words)?;
+        complete(result, &tally, words)?;
     }
     rig.check_reads()
 }

@@ -255,7 +255,7 @@ impl<A: Algorithm> Rig<A> {
 }
 
 /// Whether an image was captured, whole and right.
-pub(super) fn complete((result, tally): (Captured, Shared<Tally>), words: usize) -> Verdict {
+pub(super) fn complete(result: Captured, tally: &Shared<Tally>, words: usize) -> Verdict {
     result.map_err(|error| error.to_string())?;
     tally.is_whole(words)
 }

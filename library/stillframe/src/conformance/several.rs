@@ -67,7 +67,7 @@ impl Kept {
     fn finish(mut self) -> Result<Captured, String> {
         let words = self.expected.len();
         match capture_and_settle(&mut self.image) {
-            Ok(()) => complete((Ok(()), self.tally), words).map(|()| Ok(())),
+            Ok(()) => complete(Ok(()), &self.tally, words).map(|()| Ok(())),
             Err(error) => self.tally.is_right().map(|()| Err(error)),
         }
     }
@@ -213,7 +213,7 @@ fn a_kept_image_gives_way_to_a_capture(seed: u64) -> Verdict {
             captured.join().map_err(|_| "panicked".to_owned())
         });
         slow.tally.allow(usize::MAX);
-        complete((result?, slow.tally.clone()), WORDS)?;
+        complete(result?, &slow.tally, WORDS)?;
         ensure!(view.get(0).is_none(), "the older image was kept");
     }
     rig.check_reads()

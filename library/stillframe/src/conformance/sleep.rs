@@ -49,7 +49,7 @@ fn touched<A: Algorithm>(rig: &mut Rig<A>) -> Verdict {
     }
     let result = capture_and_settle(&mut image);
     ensure!(result.is_ok(), "ended with {result:?}");
-    complete((result, tally), WORDS)
+    complete(result, &tally, WORDS)
 }
 
 /// For algorithms that carry numbers of images from one image to another.

@@ -120,7 +120,8 @@ mod tests {
     /// Puts elements in, or takes all of them out; `between` is called before each.
     fn edit(
         keyspace: &mut Keyspace<Imprint>,
-        (kind, key): (usize, &[u8]),
+        kind: usize,
+        key: &[u8],
         elements: std::ops::Range<usize>,
         adds: bool,
         between: impl Fn(),
@@ -173,7 +174,7 @@ mod tests {
         let mut keyspace = Keyspace::create(&options).expect("memory");
         for kind in 0..KINDS {
             for len in [SMALL, LARGE] {
-                edit(&mut keyspace, (kind, &key(kind, len)), 0..len, true, || ());
+                edit(&mut keyspace, kind, &key(kind, len), 0..len, true, || ());
             }
         }
         keyspace.set(0, b"text", &[b't'; 900], Expire::Never).expect("memory");
@@ -238,7 +239,7 @@ mod tests {
                     }
                     let fuse = Fuse::new(step);
                     let ended = panics(|| {
-                        edit(&mut keyspace, (kind, &name), elements.clone(), adds, || fuse.call());
+                        edit(&mut keyspace, kind, &name, elements.clone(), adds, || fuse.call());
                     });
                     assert!(ended, "step {step} panics");
                     check(&mut keyspace);
@@ -252,7 +253,7 @@ mod tests {
                     if len == SMALL && kind != STREAM {
                         assert!(found == before, "a small collection is as it was");
                     }
-                    edit(&mut keyspace, (kind, &name), 900..903, true, || ());
+                    edit(&mut keyspace, kind, &name, 900..903, true, || ());
                     check(&mut keyspace);
                     drop(held);
                     keyspace.wait_image();
@@ -309,7 +310,7 @@ mod tests {
             assert!(added < 2, "the entry whose fields panic is not there");
             expected.insert(name.clone(), found[&name].clone());
             assert!(found == expected, "only {name:?} changes");
-            edit(&mut keyspace, (STREAM, &name), 910..913, true, || ());
+            edit(&mut keyspace, STREAM, &name, 910..913, true, || ());
             check(&mut keyspace);
             let now = contents(&mut keyspace);
             assert!(image(&mut keyspace, &Fuse::new(0)) == Some(now), "after call {call}");

@@ -3,7 +3,7 @@
 
 use stillframe_keyspace::{Array, INDEX_MAX};
 
-use super::{answer_unsigned, ends, index};
+use super::{Span, answer_unsigned, index};
 use crate::context::Context;
 use crate::errors::{NO_SUCH_KEY, Refusal, SYNTAX, wrong_arity};
 use crate::table::Table;
@@ -94,9 +94,9 @@ fn ardelrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if !odd.is_empty() {
         return Err(wrong_arity("ardelrange"));
     }
-    let ranges = pairs.iter().map(|[start, end]| ends(start, end));
+    let ranges = pairs.iter().map(|[start, end]| Span::parse(start, end));
     let ranges = ranges.collect::<Result<Vec<_>, _>>()?;
-    delete(ctx, "ardelrange", args[1], ranges.into_iter().map(|(low, high, _)| (low, high)))
+    delete(ctx, "ardelrange", args[1], ranges.into_iter().map(|span| (span.low, span.high)))
 }
 
 /// Deletes the elements of ranges, and answers how many there were.

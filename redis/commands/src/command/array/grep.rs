@@ -5,7 +5,7 @@ use stillframe_keyspace::Array;
 
 use super::expression;
 use super::range::{answer_element, limit};
-use super::{answer_unsigned, elements, index};
+use super::{Span, answer_unsigned, elements, index};
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX};
 use crate::table::Table;
@@ -151,7 +151,7 @@ fn argrep(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let last = array.span().saturating_sub(1);
     let (start, end) = (start.unwrap_or(last), end.unwrap_or(last));
     let (position, mut count) = (out.position(), 0);
-    for (index, value) in elements(array, (start.min(end), start.max(end), start > end)) {
+    for (index, value) in elements(array, Span::between(start, end)) {
         if count == request.most {
             break;
         }
@@ -163,7 +163,7 @@ fn argrep(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         if is_found {
             count += 1;
             if request.with_values {
-                answer_element(out, (index, value));
+                answer_element(out, index, value);
             } else {
                 answer_unsigned(out, index);
             }

@@ -4,7 +4,7 @@
 use stillframe_keyspace::{Array, ArrayEdit, INDEX_MAX};
 use stillframe_resp::parse_integer;
 
-use super::{answer_positions, answer_unsigned, any_index, elements};
+use super::{Span, answer_positions, answer_unsigned, any_index, elements};
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX, wrong_arity};
 use crate::table::Table;
@@ -80,7 +80,7 @@ fn resize(array: &mut ArrayEdit<'_>, size: u64) {
 /// most so many.
 fn kept_of_ring(array: Array<'_>, last: u64, most: u64) -> Vec<Vec<u8>> {
     let from_end = array.span() - 1;
-    let down = (0..=last).rev().zip(elements(array, (0, last, true)));
+    let down = (0..=last).rev().zip(elements(array, Span::between(last, 0)));
     let mut kept = Vec::new();
     for (at, (index, value)) in down {
         if at != index || kept.len() as u64 == most {
@@ -92,7 +92,7 @@ fn kept_of_ring(array: Array<'_>, last: u64, most: u64) -> Vec<Vec<u8>> {
         return kept; // a gap at the begin
     }
     for (at, (index, value)) in
-        (last + 1..=from_end).rev().zip(elements(array, (last + 1, from_end, true)))
+        (last + 1..=from_end).rev().zip(elements(array, Span::between(from_end, last + 1)))
     {
         if at != index || kept.len() as u64 == most {
             return kept;
@@ -151,13 +151,13 @@ fn arlastitems(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let last = array.inserted().unwrap_or(span - 1);
     // Those up to the last insertion, and before them those at the end.
     let newer = count.min(last + 1);
-    let newer = (last + 1 - newer, last, is_reverse);
-    let older = count - (last + 1 - newer.0);
-    let older = (older > 0).then(|| (span - older, span - 1, is_reverse));
-    let ranges = if is_reverse { [Some(newer), older] } else { [older, Some(newer)] };
+    let older = count - newer;
+    let newer = Span { low: last + 1 - newer, high: last, is_reverse };
+    let older = (older > 0).then(|| Span { low: span - older, high: span - 1, is_reverse });
+    let spans = if is_reverse { [Some(newer), older] } else { [older, Some(newer)] };
     out.array(count as usize);
-    for range in ranges.into_iter().flatten() {
-        answer_positions(out, Some(array), range);
+    for span in spans.into_iter().flatten() {
+        answer_positions(out, Some(array), span);
     }
     Ok(())
 }

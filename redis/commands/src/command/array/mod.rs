@@ -42,10 +42,27 @@ fn any_index(text: &[u8]) -> Result<Option<u64>, Refusal> {
     Ok(Some(number).filter(|&number| number <= INDEX_MAX))
 }
 
-/// Two indices in order, and whether they came the other way round.
-fn ends(start: &[u8], end: &[u8]) -> Result<(u64, u64, bool), Refusal> {
-    let (start, end) = (index(start)?, index(end)?);
-    Ok((start.min(end), start.max(end), start > end))
+/// Indices from `low` to `high`, upwards or downwards.
+#[derive(Clone, Copy)]
+struct Span {
+    low: u64,
+    high: u64,
+    is_reverse: bool,
+}
+
+impl Span {
+    fn parse(start: &[u8], end: &[u8]) -> Result<Self, Refusal> {
+        Ok(Self::between(index(start)?, index(end)?))
+    }
+
+    fn between(start: u64, end: u64) -> Self {
+        Self { low: start.min(end), high: start.max(end), is_reverse: start > end }
+    }
+
+    /// How many elements it has in an array.
+    fn count_in(self, array: Array<'_>) -> usize {
+        array.through(self.high).saturating_sub(array.below(self.low))
+    }
 }
 
 /// A number that may be greater than an integer of the protocol.
@@ -57,11 +74,9 @@ fn answer_unsigned(out: &mut Out<'_>, number: u64) {
     }
 }
 
-/// The elements with their indices from `low` to `high`, upwards or downwards.
-fn elements<'a>(
-    array: Array<'a>,
-    (low, high, is_reverse): (u64, u64, bool),
-) -> impl Iterator<Item = (u64, &'a [u8])> {
+/// The elements of a span with their indices, in its order.
+fn elements(array: Array<'_>, span: Span) -> impl Iterator<Item = (u64, &[u8])> {
+    let Span { low, high, is_reverse } = span;
     let (first, behind) = (array.below(low), array.through(high));
     let count = behind.saturating_sub(first);
     let up = (!is_reverse).then(|| array.iter_from(first).take(count));
@@ -69,14 +84,10 @@ fn elements<'a>(
     up.into_iter().flatten().chain(down.into_iter().flatten())
 }
 
-/// Answers what each position from `low` to `high` has.
-fn answer_positions(
-    out: &mut Out<'_>,
-    array: Option<Array<'_>>,
-    (low, high, is_reverse): (u64, u64, bool),
-) {
-    let mut elements =
-        array.into_iter().flat_map(|it| elements(it, (low, high, is_reverse))).peekable();
+/// Answers what each position of a span has.
+fn answer_positions(out: &mut Out<'_>, array: Option<Array<'_>>, span: Span) {
+    let Span { low, high, is_reverse } = span;
+    let mut elements = array.into_iter().flat_map(|it| elements(it, span)).peekable();
     let (mut at, end) = if is_reverse { (high, low) } else { (low, high) };
     loop {
         match elements.next_if(|(index, _)| *index == at) {

@@ -3,7 +3,7 @@
 use stillframe_keyspace::Array;
 use stillframe_resp::{Out, parse_integer};
 
-use super::{POSITIONS_MAX, answer_positions, answer_unsigned, elements, ends};
+use super::{POSITIONS_MAX, Span, answer_positions, answer_unsigned, elements};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, wrong_arity};
 use crate::table::Table;
@@ -16,19 +16,20 @@ pub(super) fn register<S>(table: &mut Table<S>) {
 
 /// `ARGETRANGE key start end`
 fn argetrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let range @ (low, high, _) = ends(args[2], args[3])?;
+    let span = Span::parse(args[2], args[3])?;
     let (out, array) = ctx.found::<Array<'_>>(args[1])?;
-    if high - low >= POSITIONS_MAX {
+    let last = span.high - span.low;
+    if last >= POSITIONS_MAX {
         return Err("ERR range exceeds maximum of 1000000 items".into());
     }
-    out.array((high - low + 1) as usize);
-    answer_positions(out, array, range);
+    out.array((last + 1) as usize);
+    answer_positions(out, array, span);
     Ok(())
 }
 
 /// `ARSCAN key start end [LIMIT count]`
 fn arscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let range = ends(args[2], args[3])?;
+    let span = Span::parse(args[2], args[3])?;
     let most = match &args[4..] {
         [] => usize::MAX,
         [word, count] if word.eq_ignore_ascii_case(b"limit") => limit(count)?,
@@ -40,14 +41,14 @@ fn arscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         out.array(0);
         return Ok(());
     };
-    let count = array.through(range.1).saturating_sub(array.below(range.0)).min(most);
+    let count = span.count_in(array).min(most);
     out.array(count);
-    elements(array, range).take(count).for_each(|element| answer_element(out, element));
+    elements(array, span).take(count).for_each(|(index, value)| answer_element(out, index, value));
     Ok(())
 }
 
 /// An element behind its index.
-pub(super) fn answer_element(out: &mut Out<'_>, (index, value): (u64, &[u8])) {
+pub(super) fn answer_element(out: &mut Out<'_>, index: u64, value: &[u8]) {
     out.array(2);
     answer_unsigned(out, index);
     out.bulk(value);

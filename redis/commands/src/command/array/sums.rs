@@ -4,7 +4,7 @@ use stillframe_keyspace::Array;
 use stillframe_rdb::ArrayNumber;
 use stillframe_resp::{Out, parse_integer};
 
-use super::{elements, ends};
+use super::{Span, elements};
 use crate::context::Context;
 use crate::errors::{Refusal, wrong_arity};
 use crate::number::extended::Extended;
@@ -102,7 +102,7 @@ impl Number {
 
 /// `AROP key start end (SUM | MIN | MAX | AND | OR | XOR | USED | MATCH value)`
 fn arop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let range = ends(args[2], args[3])?;
+    let span = Span::parse(args[2], args[3])?;
     let operation = match (args[4].to_ascii_lowercase().as_slice(), &args[5..]) {
         (b"match", [value]) => Operation::Match(value),
         (b"match", _) => return Err("ERR MATCH requires a value argument".into()),
@@ -124,12 +124,10 @@ fn arop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
     };
     let (out, array) = ctx.found::<Array<'_>>(args[1])?;
-    let values = array.into_iter().flat_map(|array| elements(array, range)).map(|it| it.1);
+    let values = array.into_iter().flat_map(|array| elements(array, span)).map(|it| it.1);
     match operation {
         Operation::Used => {
-            let used =
-                |array: Array<'_>| array.through(range.1).saturating_sub(array.below(range.0));
-            out.integer(array.map_or(0, used) as i64);
+            out.integer(array.map_or(0, |array| span.count_in(array)) as i64);
         }
         Operation::Match(text) => out.integer(values.filter(|value| *value == text).count() as i64),
         Operation::Sum | Operation::Least | Operation::Greatest => {
