@@ -3,7 +3,8 @@
 //! A line `try` of the list is a template of requests that redis-server answers in the same way; a
 //! line `alone` is one that it does not, because of chance, the clock, or a command of ours.
 //!
-//! - No number is out of a double's range: after one, Redis refuses to sort by number.
+//! - No number is out of a double's range: after one, Redis refuses to sort by number. Commands
+//!   that join texts can make one all the same.
 //! - No score is -0 or becomes it: see docs/reference/compatibility.md.
 //! - No id of a stream comes from the clock, and no trim is approximate, which here and in Redis
 //!   removes other nodes.
@@ -231,13 +232,19 @@ fn damaged_sketch(random: &mut Random) -> Vec<u8> {
     value
 }
 
+/// What is a number to SORT, or nearly.
+const NUMBERS: [&str; 15] = [
+    "-0", "007", "+1", "1.0", " 1", "inf", "-inf", "nan", "1e5", " ", "0x1f", "-0x.8p1", "1.",
+    ".5", "5e",
+];
+
 fn element(random: &mut Random) -> Vec<u8> {
     match random.below(24) {
         0 => Vec::new(),
         1 => vec![b'm'; 60 + random.below(10)],
         2 => b"bin\x00\xff\r\n".to_vec(),
         3 => integer(random).into_bytes(),
-        4 => random.pick(&["-0", "007", "+1", "1.0", " 1", "inf", "-inf", "nan", "1e5"]).into(),
+        4 => random.pick(&NUMBERS).into(),
         5..12 => random.below(40).to_string().into_bytes(),
         12..14 => random.below(1000).to_string().into_bytes(),
         _ => format!("m{}", random.below(30)).into_bytes(),

@@ -6,6 +6,7 @@ use stillframe_resp::parse_integer;
 use super::collection::view_of;
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
+use crate::number::doubles::parse_weight;
 use crate::table::Table;
 use crate::text::c_string;
 
@@ -162,8 +163,11 @@ fn ordered(
     for element in elements {
         let looked = pattern.map(|pattern| look_up(ctx, pattern, &element));
         let weight = looked.as_ref().map_or(Some(&element), Option::as_ref);
-        let number =
-            if options.alpha { 0.0 } else { weight.map_or(Some(0.0), |text| score(text))? };
+        let number = match weight {
+            Some(text) if !options.alpha => parse_weight(text)?,
+            _ => 0.0,
+        };
+        let number = number + 0.0; // neither of two zeros comes first
         items.push(Item { text: looked.flatten(), element, number });
     }
     let by_text = pattern.is_some();
@@ -183,19 +187,6 @@ fn ordered(
 /// What is compared of a text: Redis collates as far as C's strings go, unless it stores.
 fn text_of(text: &[u8], whole: bool) -> &[u8] {
     if whole { text } else { c_string(text) }
-}
-
-/// A weight as C's `strtod` reads it, if it reads all of it and it is a number. No text is 0.
-fn score(text: &[u8]) -> Option<f64> {
-    let text = c_string(text).trim_ascii_start();
-    if text.is_empty() {
-        return Some(0.0);
-    }
-    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    let named = text.iter().any(|byte| matches!(byte, b'i' | b'I'));
-    let overflowed = number.is_infinite() && !named;
-    // Neither of two zeros comes first.
-    (!number.is_nan() && !overflowed).then_some(number + 0.0)
 }
 
 /// What a pattern such as `weight_*` or `object_*->field` makes of an element.

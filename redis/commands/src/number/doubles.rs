@@ -15,13 +15,25 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
 /// The end of a range of scores: what is too large is infinite, blanks may come first, and the text
 /// ends at a NUL; an empty one is 0.
 pub fn parse_bound(text: &[u8]) -> Option<f64> {
+    sloppy(text).map(|(value, _)| value)
+}
+
+/// A weight by which SORT orders: as the end of a range, but not what is too large or too small.
+pub fn parse_weight(text: &[u8]) -> Option<f64> {
+    match sloppy(text)? {
+        (_, Fit::Exceeds) => None,
+        (value, Fit::Fits) => Some(value),
+    }
+}
+
+fn sloppy(text: &[u8]) -> Option<(f64, Fit)> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {
-        return Some(0.0);
+        return Some((0.0, Fit::Fits));
     }
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let start = text.iter().position(|byte| !is_blank(byte))?;
-    strtod(&text[start..]).map(|(value, _)| value)
+    strtod(&text[start..])
 }
 
 /// Whether a double can hold a number.
@@ -142,6 +154,26 @@ mod tests {
         }
         for text in [" ", "1 ", "x", "nan", "(1"] {
             assert_eq!(parse_bound(text.as_bytes()), None, "{text:?}");
+            assert_eq!(parse_weight(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    /// Each beside redis-server 7.0 but the denormal one, which 8.10 takes.
+    #[test]
+    fn weights_are_sloppy_numbers_of_doubles() {
+        for (text, value) in [
+            ("", 0.0),
+            ("\0x", 0.0),
+            (" \t1", 1.0),
+            ("0x10", 16.0),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("2.2250738585072014e-308", f64::MIN_POSITIVE),
+            ("5e-324", 5e-324),
+        ] {
+            assert_eq!(parse_weight(text.as_bytes()), Some(value), "{text:?}");
+        }
+        for text in ["1e400", "-1e400", "1e-400", "0x1p-1080", " ", "\t", "0x", "+-5", "nan(1)"] {
+            assert_eq!(parse_weight(text.as_bytes()), None, "{text:?}");
         }
     }
 }

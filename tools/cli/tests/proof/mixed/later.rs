@@ -13,7 +13,7 @@ use stillframe_peers::requests::{
 };
 use stillframe_peers::{Peer, are_here};
 
-use super::{BATCH, names, scripted, show_history, transaction};
+use super::{BATCH, names, on_fresh_errno, scripted, show_history, transaction};
 use crate::collections::debugged;
 use crate::newer::contents;
 use crate::replayed::Contents;
@@ -170,7 +170,7 @@ fn batch(peer: Peer, random: &mut Random) -> Vec<Words> {
                 requests.push(filled(random.pick(pool), random));
             }
             8 => requests.extend(transaction(&POOLS, random)),
-            _ => requests.push(command_of(&POOLS, random)),
+            _ => requests.extend(on_fresh_errno(command_of(&POOLS, random))),
         }
         requests.retain(|words| !differs_in_data(words));
     }
@@ -360,8 +360,8 @@ const DIFFERENCES: &[Difference] = &[
         commands: &["XGROUP", "XINFO"],
         is: |words, _, _| words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"help")),
     },
-    // An empty text is the number 0 to Redis, and none to Valkey.
-    Difference { peers: &[Peer::Valkey], commands: &["SORT", "SORT_RO"], is: is_error },
+    // Blanks may come before a number up to Redis 7.4, and an empty text is 0 up to 8.6.
+    Difference { peers: ALL, commands: &["SORT", "SORT_RO"], is: is_error },
     // Replies to any of them.
     Difference {
         peers: ALL,
