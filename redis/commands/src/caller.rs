@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::address::Address;
+use crate::fieldsets::Fieldsets;
 use crate::transaction::Transaction;
 
 /// What commands on data see and change of the client they run for.
@@ -21,6 +22,8 @@ pub struct Caller {
     pub reads_all_keys: bool,
     /// The open transaction.
     pub transaction: Option<Box<Transaction>>,
+    /// The lists of names that it has prepared for hashes.
+    pub fieldsets: Option<Box<Fieldsets>>,
     /// Bytes of the list of its watched keys.
     pub watched_bytes: usize,
     /// It waits for a key, and is served no further until it gets one or gives up.
@@ -44,6 +47,7 @@ impl Caller {
             internal: false,
             reads_all_keys: true,
             transaction: None,
+            fieldsets: None,
             watched_bytes: 0,
             waits: false,
             resumed: false,

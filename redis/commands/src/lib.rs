@@ -21,6 +21,7 @@ pub mod errors;
 mod events;
 pub mod facts;
 mod few;
+mod fieldsets;
 #[cfg(test)]
 mod harness;
 mod ledger;
@@ -49,6 +50,7 @@ pub use errors::Refusal;
 pub use events::{Classes, Collected, Event, Events, Fields, NoSuchClass};
 pub use facts::{Facts, Keys, categories, flags};
 pub use few::Few;
+pub use fieldsets::Fieldsets;
 pub use ledger::{Ledger, Lookups, Settings};
 pub use plain::{Unknown, plain_form};
 pub use random::Random;

@@ -8,6 +8,7 @@ mod collection;
 pub mod digest;
 mod geo;
 mod hash_expiry;
+mod hash_import;
 mod hashes;
 mod hyperloglog;
 mod keys;
@@ -40,6 +41,7 @@ pub fn register<S>(table: &mut Table<S>) {
     list::register(table);
     hashes::register(table);
     hash_expiry::register(table);
+    hash_import::register(table);
     set::register(table);
     sort::register(table);
     sorted::register(table);

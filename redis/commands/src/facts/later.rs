@@ -5,7 +5,7 @@ use super::categories;
 
 const VECTORS: &str =
     "vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr vsim";
-const OTHERS: &str = "backup commandlog himport trimslots";
+const OTHERS: &str = "backup commandlog trimslots";
 /// Their commands have the module's name before a dot.
 const MODULES: &str = "bf cf cms ft graph json search tdigest topk ts";
 /// Sub-commands of commands that are here.
@@ -47,10 +47,9 @@ mod tests {
 
     #[test]
     fn rules_may_name_what_only_later_versions_have() {
-        for rule in
-            ["@vectorset", "@Search", "VaDd", "himport", "HIMPORT|set", "vadd|x", "ft.search"]
-                .into_iter()
-                .chain(["client|CAPA", "json.get", "commandlog|get"])
+        for rule in ["@vectorset", "@Search", "VaDd", "backup", "BACKUP|x", "vadd|x", "ft.search"]
+            .into_iter()
+            .chain(["client|CAPA", "json.get", "commandlog|get"])
         {
             assert!(is_named(rule.as_bytes()), "{rule}");
         }

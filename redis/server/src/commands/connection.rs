@@ -61,6 +61,7 @@ fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.session.reads_locally = false;
     ctx.session.touches_nothing = false;
     ctx.session.caller.db = 0;
+    ctx.session.caller.fieldsets = None;
     ctx.session.name.clear();
     ctx.session.user = DEFAULT;
     ctx.session.credentials = None;

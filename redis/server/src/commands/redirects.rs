@@ -9,7 +9,7 @@
 //!   published at any member, and come to the subscribers of all.
 //! - With `raft-forward` the client's connection is passed on to the leader instead, from the first
 //!   such request on, and from the first that begins something which only the leader can keep:
-//!   transactions, watches, scripts, settings of replies.
+//!   transactions, watches, scripts, settings of replies, lists of names (HIMPORT).
 //! - A client that said READONLY reads where it is if the group lets members read
 //!   ([`Reads::Local`](crate::node::config::Reads)).
 
@@ -85,7 +85,7 @@ fn begins(ctx: &Context<'_>, command: &Command) -> bool {
     let settings = ["client|caching", "client|reply", "client|tracking"];
     // A RESP2 client that listens does nothing else.
     let listens = ["subscribe", "psubscribe", "ssubscribe"].contains(&name);
-    matches!(name, "multi" | "watch" | "wait" | "waitaof")
+    matches!(name, "multi" | "watch" | "wait" | "waitaof" | "himport|prepare")
         || name.starts_with("script|")
         || settings.contains(&name)
         || listens && ctx.session.protocol == Protocol::Resp3

@@ -141,6 +141,7 @@ pub(super) fn run_in(
     let (place, db) = (ctx.session.caller.last_command, ctx.session.caller.db);
     let in_exec = std::mem::replace(&mut ctx.server.ledger.in_exec, true);
     ctx.server.ledger.in_script = true;
+    let fieldsets = ctx.session.caller.fieldsets.take(); // a script has its own
     let silent = ctx.server.clients.silence(true); // messages wait for the script's reply
     // Its requests reply into buffers of their own.
     let mut replies = std::mem::take(ctx.out.buffer);
@@ -154,6 +155,7 @@ pub(super) fn run_in(
     ctx.server.clients.silence(silent);
     (ctx.server.ledger.in_exec, ctx.server.ledger.in_script) = (in_exec, false);
     (ctx.session.caller.last_command, ctx.session.caller.db) = (place, db);
+    ctx.session.caller.fieldsets = fieldsets;
     ctx.server.ledger.effects.set_audience(Audience::ALL);
     ctx.data().no_effect(); // its requests had their own
     match result {

@@ -60,6 +60,7 @@ fn transcripts_of_redis_8_10_are_those_of_redis_8_10() {
             "redis_8_fields.txt",
             "redis_8_10_fields.txt",
             "newest.txt",
+            "newest_imported.txt",
             "arrays.txt",
         ];
         on_data.iter().for_each(|name| compare(theirs, &file(ON_DATA, name)));
@@ -138,6 +139,7 @@ fn later_sub_commands_are_described_as_by_redis_8_10() {
     let servers = [Kind::subject("imprint"), Kind::Newer(Peer::Redis810)].map(Server::start);
     let [ours, theirs] = servers.each_ref().map(|server| {
         let names = "hotkeys|get hotkeys|help hotkeys|reset hotkeys|start hotkeys|stop \
+                     himport|discard himport|discardall himport|prepare himport|set \
                      cluster|migration cluster|myshardid cluster|slot-stats cluster|syncslots";
         let client = &mut server.client();
         let told = names.split(' ').map(|name| {
@@ -242,7 +244,12 @@ fn lists_of_commands_are_those_of_the_servers() {
 #[test]
 fn replicas_of_redis_7_0_follow_newer_commands() {
     if redis_is_here("a replica of newer commands") {
-        follow(Kind::Redis, &["redis_8.txt", "valkey_9.txt", "newest.txt"], 200, contents);
+        follow(
+            Kind::Redis,
+            &["redis_8.txt", "valkey_9.txt", "newest.txt", "newest_imported.txt"],
+            200,
+            contents,
+        );
     }
 }
 

@@ -181,6 +181,7 @@ impl Session {
     pub(crate) fn is_portable(&self) -> bool {
         let caller = &self.caller;
         let is_free = !caller.internal && caller.transaction.is_none() && caller.watched_bytes == 0;
+        let is_free = is_free && caller.fieldsets.is_none();
         let is_quiet = self.subscriptions.is_none() && self.tracking.is_none() && !self.monitors;
         let is_free = is_free && self.branch.is_none();
         is_free && is_quiet && self.replies == Replies::Sent && self.replica.is_none()
@@ -208,12 +209,13 @@ impl Session {
         Who { place: self.caller.place, id: self.caller.id }
     }
 
-    /// Bytes of memory of its queued requests, watched keys and subscriptions.
+    /// Bytes of memory of its queued requests, watched keys, lists of names and subscriptions.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
         let listens = self.subscriptions.as_ref().map_or(0, |own| own.bytes());
         let tracks = self.tracking.as_ref().map_or(0, |mode| mode.prefix_bytes);
-        self.queued_bytes() + self.caller.watched_bytes + listens + tracks
+        let lists = self.caller.fieldsets.as_ref().map_or(0, |lists| lists.memory());
+        self.queued_bytes() + self.caller.watched_bytes + lists + listens + tracks
     }
 
     /// Bytes of memory of its queued requests and a postponed one.

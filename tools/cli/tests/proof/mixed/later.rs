@@ -69,6 +69,10 @@ const NEWEST: &[&str] = &[
     "XDELEX $k KEEPREF|DELREF|ACKED IDS 2 1-1 2-1",
     "XACKDEL $k g ?KEEPREF|DELREF|ACKED IDS 1 1-1",
     "HGETDEL $k FIELDS 2 $e $e",
+    "HIMPORT PREPARE one|two $e $e",
+    "HIMPORT SET $k one|two $v $v",
+    "HIMPORT SET $k one|two $v $v",
+    "HIMPORT DISCARD one|two",
 ];
 
 /// Arrays, which Redis has since 8.8.
