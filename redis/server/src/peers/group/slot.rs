@@ -1,6 +1,8 @@
 //! The slot of a key: CRC-16/XMODEM of the key, or of its hash tag, modulo 16384, as in the Redis
 //! Cluster specification.
 
+use std::sync::OnceLock;
+
 /// Slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
@@ -22,15 +24,30 @@ fn tag(key: &[u8]) -> &[u8] {
 
 /// A hash tag with a slot: the first one of up to three letters and digits.
 pub(crate) fn tag_of(wanted: u16) -> String {
+    static TAGS: OnceLock<Vec<String>> = OnceLock::new();
+    TAGS.get_or_init(tags).get(usize::from(wanted)).cloned().unwrap_or_default()
+}
+
+/// A tag for each slot.
+fn tags() -> Vec<String> {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let letters = || LETTERS.iter().copied();
     let one = letters().map(|a| [a, 0, 0]);
     let two = letters().flat_map(|a| letters().map(move |b| [a, b, 0]));
     let three = two.clone().flat_map(|[a, b, _]| letters().map(move |c| [a, b, c]));
     let text = |tag: [u8; 3]| tag.into_iter().filter(|&byte| byte != 0);
-    let mut tags = one.chain(two).chain(three).map(text);
-    let found = tags.find(|tag| crc16(tag.clone()) % SLOTS == wanted);
-    found.map_or_else(String::new, |tag| tag.map(char::from).collect()) // a test finds each
+    let (mut found, mut left) = (vec![String::new(); SLOTS.into()], SLOTS);
+    for tag in one.chain(two).chain(three).map(text) {
+        let found = &mut found[usize::from(crc16(tag.clone()) % SLOTS)];
+        if found.is_empty() {
+            *found = tag.map(char::from).collect();
+            left -= 1;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    found // a test finds each
 }
 
 /// CRC-16/XMODEM: polynomial 0x1021, from 0, most significant bit first.
