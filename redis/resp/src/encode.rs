@@ -125,6 +125,15 @@ impl<'a> Out<'a> {
         self.buffer.extend_from_slice(b"\r\n");
     }
 
+    /// A string, or no value.
+    #[inline]
+    pub fn bulk_or_null(&mut self, bytes: Option<impl AsRef<[u8]>>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
     /// A string of bytes that others hold, too: by reference, if the reply may contain it so.
     pub fn bulk_shared(&mut self, text: &Arc<Vec<u8>>) {
         let all = self.insets.as_ref().map(|insets| insets.bytes() + text.len());

@@ -117,10 +117,7 @@ fn hget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 pub(super) fn answer_field(out: &mut Out<'_>, hash: Option<Hash<'_>>, field: &[u8]) {
-    match hash.and_then(|hash| hash.get(field)) {
-        Some(value) => out.bulk(value),
-        None => out.null(),
-    }
+    out.bulk_or_null(hash.and_then(|hash| hash.get(field)));
 }
 
 /// `HMGET key field...`
@@ -300,10 +297,9 @@ fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(text) = args.get(2) else {
         let mut random = ctx.ledger.random.split();
         let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
-        match hash.and_then(|hash| Draws::new(hash, &mut random).next()) {
-            Some((field, _)) => out.bulk(field),
-            None => out.null(),
-        }
+        out.bulk_or_null(
+            hash.and_then(|hash| Draws::new(hash, &mut random).next()).map(|(field, _)| field),
+        );
         return Ok(());
     };
     let (count, with_values) = parse_random(text, &args[3..], ctx.out.room())?;

@@ -243,10 +243,8 @@ fn answer(ctx: &mut Context<'_>, chosen: &[Vec<u8>], patterns: &[&[u8]]) {
             ctx.out.bulk(element);
         }
         for pattern in patterns {
-            match look_up(ctx, pattern, element) {
-                Some(value) => ctx.out.bulk(value),
-                None => ctx.out.null(),
-            }
+            let value = look_up(ctx, pattern, element);
+            ctx.out.bulk_or_null(value);
         }
     }
 }

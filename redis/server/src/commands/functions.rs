@@ -213,10 +213,7 @@ fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         for (name, Registered { description, flags, .. }) in &library.functions {
             out.map(3);
             ["name", name, "description"].iter().for_each(|it| out.bulk(it));
-            match description {
-                Some(text) => out.bulk(text),
-                None => out.null(),
-            }
+            out.bulk_or_null(description.as_ref());
             out.bulk("flags");
             let flags = flags.names();
             out.set(flags.len());

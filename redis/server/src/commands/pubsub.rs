@@ -74,10 +74,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     let mut out = Out::new(buffer, ctx.out.protocol);
     out.push(3);
     out.bulk(word);
-    match name {
-        Some(name) => out.bulk(name),
-        None => out.null(),
-    }
+    out.bulk_or_null(name);
     out.integer(count as i64);
 }
 

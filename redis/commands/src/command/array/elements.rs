@@ -25,10 +25,7 @@ pub(super) fn register<S>(table: &mut Table<S>) {
 fn arget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (out, array) = ctx.found::<Array<'_>>(args[1])?;
     let index = index(args[2])?;
-    match array.and_then(|array| array.get(index)) {
-        Some(value) => out.bulk(value),
-        None => out.null(),
-    }
+    out.bulk_or_null(array.and_then(|array| array.get(index)));
     Ok(())
 }
 
@@ -38,10 +35,7 @@ fn armget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let indices = args[2..].iter().map(|text| index(text)).collect::<Result<Vec<_>, _>>()?;
     out.array(indices.len());
     for index in indices {
-        match array.and_then(|array| array.get(index)) {
-            Some(value) => out.bulk(value),
-            None => out.null(),
-        }
+        out.bulk_or_null(array.and_then(|array| array.get(index)));
     }
     Ok(())
 }

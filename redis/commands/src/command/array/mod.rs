@@ -90,10 +90,7 @@ fn answer_positions(out: &mut Out<'_>, array: Option<Array<'_>>, span: Span) {
     let mut elements = array.into_iter().flat_map(|it| elements(it, span)).peekable();
     let (mut at, end) = if is_reverse { (high, low) } else { (low, high) };
     loop {
-        match elements.next_if(|(index, _)| *index == at) {
-            Some((_, value)) => out.bulk(value),
-            None => out.null(),
-        }
+        out.bulk_or_null(elements.next_if(|(index, _)| *index == at).map(|(_, value)| value));
         if at == end {
             return;
         }

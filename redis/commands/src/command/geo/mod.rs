@@ -96,10 +96,8 @@ fn geodist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     };
     let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     let coordinates = |member| set.and_then(|set| set.score(member)).map(coordinates_of);
-    match (coordinates(args[2]), coordinates(args[3])) {
-        (Some(from), Some(to)) => out.bulk(distance_text(from.distance(to) / unit)),
-        _ => out.null(),
-    }
+    let both = coordinates(args[2]).zip(coordinates(args[3]));
+    out.bulk_or_null(both.map(|(from, to)| distance_text(from.distance(to) / unit)));
     Ok(())
 }
 
@@ -114,10 +112,10 @@ fn geohash(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     out.array(args.len() - 2);
     for member in &args[2..] {
-        match set.and_then(|set| set.score(member)) {
-            Some(score) => out.bulk(cell::standard_hash(coordinates_of(score))),
-            None => out.null(),
-        }
+        out.bulk_or_null(
+            set.and_then(|set| set.score(member))
+                .map(|score| cell::standard_hash(coordinates_of(score))),
+        );
     }
     Ok(())
 }

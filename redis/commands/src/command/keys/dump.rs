@@ -24,10 +24,8 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 
 /// `DUMP key`
 fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    match payload(ctx, args[1], ctx.ledger.settings.expiring_version)? {
-        None => ctx.out.null(),
-        Some(payload) => ctx.out.bulk(&payload),
-    }
+    let value = payload(ctx, args[1], ctx.ledger.settings.expiring_version)?;
+    ctx.out.bulk_or_null(value);
     Ok(())
 }
 

@@ -317,10 +317,7 @@ pub(super) fn before_flush(ctx: &mut Context<'_>, db: usize) {
 
 /// `OBJECT ENCODING key`
 fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
-        None => out.null(),
-        Some(value) => out.bulk(encoding(value)),
-    });
+    ctx.peek(args[2], |out, entry| out.bulk_or_null(entry.map(Entry::value).map(encoding)));
     Ok(())
 }
 

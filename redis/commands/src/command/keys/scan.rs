@@ -271,10 +271,9 @@ pub fn keys_by(out: &mut Out<'_>, pattern: &[u8], walk: impl FnOnce(&mut dyn FnM
 /// `RANDOMKEY`
 fn randomkey(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let Context { keyspace, ledger, caller, out, now, .. } = ctx;
-    match keyspace.random(caller.db, *now, &mut || ledger.random.bits()) {
-        Some(entry) => out.bulk(entry.key()),
-        None => out.null(),
-    }
+    out.bulk_or_null(
+        keyspace.random(caller.db, *now, &mut || ledger.random.bits()).map(|entry| entry.key()),
+    );
     ctx.ledger.note_expired_apart(ctx.keyspace);
     Ok(())
 }

@@ -104,10 +104,7 @@ fn lindex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     };
     let index = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
-    match position(index, list.len()).and_then(|index| list.get(index)) {
-        Some(element) => out.bulk(element),
-        None => out.null(),
-    }
+    out.bulk_or_null(position(index, list.len()).and_then(|index| list.get(index)));
     Ok(())
 }
 

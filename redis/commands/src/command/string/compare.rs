@@ -118,10 +118,7 @@ fn delete(ctx: &mut Context<'_>, key: &[u8]) {
 fn digest(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.read(args[1], |out, entry: Option<&Entry>| {
         let mut text = IntText::default();
-        match string_bytes(entry, &mut text)? {
-            Some(value) => out.bulk(digest_text(value)),
-            None => out.null(),
-        }
+        out.bulk_or_null(string_bytes(entry, &mut text)?.map(digest_text));
         Ok(())
     })
 }

@@ -61,10 +61,8 @@ fn randomkey(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     let on = ctx.branch.as_ref().ok_or(NO_BRANCH)?;
     let view = on.live.view(on.instant).ok_or(NO_BRANCH)?;
     let (db, random) = (ctx.session.caller.db, &mut ctx.server.ledger.random);
-    match on.data.random(&view, db, ctx.now, &mut || random.bits()) {
-        Some(entry) => ctx.out.bulk(entry.key()),
-        None => ctx.out.null(),
-    }
+    let value = on.data.random(&view, db, ctx.now, &mut || random.bits()).map(|entry| entry.key());
+    ctx.out.bulk_or_null(value);
     Ok(())
 }
 
