@@ -12,6 +12,7 @@ mod load;
 mod membership;
 mod messages;
 mod returns;
+mod scanned;
 mod secure;
 mod slow;
 mod told;
