@@ -1,7 +1,8 @@
 //! The network between the members: connections with latency, bandwidth, loss and cuts by
 //! direction, in memory.
 //!
-//! - A connection is two flows. Bytes of one flow come in their order; flows overtake each other.
+//! - A connection is two flows. Bytes of one flow come in their order. Flows overtake each other, or
+//!   all that one member sends to another comes in its order ([`Quality::is_fifo`]).
 //! - What goes from one member to another shares a bandwidth.
 //! - What is lost comes later, as TCP sends it again, and so does all behind it on its way.
 //! - Nothing passes a cut; connections stay, and what was sent comes when it is mended.
@@ -42,6 +43,9 @@ pub(crate) struct Quality {
     pub(crate) bandwidth: usize,
     /// Of a thousand pieces so many are lost.
     pub(crate) loss: usize,
+    /// What one member sends to another comes in its order, by whichever connection it goes; what
+    /// is lost holds up its own connection alone.
+    pub(crate) is_fifo: bool,
 }
 
 /// The network. Clones are the same.
@@ -56,6 +60,8 @@ struct Inner {
     flows: BTreeMap<(u64, bool), Flow>,
     calls: BTreeMap<u64, Call>,
     last: u64,
+    /// When the last bytes from one member to another arrive.
+    arrives: BTreeMap<(u64, u64), u64>,
     /// From whom to whom nothing passes.
     cut: BTreeMap<(u64, u64), ()>,
     /// All that has happened, as a number.
@@ -158,6 +164,7 @@ impl Network {
             flows: BTreeMap::new(),
             calls: BTreeMap::new(),
             last: 0,
+            arrives: BTreeMap::new(),
             cut: BTreeMap::new(),
             trace: 0,
             bytes: 0,
@@ -237,11 +244,24 @@ impl Inner {
         self.trace = traced(self.trace ^ number.wrapping_add(self.now << 20), bytes);
     }
 
-    fn late(&mut self) -> u64 {
+    /// How long something is on its way, and how much longer because it was lost.
+    fn late(&mut self) -> (u64, u64) {
         let Quality { latency, jitter, loss, .. } = self.quality;
         let lost = self.random.below(1000) < loss;
         let late = latency + self.random.below(jitter as usize + 1) as u64;
-        late + if lost { AGAIN } else { 0 }
+        (late, if lost { AGAIN } else { 0 })
+    }
+
+    /// When something arrives that is sent now.
+    fn arrival(&mut self, link: (u64, u64)) -> u64 {
+        let (late, lost) = self.late();
+        let mut at = self.now + late;
+        if self.quality.is_fifo {
+            let last = self.arrives.entry(link).or_default();
+            at = at.max(*last);
+            *last = at;
+        }
+        at + lost
     }
 
     fn answer_calls(&mut self) {
@@ -303,16 +323,18 @@ impl Inner {
 
     /// Sends so many bytes of a flow at most; returns how many.
     fn send_some(&mut self, key: (u64, bool), most: usize) -> usize {
-        let (late, now) = (self.late(), self.now);
-        let Some(flow) = self.flows.get_mut(&key) else { return 0 };
+        let Some(flow) = self.flows.get(&key) else { return 0 };
         let count = flow.unsent.len().min(most).min(flow.room());
-        if count > 0 {
-            let bytes = taken(&mut flow.unsent, count);
-            let arrives = flow.flying.back().map_or(0, |(at, _)| *at).max(now + late);
-            flow.flying_bytes += count;
-            flow.flying.push_back((arrives, bytes));
-            wake(&mut flow.writer);
+        if count == 0 {
+            return 0;
         }
+        let arrival = self.arrival((flow.from, flow.to));
+        let Some(flow) = self.flows.get_mut(&key) else { return 0 };
+        let bytes = taken(&mut flow.unsent, count);
+        let arrives = flow.flying.back().map_or(0, |(at, _)| *at).max(arrival);
+        flow.flying_bytes += count;
+        flow.flying.push_back((arrives, bytes));
+        wake(&mut flow.writer);
         count
     }
 
@@ -410,7 +432,8 @@ impl Carrier for Site {
         let id = {
             let mut inner = self.network.lock();
             inner.last += 1;
-            let (id, due) = (inner.last, inner.now + inner.late() + inner.late());
+            let there_and_back = [(); 2].map(|()| inner.late()).map(|(late, lost)| late + lost);
+            let (id, due) = (inner.last, inner.now + there_and_back.iter().sum::<u64>());
             let call = Call { from: self.member, to: to.port(), due, answer: None, waker: None };
             inner.calls.insert(id, call);
             id

@@ -95,6 +95,7 @@ impl Plan {
             jitter: random.pick(&[0, 1, 3, 20]),
             bandwidth: random.pick(&[1 << 20, 100 << 10, 34 << 10, 4 << 10]),
             loss: random.pick(&[0, 0, 1, 10]),
+            is_fifo: random.below(2) == 0,
         };
         let largest: usize = match quality.bandwidth {
             bandwidth if bandwidth >= 1 << 20 => 64 << 20,
@@ -140,7 +141,7 @@ impl Plan {
 impl Plan {
     /// Nothing goes wrong in a group of three.
     pub(crate) fn quiet() -> Self {
-        let quality = Quality { latency: 1, jitter: 0, bandwidth: 1 << 20, loss: 0 };
+        let quality = Quality { latency: 1, jitter: 0, bandwidth: 1 << 20, loss: 0, is_fifo: true };
         Self {
             seed: 1,
             members: 3,
