@@ -1,9 +1,10 @@
 //! A client of the group: calls, waits, follows MOVED, and records what it knows.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use stillframe_history::{Answer, Call, Command, Key, Operation, Outcome, answer, requests};
+use stillframe_history::{Answer, Call, Command, Key, Operation, Outcome, Reply, answer, requests};
 use stillframe_peers::Random;
 use stillframe_peers::reply::{self, Reply as Raw};
 use stillframe_server::Connection;
@@ -51,6 +52,8 @@ pub(crate) struct Client {
     /// The member to call, and whether it calls no other.
     to: u64,
     stays: bool,
+    /// A member that it does not reach until then.
+    lost: Option<(u64, u64)>,
     connection: Option<Connection>,
     state: State,
     unique: i64,
@@ -65,16 +68,19 @@ enum State {
     Waiting(Box<Waiting>),
 }
 
+/// Calls on one connection, sent together.
 struct Waiting {
-    call: Call,
+    /// Those that are not answered yet, and how many replies each has.
+    calls: VecDeque<(Call, usize)>,
     invoked: u64,
     until: u64,
     hops: u32,
     unsent: Vec<u8>,
     sent: usize,
-    replies: usize,
     received: Vec<u8>,
     raw: Vec<Raw>,
+    /// One of them was refused.
+    is_refused: bool,
 }
 
 impl Client {
@@ -92,6 +98,7 @@ impl Client {
             random,
             to,
             stays,
+            lost: None,
             connection: None,
             state,
             unique: 0,
@@ -107,19 +114,54 @@ impl Client {
 
     /// Calls that, whatever it would call, at any member.
     pub(crate) fn call_next(&mut self, call: Call) {
-        (self.next, self.stays) = (Some(call), false);
+        (self.next, self.stays, self.lost) = (Some(call), false, None);
+    }
+
+    /// Until then those that stay at a member call this one, and the others do not reach it.
+    pub(crate) fn part(&mut self, member: u64, until: u64) {
+        match self.stays {
+            true if self.to == member => return,
+            true => self.to = member,
+            false => self.lost = Some((member, until)),
+        }
+        if self.stays || self.to == member {
+            self.connection = None;
+        }
     }
 
     fn has_next(&self) -> bool {
         self.next.is_some()
     }
 
-    fn call(&mut self, plan: &Plan, now: u64) -> Call {
+    /// What it calls at once: one thing, or some that wait for nothing.
+    fn calls(&mut self, plan: &Plan, now: u64) -> Vec<Call> {
         if let Some(next) = self.next.take() {
-            return next;
+            return vec![next];
         }
+        if self.random.below(5) > 0 {
+            return vec![self.call(plan, now)];
+        }
+        let count = 2 + self.random.below(3);
+        let reads = self.stays;
+        let call = |_| {
+            let value = self.value();
+            let register = key(now / plan.era_ms, self.random.below(REGISTERS as usize) as u32);
+            Call::one(match self.random.below(2) {
+                0 if !reads => Command::Set(register, value),
+                _ => Command::Get(register),
+            })
+        };
+        (0..count).map(call).collect()
+    }
+
+    /// One that nobody else writes.
+    fn value(&mut self) -> i64 {
         self.unique += 1;
-        let value = self.number as i64 * 1_000_000 + self.unique;
+        self.number as i64 * 1_000_000 + self.unique
+    }
+
+    fn call(&mut self, plan: &Plan, now: u64) -> Call {
+        let value = self.value();
         let random = &mut self.random;
         let era = now / plan.era_ms;
         if random.below(20) == 0 {
@@ -129,7 +171,7 @@ impl Client {
             return Call::one(reads[random.below(2)].clone());
         }
         let number = |number| key(era, number);
-        if random.below(1000) < plan.large.0 {
+        if !self.stays && random.below(1000) < plan.large.0 {
             let bytes = 1 + random.below(plan.large.1);
             return Call::one(Command::Large { key: number(LARGE), value, bytes });
         }
@@ -193,83 +235,91 @@ impl Client {
                     self.connection = None;
                     self.to = 1 + self.random.below(members.len()) as u64;
                 }
-                let call = self.call(plan, now);
-                let slow = call_bytes(&call) / plan.quality.bandwidth.min(4 << 10);
-                let wait = call.wait().as_millis() as u64;
+                let calls = self.calls(plan, now);
+                let bytes: usize = calls.iter().map(call_bytes).sum();
+                let slow = bytes / plan.quality.bandwidth.min(4 << 10);
+                let wait = calls.iter().map(|call| call.wait().as_millis() as u64).sum::<u64>();
                 let patience = if self.stays { STAYS } else { PATIENCE };
                 let until = now + patience + wait + 4 * slow as u64;
-                self.begin(members, call, now, until, if self.stays { 0 } else { HOPS })
+                let hops = if self.stays || calls.len() > 1 { 0 } else { HOPS };
+                self.begin(members, calls, now, until, hops)
             }
             State::Waiting(waiting) => self.wait(plan, members, *waiting, now),
         };
     }
 
-    fn begin(&mut self, members: &[Member], call: Call, now: u64, until: u64, hops: u32) -> State {
-        if self.connection.is_none() {
+    fn begin(
+        &mut self,
+        members: &[Member],
+        calls: Vec<Call>,
+        now: u64,
+        until: u64,
+        hops: u32,
+    ) -> State {
+        let is_lost = self.lost.is_some_and(|(member, until)| member == self.to && now < until);
+        if self.connection.is_none() && !is_lost {
             self.connection = members[self.to as usize - 1].connect();
         }
-        let invoked = now;
         if self.connection.is_none() {
-            return self.end(call, invoked, now, Err(Outcome::Failed), members.len());
+            calls.into_iter().for_each(|call| self.note(call, now, now, Err(Outcome::Failed)));
+            return self.leave(now, members.len());
         }
-        let (unsent, replies) = encoded(&call);
-        let (received, raw) = (Vec::new(), Vec::new());
+        let mut unsent = Vec::new();
+        let calls = calls.into_iter().map(|call| {
+            let replies = encode(&call, &mut unsent);
+            (call, replies)
+        });
+        let (calls, received, raw) = (calls.collect(), Vec::new(), Vec::new());
+        let (invoked, sent, is_refused) = (now, 0, false);
         let waiting =
-            Waiting { call, invoked, until, hops, unsent, sent: 0, replies, received, raw };
+            Waiting { calls, invoked, until, hops, unsent, sent, received, raw, is_refused };
         State::Waiting(Box::new(waiting))
     }
 
     fn wait(&mut self, plan: &Plan, members: &[Member], mut at: Waiting, now: u64) -> State {
-        let count = members.len();
-        let Some(connection) = &self.connection else {
-            return self.end(at.call, at.invoked, now, Err(Outcome::Unknown), count);
+        let is_over = match &self.connection {
+            Some(connection) => at.exchange(connection).is_err() || now >= at.until,
+            None => true,
         };
-        let exchanged = at.exchange(connection);
-        if exchanged.is_err() || now >= at.until {
-            return self.end(at.call, at.invoked, now, Err(Outcome::Unknown), count);
-        }
-        if at.raw.len() < at.replies {
-            return State::Waiting(Box::new(at));
-        }
-        match answer(&at.call, at.raw) {
-            Answer::Replies(replies) => {
-                let pause = self.random.below(plan.pause_ms) as u64;
-                let ended = Operation::ended(
-                    self.number,
-                    at.call,
-                    at.invoked * 1_000_000,
-                    now * 1_000_000,
-                    Ok(replies),
-                );
-                self.done.push(ended);
-                State::Idle(now + pause)
+        if is_over {
+            for (call, _) in at.calls {
+                self.note(call, at.invoked, now, Err(Outcome::Unknown));
             }
-            Answer::Moved(address) if at.hops > 0 => {
-                self.connection = None;
-                self.to = member_of(address);
-                let mut state = self.begin(members, at.call, now, at.until, at.hops - 1);
-                if let State::Waiting(waiting) = &mut state {
-                    waiting.invoked = at.invoked;
+            return self.leave(now, members.len());
+        }
+        while let Some((call, replies)) = at.next_answered() {
+            let result = match answer(&call, replies) {
+                Answer::Replies(replies) => Ok(replies),
+                Answer::Moved(address) if at.hops > 0 => {
+                    self.connection = None;
+                    self.to = member_of(address);
+                    let mut state = self.begin(members, vec![call], now, at.until, at.hops - 1);
+                    if let State::Waiting(waiting) = &mut state {
+                        waiting.invoked = at.invoked;
+                    }
+                    return state;
                 }
-                state
-            }
-            Answer::Moved(_) => self.end(at.call, at.invoked, now, Err(Outcome::Failed), count),
-            Answer::Refused(outcome) => self.end(at.call, at.invoked, now, Err(outcome), count),
+                Answer::Moved(_) => Err(Outcome::Failed),
+                Answer::Refused(outcome) => Err(outcome),
+            };
+            at.is_refused |= result.is_err();
+            self.note(call, at.invoked, now, result);
+        }
+        match (at.calls.is_empty(), at.is_refused) {
+            (false, _) => State::Waiting(Box::new(at)),
+            (true, true) => self.leave(now, members.len()),
+            (true, false) => State::Idle(now + self.random.below(plan.pause_ms) as u64),
         }
     }
 
-    /// The call has no reply; the next one goes elsewhere.
-    fn end(
-        &mut self,
-        call: Call,
-        invoked: u64,
-        now: u64,
-        result: Result<Vec<stillframe_history::Reply>, Outcome>,
-        members: usize,
-    ) -> State {
-        let ended =
-            Operation::ended(self.number, call, invoked * 1_000_000, now * 1_000_000, result);
-        self.done.push(ended);
+    /// A call has ended.
+    fn note(&mut self, call: Call, invoked: u64, now: u64, result: Result<Vec<Reply>, Outcome>) {
+        let (from, to) = (invoked * 1_000_000, now * 1_000_000);
+        self.done.push(Operation::ended(self.number, call, from, to, result));
+    }
+
+    /// The next call goes elsewhere, unless this client stays.
+    fn leave(&mut self, now: u64, members: usize) -> State {
         self.connection = None;
         if !self.stays {
             self.to = 1 + self.to % members as u64;
@@ -286,14 +336,14 @@ fn call_bytes(call: &Call) -> usize {
     call.commands().iter().map(bytes).sum()
 }
 
-fn encoded(call: &Call) -> (Vec<u8>, usize) {
-    let mut bytes = Vec::new();
+/// Adds the requests of a call; how many they are.
+fn encode(call: &Call, bytes: &mut Vec<u8>) -> usize {
     let requests = requests(call);
     for words in &requests {
         let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-        reply::encode(&words, &mut bytes);
+        reply::encode(&words, bytes);
     }
-    (bytes, requests.len())
+    requests.len()
 }
 
 /// The member that serves clients at an address.
@@ -321,12 +371,16 @@ impl Waiting {
                 Err(_) => return Err(()),
             }
         }
-        while self.raw.len() < self.replies
-            && let Some((raw, length)) = reply::decode(&self.received)
-        {
+        while let Some((raw, length)) = reply::decode(&self.received) {
             self.raw.push(raw);
             self.received.drain(..length);
         }
         Ok(())
+    }
+
+    /// The next call, if all its replies have come.
+    fn next_answered(&mut self) -> Option<(Call, Vec<Raw>)> {
+        let (call, count) = self.calls.pop_front_if(|(_, count)| *count <= self.raw.len())?;
+        Some((call, self.raw.drain(..count).collect()))
     }
 }

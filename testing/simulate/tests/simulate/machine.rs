@@ -25,9 +25,11 @@ pub(crate) fn enter(seed: u64) {
     CHANCE.set(Some(seed));
 }
 
-/// It is so many milliseconds after the beginning; the unix time is off by others.
-pub(crate) fn set_time(ms: u64, off_ms: i64) {
-    TIME.set(Some((ms as i64 * 1_000_000, off_ms * 1_000_000)));
+/// It is so many milliseconds after the beginning. The clock that only rises has stood for `lag_ms`
+/// of them; the unix time is off by others.
+pub(crate) fn set_time(ms: u64, lag_ms: u64, off_ms: i64) {
+    let (risen, off) = (ms as i64 - lag_ms as i64, off_ms + lag_ms as i64);
+    TIME.set(Some((risen * 1_000_000, off * 1_000_000)));
 }
 
 /// # Safety

@@ -23,6 +23,10 @@ pub(crate) struct Member {
     pub(crate) off_ms: i64,
     /// It stands still until then.
     pub(crate) stands_until: u64,
+    /// Since when its machine stands, and with it the clock that only rises.
+    suspended: Option<u64>,
+    /// How long that clock has stood.
+    lag_ms: u64,
     /// It is to run: it belongs to the group, or is on its way there.
     pub(crate) is_there: bool,
     /// It is taken into a group that is there.
@@ -89,6 +93,8 @@ impl Member {
             running: None,
             off_ms: 0,
             stands_until: 0,
+            suspended: None,
+            lag_ms: 0,
             is_there: founds,
             joins: !founds,
             earlier: None,
@@ -106,7 +112,7 @@ impl Member {
 
     /// Starts it.
     pub(crate) fn start(&mut self, plan: &Plan, network: &Network, now: u64) -> Result<(), String> {
-        machine::set_time(now, self.off_ms);
+        self.resume(now);
         network.find(self.id);
         self.is_excused = false;
         if self.home.is_none() {
@@ -165,8 +171,8 @@ impl Member {
         if now < self.stands_until {
             return Ok(());
         }
+        self.resume(now);
         let Some(Running { server, runtime }) = &mut self.running else { return Ok(()) };
-        machine::set_time(now, self.off_ms);
         let _told = tracing::info_span!("member", id = self.id, now).entered();
         let turned = server.turn();
         runtime.block_on(async {
@@ -179,6 +185,20 @@ impl Member {
             return Err(why.to_string());
         }
         Ok(())
+    }
+
+    /// Its machine stands still until then.
+    pub(crate) fn suspend(&mut self, now: u64, until: u64) {
+        self.suspended = self.suspended.or(Some(now));
+        self.stands_until = self.stands_until.max(until);
+    }
+
+    /// Its machine goes on, or has never stood.
+    fn resume(&mut self, now: u64) {
+        if let Some(since) = self.suspended.take() {
+            self.lag_ms += now - since;
+        }
+        machine::set_time(now, self.lag_ms, self.off_ms);
     }
 
     /// Its disk is full but for so many bytes.

@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     /// Keys are others after so long: histories of few calls are judged soon.
     pub(crate) era_ms: u64,
     /// Half of the clients stay at one member each and read, the others write: who has lost the
-    /// lead without knowing it answers reads alone, which wait for no write.
+    /// lead without knowing it answers reads alone. A write that came to it would hold them up.
     pub(crate) is_apart: bool,
     pub(crate) faults: Vec<Fault>,
     /// Members that follow are away now and then, and nothing else goes wrong: the leader stays.
@@ -64,6 +64,13 @@ pub(crate) enum What {
     Stand { who: u64, ms: u64 },
     /// The one that leads stands still.
     StandLeader { ms: u64 },
+    /// The machine of the one that leads stands still, and with it its clock, which then shows that
+    /// others were heard of late; it is out of their reach for a while longer.
+    SuspendLeader { ms: u64, cut_ms: u64 },
+    /// The one that leads hears the others, and is not heard, or the reverse.
+    CutLeader { hears: bool, ms: u64 },
+    /// Clients that stay at a member call the one that leads, and the others do not reach it.
+    PartClients { ms: u64 },
     /// Its unix time jumps.
     Jump { who: u64, by_ms: i64 },
     /// A sync of its disk takes so long, for a while.
@@ -112,10 +119,12 @@ impl Plan {
         let quality = if is_calm { Quality { loss: 0, ..quality } } else { quality };
         let election_ms = random.pick(&[300, 1000, 1000, 1000, 2000]);
         let election_ms = if is_calm { election_ms.max(1000) } else { election_ms };
-        let is_apart = !is_calm && random.below(3) == 0;
+        let is_apart = !is_calm && random.below(5) < 2;
         let faults = match is_calm {
             true => calm(random, lasts),
-            false => faults(random, members + spares, lasts, quality, is_apart),
+            false => {
+                faults(random, members + spares, lasts, quality, is_apart.then_some(election_ms))
+            }
         };
         Self {
             seed,
@@ -173,7 +182,7 @@ fn calm(random: &mut Random, lasts: u64) -> Vec<Fault> {
 }
 
 /// Kinds of faults.
-const KINDS: usize = 17;
+const KINDS: usize = 19;
 
 /// What goes wrong; each kind of fault is there or not.
 fn faults(
@@ -181,22 +190,59 @@ fn faults(
     members: u64,
     lasts: u64,
     quality: Quality,
-    is_apart: bool,
+    apart: Option<u64>,
 ) -> Vec<Fault> {
-    let drawn = match is_apart {
-        true => 1 << 11 | random.next() & random.next(),
-        false => random.next() | random.next(),
+    let drawn = match apart {
+        Some(_) => random.next() & random.next() & random.next(),
+        None => random.next() | random.next(),
     };
     let kinds: Vec<usize> = (0..KINDS).filter(|kind| drawn >> kind & 1 == 1).collect();
     let pause = random.pick(&[500, 1500, 4000]);
     let mut faults = Vec::new();
     let mut at = 2500 + random.below(pause) as u64;
-    while at < lasts && !kinds.is_empty() {
+    while at < lasts && (!kinds.is_empty() || apart.is_some()) {
+        let loses = apart.filter(|_| kinds.is_empty() || random.below(3) == 0);
+        if let Some(election_ms) = loses {
+            let (lost, ms) = lost_lead(random, at, election_ms);
+            faults.extend(lost);
+            at += ms + random.below(pause) as u64;
+            continue;
+        }
         let kind = random.pick(&kinds);
         faults.extend(fault(random, kind, members, quality).map(|what| Fault { at, what }));
         at += 100 + random.below(pause) as u64;
     }
     faults
+}
+
+/// Another member is elected while the leader does not know it. Clients that stay at a member read
+/// there, and the others write elsewhere: nothing that was in flight is left, which would hold up
+/// those reads. How long it takes, too.
+fn lost_lead(random: &mut Random, at: u64, election_ms: u64) -> (Vec<Fault>, u64) {
+    let known = 50 + random.below(300) as u64;
+    let ms = 2 * election_ms + random.below(3000) as u64;
+    let short = election_ms * 7 / 10;
+    let (first, whole) = match random.below(6) {
+        0..3 => {
+            let cut_ms = 300 + random.below(2000) as u64;
+            (What::SuspendLeader { ms, cut_ms }, ms + cut_ms)
+        }
+        // Heard late, it waits longer for the others the next time.
+        3 => (What::IsolateLeader { ms: short }, short + 150 + ms),
+        4 => (What::CutLeader { hears: random.below(2) == 0, ms }, ms),
+        _ => (What::StandLeader { ms }, ms),
+    };
+    let again = match first {
+        What::IsolateLeader { .. } => {
+            let at = at + known + short + 20 + random.below(130) as u64;
+            Some(Fault { at, what: What::IsolateLeader { ms } })
+        }
+        _ => None,
+    };
+    let whole = known + whole;
+    let parts = Fault { at, what: What::PartClients { ms: whole } };
+    let first = Fault { at: at + known, what: first };
+    ([parts, first].into_iter().chain(again).collect(), whole)
 }
 
 fn fault(random: &mut Random, kind: usize, members: u64, quality: Quality) -> Option<What> {
@@ -227,6 +273,8 @@ fn fault(random: &mut Random, kind: usize, members: u64, quality: Quality) -> Op
         14 => What::FullDisk { who, bytes: random.below(400_000) as u64, ms },
         15 => What::FailCall { who, behind: random.below(40) as u64 },
         16 => What::Image { who },
+        17 => What::CutLeader { hears: random.below(2) == 0, ms },
+        18 => What::SuspendLeader { ms, cut_ms: random.below(2000) as u64 },
         _ => return None,
     })
 }

@@ -141,8 +141,8 @@ impl<'p> World<'p> {
             let client = &mut self.clients[at];
             let before = client.done.len();
             client.go_on(self.plan, &self.members, self.now, calls);
-            if client.done.len() > before {
-                let line = client.done[before].to_string();
+            let done = client.done[before..].iter().map(Operation::to_string);
+            for line in done.collect::<Vec<_>>() {
                 self.report.calls += 1;
                 self.note(self.now, line.as_bytes());
                 self.narrate(line);
@@ -270,6 +270,20 @@ impl<'p> World<'p> {
             (&What::Stand { who, ms }, _) | (&What::StandLeader { ms }, Some(who)) => {
                 self.members[who as usize - 1].stands_until = self.now + ms;
             }
+            (&What::SuspendLeader { ms, cut_ms }, Some(who)) => {
+                self.isolate(who, ms + cut_ms);
+                self.members[who as usize - 1].suspend(self.now, self.now + ms);
+            }
+            (&What::CutLeader { hears, ms }, Some(who)) => {
+                for other in self.others(who) {
+                    let (from, to) = if hears { (who, other) } else { (other, who) };
+                    self.cut(from, to, ms);
+                }
+            }
+            (&What::PartClients { ms }, Some(who)) => {
+                let until = self.now + ms;
+                self.clients.iter_mut().for_each(|client| client.part(who, until));
+            }
             (&What::Jump { who, by_ms }, _) => self.members[who as usize - 1].off_ms += by_ms,
             (&What::SlowDisk { who, sync_ms, ms }, _) => {
                 self.members[who as usize - 1].set_sync_ms(sync_ms);
@@ -331,13 +345,17 @@ impl<'p> World<'p> {
         self.start(at)
     }
 
+    fn others(&self, who: u64) -> impl Iterator<Item = u64> + use<> {
+        (1..=self.members.len() as u64).filter(move |&other| other != who)
+    }
+
     fn cut(&mut self, from: u64, to: u64, ms: u64) {
         self.network.cut(from, to, true);
         self.ends.push((self.now + ms, Ends::Cut(from, to)));
     }
 
     fn isolate(&mut self, who: u64, ms: u64) {
-        for other in (1..=self.members.len() as u64).filter(|&other| other != who) {
+        for other in self.others(who) {
             self.cut(who, other, ms);
             self.cut(other, who, ms);
         }
