@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
-use stillframe_raft_net::{ForwardError, Member};
+use stillframe_raft_net::Member;
 use stillframe_server::consensus::Change;
 
-use super::questions::{QUESTION, Question};
+use super::questions::{QUESTION, Question, is_unknown};
 use super::{Metrics, Running, matched, member};
 use crate::error::Error;
 
@@ -132,8 +132,7 @@ impl Running {
                 }
                 if self.binds() {
                     match self.ask(id, &member, &Question::Binds).await {
-                        // It does not know the question.
-                        Err(Error::Unanswered { why: ForwardError::Refused(_), .. }) => {
+                        Err(Error::Unanswered { why, .. }) if is_unknown(&why) => {
                             return Err(ChangeError::OlderVersion(id));
                         }
                         answer => drop(answer?),

@@ -279,14 +279,22 @@ impl Running {
     }
 }
 
-/// What an answer says, if there is one.
+/// What an answer says, if there is one. Who does not know the question is of a version that says
+/// nothing against an election.
 fn opinion_of(answer: Result<Vec<u8>, ForwardError>) -> Option<Opinion> {
     match answer {
         Ok(answer) => postcard::from_bytes(&answer).ok(),
-        // It does not know the question.
-        Err(ForwardError::Refused(_)) => Some(Opinion::Agrees),
+        Err(why) if is_unknown(&why) => Some(Opinion::Agrees),
         Err(_) => None,
     }
+}
+
+/// Whether a question was refused because the other member does not know it: it could not read it,
+/// as versions since 25 November 2026 say it.
+pub(super) fn is_unknown(why: &ForwardError) -> bool {
+    let unread = postcard::Error::SerdeDeCustom;
+    let texts = [unread.to_string(), format!("{unread:?}"), Error::Message(unread).to_string()];
+    matches!(why, ForwardError::Refused(text) if texts.contains(text))
 }
 
 #[cfg(test)]
@@ -298,8 +306,32 @@ mod tests {
         let known = postcard::to_allocvec(&Opinion::HasMore).expect("a byte");
         assert_eq!(opinion_of(Ok(known)), Some(Opinion::HasMore));
         assert_eq!(opinion_of(Ok(vec![200])), None);
-        let refused = ForwardError::Refused("no such question".into());
-        assert_eq!(opinion_of(Err(refused)), Some(Opinion::Agrees));
         assert_eq!(opinion_of(Err(ForwardError::Timeout)), None);
+        // As commits say it: from ef450724 on, from 0abc5a77 on, and since e8d44cf7.
+        for text in [
+            "Serde Deserialization Error",
+            "SerdeDeCustom",
+            "a message between members: Serde Deserialization Error",
+        ] {
+            let refused = ForwardError::Refused(text.into());
+            assert_eq!(opinion_of(Err(refused)), Some(Opinion::Agrees), "{text}");
+        }
+        for why in [
+            Error::Stranger { id: 2 },
+            Error::raft("this member has ended"),
+            Error::ServerEnded,
+            Error::Message(postcard::Error::DeserializeUnexpectedEnd),
+        ] {
+            let refused = ForwardError::Refused(why.to_string());
+            assert_eq!(opinion_of(Err(refused)), None, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_question_of_a_later_version_is_refused_as_one_that_is_not_known() {
+        // The number of a question, and what it asks.
+        let error = postcard::from_bytes::<Question>(&[200, 1, 7]).expect_err("there are fewer");
+        let refused = ForwardError::Refused(Error::from(error).to_string());
+        assert!(is_unknown(&refused), "{refused:?}");
     }
 }
