@@ -11,6 +11,8 @@ stillframe::mutants! { pub when any(test, feature = "mutants");
     AgreesToLess,
     /// Every election has the same time, however many nobody has won.
     NeverSlowsDown,
+    /// A leader that hears of nobody goes on as if it did.
+    ForgetsMajority,
     /// An image in the middle of a unit names the parts that were applied, and has none of them.
     LabelsParts,
     /// What the log binds members to is passed over.

@@ -35,7 +35,7 @@ pub use connections::net::Connection;
 pub use data::queries::{OpenQueries, QueryWish};
 pub use data::read_views::{DataView, DataViewError, ViewDoor};
 #[cfg(any(test, feature = "in-process"))]
-pub use in_process::{ImageUnderWay, InProcess};
+pub use in_process::{ImageUnderWay, InProcess, request_of};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use node::archive::{Archive, ArchiveFigures, ArchiveWish, OpenArchive};

@@ -4,6 +4,7 @@ mod begin;
 mod bind;
 mod change;
 mod elections;
+mod heard;
 mod messages;
 mod propose;
 mod purge;
@@ -37,6 +38,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc as channel, oneshot, watch};
 use tokio::time::Instant;
 
 use self::elections::Elections;
+use self::heard::Heard;
 use self::messages::Messages;
 use self::propose::Queued;
 use crate::error::Error;
@@ -48,7 +50,7 @@ use crate::types::{Label, Types, reign_of};
 
 /// Threads of the runtime.
 const THREADS: usize = 2;
-/// How often figures are looked at that change all the time.
+/// How often figures are looked at that change all the time, at least.
 const FIGURES: Duration = Duration::from_millis(100);
 /// Heartbeats in an election timeout.
 const HEARTBEATS: u64 = 5;
@@ -473,21 +475,14 @@ impl Running {
         let mut changes = self.raft.server_metrics();
         let mut missed = self.elections.missed();
         let (mut last, mut elections, mut voted) = (View::default(), 0, None);
-        let (mut acknowledged, pace) = (None::<Instant>, Arc::clone(&self.elections.pace));
+        let (mut heard, pace) = (Heard::since(Instant::now()), Arc::clone(&self.elections.pace));
+        let pause = FIGURES.min(pace.timeout() / 10);
         loop {
-            // The figure is as old as the metrics.
             let is_new = metrics.has_changed().unwrap_or(false);
             let now = metrics.borrow_and_update().clone();
-            if is_new || now.millis_since_quorum_ack.is_none() {
-                let age = now.millis_since_quorum_ack.map(Duration::from_millis);
-                let at = age.and_then(|age| Instant::now().checked_sub(age));
-                // The same moment is told again with a millisecond more or less.
-                if let (Some(before), Some(at)) = (acknowledged, at)
-                    && at > before + Duration::from_millis(5)
-                {
-                    pace.is_heard(before.elapsed());
-                }
-                acknowledged = at;
+            let age = now.millis_since_quorum_ack.map(Duration::from_millis);
+            if let Some(since) = heard.look(Instant::now(), is_new, age) {
+                pace.is_heard(since);
             }
             if now.running_state.is_err() {
                 return self.tell_end(&now);
@@ -499,7 +494,7 @@ impl Running {
             let misses = *missed.borrow_and_update() == Some(now.vote.leader_id);
             let patience =
                 pace.patience() * (1 + u32::from(self.hands_over.load(Ordering::SeqCst)));
-            let has_quorum = acknowledged.is_none_or(|at| at.elapsed() <= patience);
+            let has_quorum = heard.at().is_none_or(|at| at.elapsed() <= patience);
             let view = self.view(&now, has_quorum);
             let leader = view.leader.filter(|&id| id == self.id || !misses);
             let view = View { elections, leader, ..view };
@@ -525,7 +520,7 @@ impl Running {
                 // The loop has gone.
                 changed = closely.changed() => if changed.is_err() { return },
                 _ = missed.changed() => {}
-                () = tokio::time::sleep(FIGURES) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
@@ -561,7 +556,10 @@ impl Running {
             id: self.id,
             term: now.current_term,
             leader: now.current_leader,
-            has_quorum: !leads || has_quorum || voters.len() == 1,
+            has_quorum: !leads
+                || has_quorum
+                || voters.len() == 1
+                || Mutation::current().is(Mutant::ForgetsMajority),
             role: match now.state {
                 ServerState::Leader => "leader",
                 ServerState::Candidate => "candidate",

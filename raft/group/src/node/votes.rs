@@ -47,6 +47,11 @@ impl Pace {
         Self { timeout, lost: Mutex::default(), delay: AtomicU64::new(0) }
     }
 
+    /// `raft-election-timeout`.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// A leader has heard of most members, for the first time since so long.
     pub(super) fn is_heard(&self, since: Duration) {
         // Not for long once it was out of reach.

@@ -209,8 +209,8 @@ pub(crate) fn run_alone(
 
 /// A request of a command with a key `K` in each place that a key must be; the other words are
 /// numbers.
-#[cfg(test)]
-pub(crate) fn request_of(facts: &'static stillframe_commands::Facts) -> Vec<Vec<u8>> {
+#[must_use]
+pub fn request_of(facts: &'static stillframe_commands::Facts) -> Vec<Vec<u8>> {
     use stillframe_commands::facts::More;
     let mut words: Vec<Vec<u8>> =
         facts.name.split('|').map(|word| word.as_bytes().into()).collect();

@@ -1,8 +1,8 @@
 //! The network between the members: connections with latency, bandwidth, loss and cuts by
 //! direction, in memory.
 //!
-//! - A connection is two flows. Bytes of one flow come in their order. Flows overtake each other, or
-//!   all that one member sends to another comes in its order ([`Quality::is_fifo`]).
+//! - A connection is two flows. Bytes of one flow come in their order. Flows overtake each other,
+//!   or all that one member sends to another comes in its order ([`Quality::is_fifo`]).
 //! - What goes from one member to another shares a bandwidth.
 //! - What is lost comes later, as TCP sends it again, and so does all behind it on its way.
 //! - Nothing passes a cut; connections stay, and what was sent comes when it is mended.

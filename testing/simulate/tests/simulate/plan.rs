@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     /// Half of the clients stay at one member each and read, the others write: who has lost the
     /// lead without knowing it answers reads alone. A write that came to it would hold them up.
     pub(crate) is_apart: bool,
+    /// How long a leader may take until it knows that most members do not hear it.
+    pub(crate) patience_ms: u64,
     pub(crate) faults: Vec<Fault>,
     /// Members that follow are away now and then, and nothing else goes wrong: the leader stays.
     pub(crate) is_calm: bool,
@@ -36,6 +38,9 @@ pub(crate) struct Plan {
 
 /// When the first leader is there, whatever a start takes.
 pub(crate) const SETTLED: u64 = 8000;
+
+/// The time of two looks of a member whom it has heard, and of a turn.
+pub(crate) const LOOKS: u64 = 210;
 
 /// Something that goes wrong.
 #[derive(Debug, Clone)]
@@ -69,6 +74,8 @@ pub(crate) enum What {
     SuspendLeader { ms: u64, cut_ms: u64 },
     /// The one that leads hears the others, and is not heard, or the reverse.
     CutLeader { hears: bool, ms: u64 },
+    /// The one that leads is cut off, and everything is asked of it.
+    AskCutLeader { ms: u64 },
     /// Clients that stay at a member call the one that leads, and the others do not reach it.
     PartClients { ms: u64 },
     /// Its unix time jumps.
@@ -141,6 +148,7 @@ impl Plan {
             pause_ms: random.pick(&[5, 20, 100, 400]),
             era_ms: if is_apart { 10_000 } else { 3000 },
             is_apart,
+            patience_ms: 10 * election_ms + LOOKS,
             faults,
             is_calm,
         }
@@ -166,6 +174,7 @@ impl Plan {
             pause_ms: 20,
             era_ms: 3000,
             is_apart: false,
+            patience_ms: 1000 + LOOKS,
             faults: Vec::new(),
             is_calm: false,
         }

@@ -11,6 +11,7 @@ use crate::member::{End, Member, Other};
 use crate::network::{Network, traced};
 use crate::operator::{Change, Operator};
 use crate::plan::{Plan, SETTLED, What};
+use crate::questions::Questions;
 
 /// How long a group that is whole again may take to serve, and to agree.
 const WHOLE: u64 = 60_000;
@@ -37,6 +38,8 @@ pub(crate) struct Report {
     /// Milliseconds that were simulated.
     pub(crate) ms: u64,
     pub(crate) undecided: bool,
+    /// Questions to a leader that was cut off, which were answered in time.
+    pub(crate) answered: usize,
 }
 
 struct World<'p> {
@@ -45,6 +48,7 @@ struct World<'p> {
     members: Vec<Member>,
     clients: Vec<Client>,
     operator: Operator,
+    questions: Questions,
     random: Random,
     now: u64,
     /// What ends when.
@@ -74,10 +78,10 @@ pub(crate) fn run(plan: &Plan) -> Report {
     let wrong = world.live().and_then(|()| world.judge()).err();
     let (trace, bytes) = world.network.trace();
     world.note(trace, b"network");
-    let World { report, now, clients, .. } = world;
+    let World { report, now, clients, questions, .. } = world;
     let done = clients.iter().flat_map(|client| &client.done);
     let returned = done.filter(|it| it.replies().is_some()).count();
-    Report { wrong, bytes, returned, ms: now, ..report }
+    Report { wrong, bytes, returned, ms: now, answered: questions.answered, ..report }
 }
 
 impl<'p> World<'p> {
@@ -90,6 +94,7 @@ impl<'p> World<'p> {
                 .collect(),
             clients: (0..plan.clients).map(|number| Client::new(number, plan)).collect(),
             operator: Operator::default(),
+            questions: Questions::default(),
             random: Random::with_seed(plan.seed ^ 2),
             now: 0,
             ends: Vec::new(),
@@ -148,6 +153,7 @@ impl<'p> World<'p> {
                 self.narrate(line);
             }
         }
+        self.questions.go_on(&self.members, self.now)?;
         if self.now.is_multiple_of(10) {
             self.note_leader()?;
             self.change_group();
@@ -279,6 +285,11 @@ impl<'p> World<'p> {
                     let (from, to) = if hears { (who, other) } else { (other, who) };
                     self.cut(from, to, ms);
                 }
+            }
+            (&What::AskCutLeader { ms }, Some(who)) => {
+                self.isolate(who, ms);
+                let leader = &self.members[who as usize - 1];
+                self.questions.begin(leader, self.now, self.plan.patience_ms, ms);
             }
             (&What::PartClients { ms }, Some(who)) => {
                 let until = self.now + ms;
