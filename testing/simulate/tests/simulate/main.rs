@@ -293,7 +293,7 @@ fn mistakes_of_writes_are_found() {
         named(stillframe_server::Mutant::AcknowledgesEarly, 5),
         named(stillframe_server::Mutant::KeepsWhatWasLost, 1),
         named(stillframe_server::Mutant::ReadsUnasked, 2),
-        named(stillframe_openraft::Mutant::AcknowledgesBeforeSync, 15),
+        named(stillframe_openraft::Mutant::AcknowledgesBeforeSync, 4),
     ]);
 }
 
