@@ -54,8 +54,22 @@ fn double(text: &[u8]) -> Option<f64> {
         return None;
     }
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    let number = f64::from_bits(number.to_bits() & !3);
-    (shown(&mut [0; 32], number)? == text).then_some(number)
+    if number.to_bits() & 3 != 0 {
+        return None; // the text of another double is another one
+    }
+    (is_shortest(digits) || shown(&mut [0; 32], number)? == text).then_some(number)
+}
+
+/// Whether digits are surely those that are shown of the double that they give: no two texts of so
+/// few digits give the same one. True for most such texts, and quicker than to show it.
+fn is_shortest(digits: &[u8]) -> bool {
+    const DIGITS_MAX: usize = 15;
+    const FRACTION_MAX: usize = 6; // a longer one may be shown with an exponent
+    let Some(point) = digits.iter().position(|byte| *byte == b'.') else { return false };
+    let (whole, fraction) = (&digits[..point], &digits[point + 1..]);
+    let begins = whole == b"0" || whole.first().is_some_and(|byte| *byte != b'0');
+    let ends = fraction == b"0" || fraction.last().is_some_and(|byte| *byte != b'0');
+    begins && ends && digits.len() <= DIGITS_MAX + 1 && fraction.len() <= FRACTION_MAX
 }
 
 /// The text of a double, if Redis shows it without an exponent.
@@ -193,6 +207,27 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(ArrayNumber::parse(text.as_bytes()), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_texts_are_those_that_are_shown() {
+        let (mut sure, mut state) = (0, 7_u64);
+        for _ in 0..100_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (whole, places) =
+                ((state >> 40) % 10_u64.pow((state >> 33) as u32 % 10), 1 + state % 7);
+            let fraction = (state >> 20) % 10_u64.pow(places as u32);
+            let text = format!("{whole}.{fraction:0width$}", width = places as usize);
+            let number: f64 = text.parse().expect("a number");
+            if is_shortest(text.as_bytes()) {
+                assert_eq!(shown(&mut [0; 32], number), Some(text.as_bytes()));
+                sure += 1;
+            }
+        }
+        assert!(sure > 50_000, "{sure}");
+        for text in ["0.0", "5.0", "0.000001", "99999999.999999"] {
+            assert!(is_shortest(text.as_bytes()), "{text}");
         }
     }
 }

@@ -305,7 +305,33 @@ fn parse_decimal(negative: bool, text: &[u8]) -> Option<Extended> {
     if position.abs() > DECIMAL_POSITION_MAX {
         return None;
     }
-    let mut numerator = Natural::from_digits(&digits, 10);
+    of_few_digits(negative, &digits, power).or_else(|| of_digits(negative, &digits, power))
+}
+
+/// digits x 10^power, if both fit in 64 bits, as in most texts: one product or quotient is rounded
+/// once.
+fn of_few_digits(negative: bool, digits: &[u8], power: i64) -> Option<Extended> {
+    const DIGITS_MAX: usize = 19;
+    const POWER_MAX: u32 = 27; // of 5, in 63 bits
+    let magnitude = u32::try_from(power.unsigned_abs()).ok().filter(|it| *it <= POWER_MAX)?;
+    if digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let whole = digits.iter().fold(0_u64, |whole, digit| whole * 10 + u64::from(*digit));
+    let (whole, fives) = (u128::from(whole), 5_u128.pow(magnitude));
+    if power >= 0 {
+        return round(negative, whole * fives, magnitude.cast_signed());
+    }
+    let shift = whole.leading_zeros();
+    let numerator = whole << shift;
+    // The quotient has 65 bits or more; one behind them stands for the remainder.
+    let quotient = (numerator / fives) << 1 | u128::from(!numerator.is_multiple_of(fives));
+    round(negative, quotient, -(magnitude + shift + 1).cast_signed())
+}
+
+/// digits x 10^power; `None` if it overflows or vanishes.
+fn of_digits(negative: bool, digits: &[u8], power: i64) -> Option<Extended> {
+    let mut numerator = Natural::from_digits(digits, 10);
     let mut denominator = Natural::from(1);
     let scaled = if power < 0 { &mut denominator } else { &mut numerator };
     for _ in 0..power.abs() {
@@ -456,6 +482,29 @@ mod tests {
         ] {
             assert_eq!(sum(a, b), expected, "{a} + {b}");
         }
+    }
+
+    #[test]
+    fn few_digits_are_read_as_many_are() {
+        let mut random = crate::Random::with_seed(5);
+        for digits in 1..=19 {
+            for power in -27..=27 {
+                for round in 0..20 {
+                    let mut digit = || match round {
+                        0 => 9,
+                        1 => 5,
+                        _ => (random.bits() % 10) as u8,
+                    };
+                    let mut digits: Vec<u8> = (0..digits).map(|_| digit()).collect();
+                    digits[0] = digits[0].max(1);
+                    let few = of_few_digits(true, &digits, power);
+                    assert!(few.is_some(), "{digits:?} {power}");
+                    assert_eq!(few, of_digits(true, &digits, power), "{digits:?} {power}");
+                }
+            }
+        }
+        assert_eq!(of_few_digits(true, &[1; 20], 0), None);
+        assert_eq!(of_few_digits(true, &[1], 28), None);
     }
 
     #[test]

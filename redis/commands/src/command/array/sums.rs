@@ -130,10 +130,13 @@ fn arop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             out.integer(array.map_or(0, |array| span.count_in(array)) as i64);
         }
         Operation::Match(text) => out.integer(values.filter(|value| *value == text).count() as i64),
-        Operation::Sum | Operation::Least | Operation::Greatest => {
+        Operation::Sum => match sum(values) {
+            Some(sum) => sum.answer(out),
+            None => out.null(),
+        },
+        Operation::Least | Operation::Greatest => {
             let numbers = values.filter_map(Number::parse);
             let one_of = |one: Number, two: Number| match operation {
-                Operation::Sum => one.plus(two),
                 Operation::Least if one.exceeds(two) => two,
                 Operation::Greatest if two.exceeds(one) => two,
                 _ => one,
@@ -156,6 +159,26 @@ fn arop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// The sum of the elements that are numbers. Integers come first in a sum of their own for as long
+/// as there are no others, which is exact and quick.
+fn sum<'v>(mut values: impl Iterator<Item = &'v [u8]>) -> Option<Number> {
+    let whole = |sum: i64| Number::Finite(Extended::from(sum));
+    let mut ints = None::<i64>;
+    let other = loop {
+        let Some(value) = values.next() else { return ints.map(whole) };
+        if let Some(int) = parse_integer(value) {
+            match ints.unwrap_or(0).checked_add(int) {
+                Some(sum) => ints = Some(sum),
+                None => break whole(int),
+            }
+        } else if let Some(number) = Number::parse(value) {
+            break number;
+        }
+    };
+    let begun = ints.map_or(other, |ints| whole(ints).plus(other));
+    Some(values.filter_map(Number::parse).fold(begun, Number::plus))
 }
 
 /// What is before the point of an element that is a number, if that is a 64-bit integer.
