@@ -20,7 +20,7 @@ VERSION = "v9.23.0"
 MODULE = "github.com/redis/go-redis/v9"
 #: What needs other servers or modules, or tests the client alone.
 LEFT_OUT = ("ClusterClient|Ring|Sentinel|RediSearch|TimeSeries|JSON|Probabilistic|VectorSet|TLS|"
-            "FT\\.|TS\\.|Timeseries|Array Commands|HIMPORT|Command Tips|UniversalClient|"
+            "FT\\.|TS\\.|Timeseries|Command Tips|UniversalClient|"
             "cluster|Failover|Modules|set permissions for module|FT DIALECT|withConn|"
             "Credentials Provider")
 

@@ -18,7 +18,7 @@ from run import run_tool  # noqa: E402
 
 VERSION = "8.1.0"
 SHARED = ["commands", "pipeline", "hash", "lock", "scripting", "pubsub", "monitor", "encoding",
-          "keyspace_notifications"]
+          "keyspace_notifications", "himport_integration"]
 FILES = ["function", *SHARED, *[f"asyncio/test_{name}" for name in SHARED]]
 
 
