@@ -77,6 +77,9 @@ fn check_file(name: &str, text: &str, report: &mut Report) {
             found.push(format!("{place}: a line of more than {WIDTH} characters"));
         }
         check_words(&place, line, report);
+        if let Some([kind, name]) = defined(line).filter(|it| rust && VAGUE.contains(it)) {
+            report.faults.push(format!("{place}: {kind} {name}: say what it does or is"));
+        }
         if rust && packs_parameters(line) {
             report.faults.push(format!("{place}: a tuple of parameters: pass each, or name them"));
         }
@@ -98,6 +101,27 @@ const PHRASES: [&str; 7] = [
     concat!("Of th", "ese"),
     concat!("Of th", "ose"),
 ];
+
+/// Names that no search finds, and that say nothing in the field's terms.
+const VAGUE: [[&str; 2]; 6] = [
+    ["fn", "of"],
+    ["fn", "tell"],
+    ["fn", "hear"],
+    ["struct", "Way"],
+    ["enum", "Way"],
+    ["struct", "Said"],
+];
+
+/// The first words of a definition, what it is and its name, behind who may see it.
+fn defined(line: &str) -> Option<[&str; 2]> {
+    let mut words = line.split_whitespace().skip_while(|word| {
+        let is_scope = word.starts_with("pub") || word.starts_with("crate::"); // pub(in crate::a)
+        is_scope || ["const", "unsafe", "extern", "\"C\"", "async"].contains(word)
+    });
+    let kind = words.next()?;
+    let name = words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    Some([kind, name])
+}
 
 /// Rules about words that no line of any file may have.
 fn check_words(place: &str, line: &str, report: &mut Report) {
@@ -172,10 +196,7 @@ fn packs_parameters(line: &str) -> bool {
 }
 
 fn starts_function(line: &str) -> bool {
-    let mut words = line.split_whitespace().skip_while(|word| {
-        word.starts_with("pub") || ["const", "unsafe", "extern", "\"C\"", "async"].contains(word)
-    });
-    words.next() == Some("fn")
+    defined(line).is_some_and(|[kind, _]| kind == "fn")
 }
 
 fn check_head(name: &str, text: &str, report: &mut Report) {
@@ -229,6 +250,7 @@ mod tests {
             ("a.rs", concat!("//! x\n#[ign", "ore]\n")),
             ("a.md", concat!("see /wo", "rk/notes\n")),
             ("a.rs", concat!("//! x\n/// So ma", "ny bytes.\n")),
+            ("a.rs", "//! x\n    pub(super) const fn of(self) {}\n"),
             ("a.rs", "//! x\npub(crate) fn f((a, b): (u8, u8), c: u8) {}\n"),
             ("a.rs", "//! x\nfn f(\n    a: u8,\n    (b, c): &(u8, u8),\n) {\n}\n"),
             ("library/stillframe/src/algorithms/rivals/zigzag.rs", "//! Zigzag.\n"),

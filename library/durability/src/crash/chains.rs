@@ -124,12 +124,12 @@ fn each_mistake_with_chains_is_found() {
 // ---- every way to write
 
 /// A way to write words of several blocks.
-type Way = fn(&mut Store<Naive>, u64);
+type Write = fn(&mut Store<Naive>, u64);
 
 const BLOCK: usize = stillframe::BLOCK_WORDS;
 
 /// Each touches blocks 1, 2 and 4, near their edges.
-const WAYS: [(&str, Way); 10] = [
+const WAYS: [(&str, Write); 10] = [
     ("write in blocks by which it grows", |store, value| {
         store.grow(store.words() + BLOCK).expect("there is room");
         store.write(store.words() - 1, value);

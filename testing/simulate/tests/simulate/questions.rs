@@ -46,7 +46,7 @@ impl Questions {
         self.begun = Some(Begun { who, known, until });
         // A write in flight that nobody will ever agree to.
         let set = all().iter().find(|facts| facts.name == "set");
-        self.asked.extend(set.and_then(|facts| Asked::of(facts, leader, now, known)));
+        self.asked.extend(set.and_then(|facts| Asked::ask(facts, leader, now, known)));
     }
 
     /// Goes on; an error says what was answered too late, or wrongly.
@@ -65,7 +65,7 @@ impl Questions {
             // The one that would end the member.
             let commands = all().iter().filter(|it| it.flags & flags::ABSENT == 0);
             let commands = commands.filter(|it| it.name != "shutdown");
-            self.asked.extend(commands.filter_map(|it| Asked::of(it, leader, now, known)));
+            self.asked.extend(commands.filter_map(|it| Asked::ask(it, leader, now, known)));
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ fn is_refused(facts: &Facts, request: &[&[u8]]) -> bool {
 
 impl Asked {
     /// Asks a member; nobody is asked if it takes no connections.
-    fn of(facts: &'static Facts, member: &Member, now: u64, known: u64) -> Option<Self> {
+    fn ask(facts: &'static Facts, member: &Member, now: u64, known: u64) -> Option<Self> {
         let request = request_of(facts);
         let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         let mut bytes = Vec::new();
