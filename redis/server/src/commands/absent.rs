@@ -79,7 +79,7 @@ mod tests {
         };
         assert_eq!(text("FT.SEARCH"), "ERR unknown command 'FT.SEARCH': modules are not supported");
         assert_eq!(text("vadd"), "ERR unknown command 'vadd': vector sets are not supported");
-        assert_eq!(text("HImport"), "ERR unknown command 'HImport': not supported by this server");
+        assert_eq!(text("BackUp"), "ERR unknown command 'BackUp': not supported by this server");
         for name in ["ARx", "AR", "x.y", ".", "XNACKS"] {
             let error = format!("ERR unknown command '{name}', with args beginning with: ");
             assert_eq!(text(name), error);
