@@ -193,21 +193,33 @@ impl Plan<'_> {
         });
     }
 
+    /// Whether a pending segment is no part of the archived log.
+    fn is_another(
+        &self,
+        generation: u64,
+        first: u64,
+        archived: &Segment,
+        images: &[&Facts],
+    ) -> bool {
+        let mut own = self.set.segments.iter().filter(|it| it.generation == generation);
+        let is_between = own.clone().any(|it| it.first < first) && first < archived.first;
+        let Some(own) = own.find(|it| it.first == first) else { return is_between };
+        // One without records was replaced at a start. If a newer image is there, it may also be
+        // another log, which begins with that image and has the numbers of this one.
+        let before = self.set.images.iter().filter(|it| it.generation == generation);
+        let newest = before.map(|it| it.begun_ms).max();
+        let may_be_another = own.end >= first || images.iter().any(|it| Some(it.begun_ms) > newest);
+        may_be_another && self.identity(generation, first) != own.identity
+    }
+
     /// The log behind its newest archived segment.
     fn go_on(&self, generation: u64, archived: &Segment, images: &[&Facts], steps: &mut Vec<Step>) {
         let mutation = Mutation::current();
-        let is_another = |first: u64| {
-            let mut own = self.set.segments.iter().filter(|it| it.generation == generation);
-            let is_between = own.clone().any(|it| it.first < first) && first < archived.first;
-            match own.find(|it| it.first == first) {
-                // One without records was replaced at a start.
-                Some(own) => own.end >= first && self.identity(generation, first) != own.identity,
-                None => is_between,
-            }
-        };
         let (mut is_there, mut next) = (false, None);
         for first in self.firsts(generation) {
-            if is_another(first) && !mutation.is(Mutant::DivergenceIgnored) {
+            if self.is_another(generation, first, archived, images)
+                && !mutation.is(Mutant::DivergenceIgnored)
+            {
                 steps.push(Step::Begin(format!(
                     "segment {first} of log {generation} is another than the archived one"
                 )));
@@ -235,12 +247,12 @@ impl Plan<'_> {
                 steps.push(Step::Whole { generation, first: archived.first, until: Some(next) });
                 return;
             }
-            if next > archived.end + 1 && !mutation.is(Mutant::GapIgnored) {
-                steps.push(Step::Begin(format!(
-                    "records {} to {} of log {generation} are in no file any more",
-                    archived.end + 1,
-                    next - 1
-                )));
+            let (from, to) = (archived.end + 1, next - 1);
+            let why = format!("records {from} to {to} of log {generation} are in no file any more");
+            // A set that begins for that reason and lacks them, too, has a damaged file.
+            let is_gap = from <= to && self.set.why != why;
+            if is_gap && !mutation.is(Mutant::GapIgnored) {
+                steps.push(Step::Begin(why));
                 return;
             }
             let first = archived.first;

@@ -192,7 +192,12 @@ impl Spool {
             };
             let place = format!("{folder}log-{first:020}");
             let found = match self.data.open_file(&place) {
-                Err(error) if error.kind() == Some(ErrorKind::NotFound) => continue,
+                Err(error) if error.kind() == Some(ErrorKind::NotFound) => {
+                    if self.has_segment_before(generation, first)? {
+                        return Ok(true); // a log lets go of its oldest segments first
+                    }
+                    continue;
+                }
                 found => found?,
             };
             let name = it.what.name();
@@ -214,6 +219,29 @@ impl Spool {
             What::Image(it) => (it.generation, it.from) > (dump.generation, dump.from),
             What::Segment { .. } => false,
         }))
+    }
+
+    /// Whether the directory's log has a segment that begins before this record.
+    fn has_segment_before(&self, generation: u64, first: u64) -> Result<bool, ArchiveError> {
+        let names = match &self.source {
+            Source::Store { .. } => self.data.names()?,
+            Source::Server { logs, .. } => self.names_of_log(logs, generation)?,
+        };
+        let begins = |name: &String| match Name::parse(name) {
+            Some(Name::Segment(other)) => other < first,
+            _ => false,
+        };
+        Ok(names.iter().any(begins))
+    }
+
+    /// The files of a log; none if it is gone.
+    fn names_of_log(&self, logs: &str, generation: u64) -> Result<Vec<String>, ArchiveError> {
+        let generations = Generations::below(&self.data, logs);
+        let found = generations.location(generation).and_then(Directory::existing);
+        match found.and_then(|files| files.names()) {
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(Vec::new()),
+            names => Ok(names?),
+        }
     }
 
     /// Looks at all files anew: a set begins, which has none of them. What the directory does not
@@ -343,7 +371,7 @@ impl Spool {
         let Source::Server { logs, .. } = &self.source else {
             return self.take_log(0, "", self.data.names()?, known);
         };
-        let (logs, generations) = (logs.clone(), Generations::below(&self.data, logs));
+        let logs = logs.clone();
         let mut named = BTreeSet::new();
         for pending in Self::pending(&self.files)? {
             match pending.what {
@@ -360,11 +388,7 @@ impl Spool {
             }
         }));
         for generation in named.into_iter().filter(|generation| *generation > 0) {
-            let found = generations.location(generation).and_then(Directory::existing);
-            let names = match found.and_then(|files| files.names()) {
-                Err(error) if error.kind() == Some(ErrorKind::NotFound) => continue,
-                names => names?,
-            };
+            let names = self.names_of_log(&logs, generation)?;
             self.take_log(generation, &format!("{logs}/{generation}/"), names, known)?;
         }
         Ok(())

@@ -448,6 +448,74 @@ fn a_gap_begins_a_set() {
     assert_eq!(restored(&store, Some(Until::Sequence(2))).expect("it is there").0, 1);
 }
 
+/// A segment comes and goes between two looks, while the one before it still waits.
+#[test]
+fn a_segment_that_nobody_saw_begins_a_set() {
+    let mut server = Server::new(0);
+    let store = Arc::new(Faulty::default());
+    let mut steps = Steps::new(&server.source(), &store, settings());
+    server.set("k", "before");
+    steps.settle();
+    for value in ["unseen", "after"] {
+        server.restart();
+        server.set("k", value);
+    }
+    server.save();
+    steps.settle();
+    let manifest = newest(&store).expect("there is one");
+    assert_eq!(manifest.sets.len(), 2, "{manifest:?}");
+    assert_eq!(manifest.sets[1].why, "records 2 to 2 of log 1 are in no file any more");
+    for (until, reached) in [(1, 1), (2, 1), (3, 3)] {
+        let found = restored(&store, Some(Until::Sequence(until))).expect("it is there");
+        assert_eq!(found, (reached, server.states[reached as usize].clone()), "{until}");
+    }
+}
+
+/// The log was off for a while, and its next one has the numbers of the last one, of which the
+/// archive has an image and no record.
+#[test]
+fn another_log_of_the_same_number_begins_a_set() {
+    let mut server = Server::new(0);
+    let store = Arc::new(Faulty::default());
+    let mut steps = Steps::new(&server.source(), &store, settings());
+    steps.settle();
+    server.set("k", "unseen");
+    server.next_generation();
+    server.set("l", "seen");
+    for _ in 0..2 {
+        steps.settle();
+        assert_eq!(newest(&store).expect("there is one").sets.len(), 2);
+        let last = server.states.len() as u64 - 1;
+        let found = restored(&store, None).expect("it is there");
+        assert_eq!(found, (last, server.states[last as usize].clone()));
+        server.save();
+    }
+}
+
+/// A segment that lost its end on the disk begins one set, and no more.
+#[test]
+fn a_damaged_segment_begins_a_set_once() {
+    let mut server = Server::new(0);
+    let store = Arc::new(Faulty::default());
+    for value in ["a", "b", "c"] {
+        server.set("k", value);
+    }
+    server.restart();
+    server.set("k", "d");
+    let log = server.path().join("appendonlydir/1/log-00000000000000000001");
+    let file = std::fs::OpenOptions::new().write(true).open(&log).expect("it is there");
+    let bytes = file.metadata().expect("it is there").len();
+    file.set_len(bytes - 60).expect("it is shorter"); // a mark, and the end of a record
+    let mut steps = Steps::new(&server.source(), &store, settings());
+    steps.settle();
+    let manifest = newest(&store).expect("there is one");
+    // The set before had no image, and is gone.
+    let [set] = &manifest.sets[..] else { panic!("{manifest:?}") };
+    assert_eq!(set.why, "records 3 to 3 of log 1 are in no file any more");
+    let ends = set.segments.iter().map(|it| (it.first, it.end));
+    assert_eq!(ends.collect::<Vec<_>>(), [(1, 2), (4, 4)], "{manifest:?}");
+}
+
 /// The directory goes back: an older copy of it takes its place.
 #[test]
 fn a_directory_that_went_back_begins_a_set() {
