@@ -223,10 +223,7 @@ impl Spool {
 
     /// Whether the directory's log has a segment that begins before this record.
     fn has_segment_before(&self, generation: u64, first: u64) -> Result<bool, ArchiveError> {
-        let names = match &self.source {
-            Source::Store { .. } => self.data.names()?,
-            Source::Server { logs, .. } => self.names_of_log(logs, generation)?,
-        };
+        let names = self.names_of_log(generation)?;
         let begins = |name: &String| match Name::parse(name) {
             Some(Name::Segment(other)) => other < first,
             _ => false,
@@ -234,8 +231,9 @@ impl Spool {
         Ok(names.iter().any(begins))
     }
 
-    /// The files of a log; none if it is gone.
-    fn names_of_log(&self, logs: &str, generation: u64) -> Result<Vec<String>, ArchiveError> {
+    /// The files of a log, or of the store that has one; none if the log is gone.
+    fn names_of_log(&self, generation: u64) -> Result<Vec<String>, ArchiveError> {
+        let Source::Server { logs, .. } = &self.source else { return Ok(self.data.names()?) };
         let generations = Generations::below(&self.data, logs);
         let found = generations.location(generation).and_then(Directory::existing);
         match found.and_then(|files| files.names()) {
@@ -369,7 +367,7 @@ impl Spool {
     /// Links the segments of logs that images name.
     fn take_segments(&mut self, known: &Known) -> Result<(), ArchiveError> {
         let Source::Server { logs, .. } = &self.source else {
-            return self.take_log(0, "", self.data.names()?, known);
+            return self.take_log(0, "", self.names_of_log(0)?, known);
         };
         let logs = logs.clone();
         let mut named = BTreeSet::new();
@@ -388,7 +386,7 @@ impl Spool {
             }
         }));
         for generation in named.into_iter().filter(|generation| *generation > 0) {
-            let names = self.names_of_log(&logs, generation)?;
+            let names = self.names_of_log(generation)?;
             self.take_log(generation, &format!("{logs}/{generation}/"), names, known)?;
         }
         Ok(())
