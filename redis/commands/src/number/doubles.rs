@@ -2,14 +2,12 @@
 //! them.
 
 use super::extended::Extended;
+use crate::text::c_string;
 
 /// The number that a whole text is, hexadecimal and infinities included. Not NaN, nor what is too
 /// large or too small for a double.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
-    match strtod(text)? {
-        (_, Fit::Exceeds) => None,
-        (value, Fit::Fits) => Some(value),
-    }
+    in_range(strtod(text))
 }
 
 /// The end of a range of scores: what is too large is infinite, blanks may come first, and the text
@@ -20,14 +18,18 @@ pub fn parse_bound(text: &[u8]) -> Option<f64> {
 
 /// A weight by which SORT orders: as the end of a range, but not what is too large or too small.
 pub fn parse_weight(text: &[u8]) -> Option<f64> {
-    match sloppy(text)? {
+    in_range(sloppy(text))
+}
+
+fn in_range(read: Option<(f64, Fit)>) -> Option<f64> {
+    match read? {
         (_, Fit::Exceeds) => None,
         (value, Fit::Fits) => Some(value),
     }
 }
 
 fn sloppy(text: &[u8]) -> Option<(f64, Fit)> {
-    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let text = c_string(text);
     if text.is_empty() {
         return Some((0.0, Fit::Fits));
     }
