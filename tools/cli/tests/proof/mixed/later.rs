@@ -395,11 +395,17 @@ fn is_error(_: &Words, theirs: &Reply, ours: &Reply) -> bool {
 }
 
 fn is_encoding(_: &Words, theirs: &Reply, ours: &Reply) -> bool {
-    let names = ["listpack", "listpackex", "quicklist", "hashtable", "skiplist"];
-    // Of hashes that HIMPORT made.
-    let templates = ["template-listpack", "template-array"];
+    let names = [
+        "listpack",
+        "listpackex",
+        "quicklist",
+        "hashtable",
+        "skiplist",
+        "template-listpack", // of hashes that HIMPORT made
+        "template-array",
+    ];
     let is_name = |reply: &Reply| match reply {
-        Reply::Text(text) => names.iter().chain(&templates).any(|name| name.as_bytes() == text),
+        Reply::Text(text) => names.iter().any(|name| name.as_bytes() == text),
         _ => false,
     };
     is_name(theirs) && is_name(ours)
