@@ -37,20 +37,26 @@ impl Turn<'_> {
         let Some(mut upstream) = client.upstream.take() else { return };
         client.session.active = self.state.clock.turn();
         match self.exchange(client, &mut upstream) {
-            Ok(()) => client.upstream = Some(upstream),
+            Ok(unfinished) => {
+                client.upstream = Some(upstream);
+                if unfinished {
+                    self.sockets.queue.add(client);
+                }
+            }
             Err(_) if upstream.has_all() => client.session.closing = true,
             Err(lost) => fail(client, &lost, upstream.is_between_replies()),
         }
     }
 
-    fn exchange(&mut self, client: &mut Client, upstream: &mut Upstream) -> Result<(), Lost> {
+    /// Returns whether there may be more to do at once: no event comes for what was not read.
+    fn exchange(&mut self, client: &mut Client, upstream: &mut Upstream) -> Result<bool, Lost> {
         let place = client.session.caller.place;
         let tls = self.state.config.tls.replication.then(|| self.state.net.tls());
         if !upstream.connect(place, &self.sockets.poller, tls)? {
             if upstream.looks() {
                 self.sockets.looking.push(place);
             }
-            return Ok(());
+            return Ok(false);
         }
         upstream.write()?; // the greeting
         while client.pending() < WAITING_BYTES_MAX && upstream.read(&mut client.output)? {}
@@ -66,7 +72,8 @@ impl Turn<'_> {
             }
         }
         self.sockets.shared = shared;
-        upstream.write()
+        upstream.write()?;
+        Ok(client.readable && upstream.takes_requests())
     }
 
     /// Ends the connections of clients whose requests went to a member that leads no more, or is

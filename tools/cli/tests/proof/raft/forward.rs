@@ -106,6 +106,18 @@ fn a_session_of_resp3_begins_with_its_greeting() {
     assert_eq!(listens.raw(), b">3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$5\r\nhello\r\n");
 }
 
+/// Nothing else comes that would have the member look again.
+#[test]
+fn each_large_request_arrives_by_itself() {
+    let (_group, servers, [_, one, _]) = start(STEADY);
+    let mut client = servers[one].client();
+    for round in 0..12 {
+        let value = vec![b'x'; (1 << 20) + round * 50_000];
+        assert_eq!(client.call(&[b"SET", b"large", &value]).text(), "OK");
+        assert_eq!(client.ask("STRLEN large"), int(value.len() as i64));
+    }
+}
+
 #[test]
 fn much_goes_both_ways_at_once() {
     let (_group, servers, [_, one, _]) = start(STEADY);
