@@ -41,6 +41,11 @@ impl Fieldsets {
         removed.is_some()
     }
 
+    /// Each list with its names.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], impl Iterator<Item = &[u8]>)> {
+        self.lists.iter().map(|(list, names)| (&**list, names.iter().map(|name| &**name)))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lists.len()
     }

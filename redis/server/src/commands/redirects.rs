@@ -9,7 +9,8 @@
 //!   published at any member, and come to the subscribers of all.
 //! - With `raft-forward` the client's connection is passed on to the leader instead, from the first
 //!   such request on, and from the first that begins something which only the leader can keep:
-//!   transactions, watches, scripts, settings of replies, lists of names (HIMPORT).
+//!   transactions, watches, scripts, settings of replies. A connection with such settings that was
+//!   at the leader ends after the refusal: its client would be refused for good.
 //! - A client that said READONLY reads where it is if the group lets members read
 //!   ([`Reads::Local`](crate::node::config::Reads)).
 
@@ -66,11 +67,15 @@ fn one(ctx: &Context<'_>, command: &Command, args: &[&[u8]], needs: Needs) -> Op
 /// Whether a request, of which this is known, is passed on to the leader.
 #[cold]
 pub(super) fn forwards(
-    ctx: &Context<'_>,
+    ctx: &mut Context<'_>,
     command: &Command,
     outcome: Result<Needs, &Refusal>,
 ) -> bool {
-    if ctx.session.forwarded || !ctx.session.is_portable() {
+    if ctx.session.forwarded {
+        return false;
+    }
+    if !ctx.session.is_portable() {
+        ctx.session.closing |= ctx.session.is_stuck() && outcome.is_err_and(is_of_leader);
         return false;
     }
     match outcome {
@@ -85,7 +90,7 @@ fn begins(ctx: &Context<'_>, command: &Command) -> bool {
     let settings = ["client|caching", "client|reply", "client|tracking"];
     // A RESP2 client that listens does nothing else.
     let listens = ["subscribe", "psubscribe", "ssubscribe"].contains(&name);
-    matches!(name, "multi" | "watch" | "wait" | "waitaof" | "himport|prepare")
+    matches!(name, "multi" | "watch" | "wait" | "waitaof")
         || name.starts_with("script|")
         || settings.contains(&name)
         || listens && ctx.session.protocol == Protocol::Resp3

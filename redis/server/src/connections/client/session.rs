@@ -179,12 +179,24 @@ impl Session {
 
     /// Whether nothing of it is kept here beyond what a greeting tells another server.
     pub(crate) fn is_portable(&self) -> bool {
+        self.is_between_transactions() && !self.is_settled()
+    }
+
+    /// Whether it would be portable but for what only the end of the connection takes from it.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_between_transactions() && self.is_settled()
+    }
+
+    fn is_between_transactions(&self) -> bool {
         let caller = &self.caller;
         let is_free = !caller.internal && caller.transaction.is_none() && caller.watched_bytes == 0;
-        let is_free = is_free && caller.fieldsets.is_none();
-        let is_quiet = self.subscriptions.is_none() && self.tracking.is_none() && !self.monitors;
-        let is_free = is_free && self.branch.is_none();
-        is_free && is_quiet && self.replies == Replies::Sent && self.replica.is_none()
+        is_free && self.branch.is_none() && self.replica.is_none()
+    }
+
+    /// Whether it listens, or does not get each reply.
+    fn is_settled(&self) -> bool {
+        let listens = self.subscriptions.is_some() || self.tracking.is_some() || self.monitors;
+        listens || self.replies != Replies::Sent
     }
 
     /// The limit on its unread replies, which depends on its class.

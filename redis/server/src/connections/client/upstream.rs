@@ -88,6 +88,10 @@ impl Greeting {
         if session.caller.db != 0 {
             greeting.add(&[b"SELECT", session.caller.db.to_string().as_bytes()]);
         }
+        for (list, names) in session.caller.fieldsets.iter().flat_map(|lists| lists.iter()) {
+            let words = [&b"HIMPORT"[..], b"PREPARE", list];
+            greeting.add(&words.into_iter().chain(names).collect::<Vec<_>>());
+        }
         greeting
     }
 

@@ -106,6 +106,77 @@ fn a_session_of_resp3_begins_with_its_greeting() {
     assert_eq!(listens.raw(), b">3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$5\r\nhello\r\n");
 }
 
+/// HIMPORT of many fields, which a client of a follower begins there.
+fn import_many(client: &mut Client, count: usize) {
+    let names: Vec<String> = (0..count).map(|number| format!("field:{number}")).collect();
+    for begin in [&["HIMPORT", "PREPARE", "many"][..], &["HIMPORT", "SET", "large", "many"]] {
+        let words = begin.iter().copied().chain(names.iter().map(String::as_str));
+        let words: Vec<&[u8]> = words.map(str::as_bytes).collect();
+        assert_eq!(client.call(&words).text(), "OK");
+    }
+}
+
+#[test]
+fn lists_of_fields_go_with_their_client() {
+    let (_group, servers, [leads, one, two]) = start(STEADY);
+    let mut client = servers[one].client();
+    client.ok("HIMPORT PREPARE person name age");
+    client.ok("HIMPORT PREPARE other x");
+    client.ok("HIMPORT SET ann person Ann 31");
+    assert_eq!(client.info("raft_role"), "leader", "the connection is the leader's from now on");
+    // A transaction knows the lists of its client, and so does what comes after it.
+    client.ok("MULTI");
+    for line in ["HIMPORT PREPARE city name", "HIMPORT SET rome city Rome", "HIMPORT DISCARD city"]
+    {
+        assert_eq!(client.ask(line).text(), "QUEUED");
+    }
+    let ok = || Reply::Text(b"OK".to_vec());
+    assert_eq!(client.ask("EXEC"), Reply::List(vec![ok(), ok(), int(1)]));
+    client.ok("HIMPORT SET bob person Bob 7");
+    assert_eq!(client.ask("HIMPORT DISCARDALL"), int(2));
+    // Without a list a follower's words are those of the leader.
+    for line in ["HIMPORT DISCARD person", "HIMPORT SET eve person Eve 5", "HIMPORT SET ann"] {
+        let replies = [leads, two].map(|at| servers[at].client().ask(line));
+        assert_eq!(replies[0], replies[1], "{line}");
+    }
+    import_many(&mut servers[two].client(), 100_000);
+    wait_until_equal(&servers);
+    let mut direct = servers[leads].client();
+    assert_eq!(direct.ask("HLEN large"), int(100_000));
+    assert_eq!(direct.ask("HMGET bob name age").list()[1].text(), "7");
+    assert_eq!(direct.ask("HGET rome name").text(), "Rome");
+}
+
+/// What a client has said to a leader that leads no more goes along with it, or ends with its
+/// connection: a client that keeps it is not refused for good.
+#[test]
+fn who_was_at_the_leader_gets_to_the_next_one() {
+    let (_group, servers, [leads, next, _]) = start(STEADY);
+    let mut importing = servers[leads].client();
+    importing.ok("HIMPORT PREPARE person name age");
+    let mut tracking = servers[leads].client();
+    tracking.ok("HELLO 3");
+    tracking.ok("CLIENT TRACKING ON");
+    let mut watching = servers[leads].client();
+    watching.ok("WATCH k");
+    let mut silent = servers[leads].client();
+    silent.send(&[b"CLIENT", b"REPLY", b"OFF"]);
+    servers[leads].client().ask(&format!("STILLFRAME RAFT TRANSFER {}", next + 1));
+    wait_until("another member leads", || {
+        servers[next].client().info("raft_serves") == "1"
+            && servers[leads].client().info("raft_leader") == (next + 1).to_string()
+    });
+    importing.ok("HIMPORT SET ann person Ann 31");
+    assert_eq!(importing.info("raft_role"), "leader");
+    assert!(tracking.ask("GET k").text().starts_with("MOVED "));
+    assert!(tracking.try_raw().is_none(), "the connection has ended");
+    silent.send(&[b"SET", b"k", b"v"]);
+    assert!(silent.try_raw().is_none(), "the connection has ended");
+    watching.ok("UNWATCH");
+    watching.ok("SET k v");
+    assert_eq!(servers[next].client().ask("HGET ann age").text(), "31");
+}
+
 /// Nothing else comes that would have the member look again.
 #[test]
 fn each_large_request_arrives_by_itself() {
