@@ -3,6 +3,7 @@
 use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
 use std::collections::BTreeSet;
 use stillframe_peers::list::lines;
+use stillframe_peers::{Peer, are_here};
 
 /// Commands of redis-server 7.0 that are not here with their sub-commands, by reason.
 const ABSENT: [(&str, &[&str]); 1] =
@@ -337,31 +338,78 @@ const NOT_TOLD: [(&str, &[&str]); 4] = [
     ("reply buffers have no size of their own", &["reply_buffer_shrinks", "reply_buffer_expands"]),
 ];
 
+/// What the INFO of Redis 8.10 has besides.
+const NOT_TOLD_OF_8_10: [(&str, &[&str]); 8] = [
+    ("the allocator and the compiler", &["allocator_muzzy", "atomicvar_api", "gcc_version"]),
+    (
+        "eviction ends within a turn: no time is spent above the limit",
+        &["total_eviction_exceeded_time", "current_eviction_exceeded_time"],
+    ),
+    ("every payload is checked, from any client", &["dump_payload_sanitizations"]),
+    (
+        "buffers have no parts of their own",
+        &[
+            "reply_buffer_shrinks",
+            "reply_buffer_expands",
+            "mem_clients_normal_shared",
+            "mem_clients_normal_unshared",
+            "mem_replica_full_sync_buffer",
+        ],
+    ),
+    ("scripts of EVAL stay until SCRIPT FLUSH", &["evicted_scripts"]),
+    (
+        "a turn is not counted by client, nor by thread",
+        &[
+            "active_clients",
+            "avg_pipeline_length",
+            "avg_pipeline_length_cnt",
+            "avg_pipeline_length_sum",
+            "eventloop_cycles_with_clients_processing",
+            "io_thread_0",
+            "total_client_processing_events",
+        ],
+    ),
+    (
+        "no list of listeners, modules or sizes",
+        &["db0_distrib_strings_sizes", "listener0", "module"],
+    ),
+    ("the time of the peak is not kept", &["used_memory_peak_time"]),
+];
+
+/// The fields that INFO of a server with a key has, but those that count requests.
+fn fields_of_info(server: &Server) -> BTreeSet<(String, String)> {
+    let mut client = server.client();
+    client.ok("SET k v EX 1000");
+    let text = client.ask("INFO everything").text();
+    let mut section = String::new();
+    let mut fields = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("# ") {
+            section = name.to_owned();
+        } else if let Some((name, _)) = line.split_once(':') {
+            fields.insert((section.clone(), name.to_owned()));
+        }
+    }
+    let counts = ["Commandstats", "Latencystats", "Errorstats"];
+    fields.retain(|(section, _)| !counts.contains(&&**section));
+    fields
+}
+
 #[test]
 fn info_has_the_fields_of_redis() {
-    if !redis_is_here("fields of INFO") {
-        return;
+    let ours = fields_of_info(&Server::start(Kind::subject("imprint")));
+    let compare = |theirs: Kind, not_told: &[(&str, &[&str])]| {
+        let theirs = fields_of_info(&Server::start(theirs));
+        let missing: BTreeSet<&str> = theirs.difference(&ours).map(|(_, name)| &**name).collect();
+        let known = not_told.iter().flat_map(|(_, names)| *names).copied().collect();
+        assert_eq!(missing, known, "what INFO lacks, and the list of it");
+    };
+    if redis_is_here("fields of INFO") {
+        compare(Kind::Redis, &NOT_TOLD);
     }
-    let [ours, redis] = both().map(|server| {
-        let mut client = server.client();
-        client.ok("SET k v EX 1000");
-        let text = client.ask("INFO everything").text();
-        let mut section = String::new();
-        let mut fields = BTreeSet::new();
-        for line in text.lines() {
-            if let Some(name) = line.strip_prefix("# ") {
-                section = name.to_owned();
-            } else if let Some((name, _)) = line.split_once(':') {
-                fields.insert((section.clone(), name.to_owned()));
-            }
-        }
-        fields
-    });
-    let counts = ["Commandstats", "Latencystats", "Errorstats"];
-    let missing = redis.difference(&ours).filter(|(section, _)| !counts.contains(&&**section));
-    let missing: BTreeSet<&str> = missing.map(|(_, name)| &**name).collect();
-    let known: BTreeSet<&str> = NOT_TOLD.iter().flat_map(|(_, names)| *names).copied().collect();
-    assert_eq!(missing, known, "what INFO lacks, and the list of it");
+    if are_here("fields of INFO (against Redis 8.10)", &[Peer::Redis810]) {
+        compare(Kind::Newer(Peer::Redis810), &NOT_TOLD_OF_8_10);
+    }
 }
 
 #[test]

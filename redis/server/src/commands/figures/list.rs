@@ -194,6 +194,7 @@ static MEMORY: &[Figure] = &[
         Some(Value::Size((s.scripts().interpreter + s.functions().interpreter) as u64))
     }),
     always!("used_memory_functions", |s| s.functions().lists),
+    none("used_memory_hash_templates"),
     figure("used_memory_scripts", |s| {
         Some(Value::Size((s.scripts().lists + s.functions().lists) as u64))
     }),
@@ -224,6 +225,9 @@ static MEMORY: &[Figure] = &[
     always!("mem_clients_slaves", |s| s.behind()),
     figure("mem_raft_log", |s| s.member(|it| it.log_memory().into()))
         .gauge("stillframe_mem_raft_log_bytes", "Bytes of the group's log in memory."),
+    none("mem_cluster_slot_migration_output_buffer"),
+    none("mem_cluster_slot_migration_input_buffer"),
+    none("mem_cluster_slot_migration_input_buffer_peak"),
     none("mem_cluster_links"),
     always!("mem_clients_normal", |s| s.server.clients.bytes())
         .gauge("redis_mem_clients_normal", "Bytes of clients' buffers."),
@@ -231,6 +235,7 @@ static MEMORY: &[Figure] = &[
     always!("mem_limbo_bytes", |s| s.stats.limbo_bytes),
     always!("mem_garbage_bytes", |s| s.stats.garbage_bytes),
     always!("mem_allocator", |_| "mimalloc"),
+    none("mem_overhead_db_hashtable_rehashing"),
     always!("active_defrag_running", |s| u64::from(s.server.memory.defrag.running().is_some())),
     none("lazyfree_pending_objects"),
     none("lazyfreed_objects"),
@@ -372,6 +377,7 @@ static PERSISTENCE: &[Figure] = &[
     })
     .gauge("redis_aof_last_write_status", "Whether the log can be written."),
     none("aof_last_cow_size"),
+    none("backup_in_progress"),
     always!("log_state", |s| s.server.storage.log_state()),
     always!("log_writes_held", |s| s.server.storage.holds_writes(s.server.clock.turn()))
         .gauge("stillframe_log_writes_held", "Whether writes wait for a log."),
@@ -510,6 +516,8 @@ static STATS: &[Figure] = &[
         .counter("redis_total_writes_processed", "Writes to clients' sockets."),
     none("io_threaded_reads_processed"),
     none("io_threaded_writes_processed"),
+    none("io_threaded_total_prefetch_batches"),
+    none("io_threaded_total_prefetch_entries"),
     always!("client_query_buffer_limit_disconnections", |s| {
         s.server.meter.stats().input_disconnections
     }),
@@ -531,10 +539,13 @@ static STATS: &[Figure] = &[
     always!("slowlog_commands_count", |s| s.server.meter.stats().slow),
     figure("slowlog_commands_time_ms_max", |s| millis(s.server.meter.stats().slow_max)),
     figure("slowlog_commands_time_ms_sum", |s| millis(s.server.meter.stats().slow_time)),
+    none("hash_templates"),
+    none("hash_template_keys"),
     always!("acl_access_denied_auth", |s| s.server.users.refused_for("auth")),
     always!("acl_access_denied_cmd", |s| s.server.users.refused_for("command")),
     always!("acl_access_denied_key", |s| s.server.users.refused_for("key")),
     always!("acl_access_denied_channel", |s| s.server.users.refused_for("channel")),
+    none("acl_access_denied_tls_cert"),
 ];
 
 static CPU: &[Figure] = &[
