@@ -5,7 +5,8 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects, rejects_each, run};
+use common::{AMPLE, Faults, Model, Op, Seen, WORDS, run};
+use common::{explore, explore_briefly, rejects, rejects_each};
 use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Algorithm, CaptureError, Image, InProcess, Mutant, OnFull, Options};
 use stillframe_loom::{Point, Sink, SinkError, with_mutant};
@@ -68,26 +69,27 @@ const BATCHES: [&[Op]; 4] = [
     &[B, P(3, 0), B, W(0)],
 ];
 
-fn batches(budget: (usize, OnFull)) {
+#[test]
+fn imprint_batches() {
     for ops in BATCHES {
-        explore(2, program(ops, budget)(Faults::default()));
+        explore(2, program(ops, ENOUGH)(Faults::default()));
     }
 }
 
-// By budget: one test of all would run alone at the end.
-#[test]
-fn imprint_batches() {
-    batches(ENOUGH);
+fn batches_beyond_the_budget(on_full: OnFull) {
+    for ops in BATCHES {
+        explore_briefly(2, program(ops, (SCARCE, on_full))(Faults::default()));
+    }
 }
 
 #[test]
 fn imprint_batches_over_budget() {
-    batches((SCARCE, OnFull::Cancel));
+    batches_beyond_the_budget(OnFull::Cancel);
 }
 
 #[test]
 fn imprint_batches_slow_the_writer() {
-    batches((SCARCE, OnFull::Slow));
+    batches_beyond_the_budget(OnFull::Slow);
 }
 
 #[test]

@@ -13,14 +13,23 @@ pub(crate) const WORDS: usize = 2 * BLOCK_WORDS;
 /// Room for every record and frame of a program.
 pub(crate) const AMPLE: usize = 1 << 9;
 
+fn is_long() -> bool {
+    std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1")
+}
+
 /// Explores a model: every interleaving and every value that a relaxed load may return, with at
 /// most `preemptions` involuntary switches of threads.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let long = std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1");
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions + usize::from(long));
+    builder.preemption_bound = Some(preemptions + usize::from(is_long()));
     builder.max_branches = 20_000;
     builder.check(model);
+}
+
+/// As `explore`, with a switch less in a short run: for models that take most of a program's time,
+/// and by which no mistake has to be found.
+pub(crate) fn explore_briefly(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    explore(if is_long() { preemptions } else { preemptions - 1 }, model);
 }
 
 /// Whether the models of a family find the mistake `mutant`: one of them must end with a `fault`
