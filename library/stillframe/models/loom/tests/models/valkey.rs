@@ -2,9 +2,7 @@
 //! of two places; 3 blocks of 2 words, two consecutive images, a pool that suffices or holds one
 //! clone.
 
-mod common;
-
-use common::{AMPLE, Faults, Model, Op, explore, rejects_each, run_with};
+use crate::common::{AMPLE, Faults, Model, Op, explore, rejects_each, run_with};
 use stillframe_loom::algorithms::valkey::Valkey;
 use stillframe_loom::{Algorithm, BLOCK_WORDS, CaptureError, Image, Mutant, OnFull, Options};
 use stillframe_loom::{Point, Unit};

@@ -2,9 +2,7 @@
 //! may still be at work: for every algorithm of the registry. Elsewhere the thread is joined first,
 //! which orders more than the hand-over does.
 
-mod common;
-
-use common::{AMPLE, Faults, Model, Op, WORDS, explore, rejects, run_with};
+use crate::common::{AMPLE, Faults, Model, Op, WORDS, explore, rejects, run_with};
 use stillframe_loom::algorithms::imprint::Imprint;
 use stillframe_loom::{Algorithm, Mutant, OnFull, Options, Unit};
 

@@ -1,12 +1,10 @@
 //! Imprint's writer and snapshotter: 2 blocks of 2 words, frames after 2 records, two consecutive
 //! images. Each program is explored whole, and each broken build must be found wrong.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::{AMPLE, Faults, Model, Op, Seen, WORDS, run};
-use common::{explore, explore_briefly, rejects, rejects_each};
+use crate::common::{AMPLE, Faults, Model, Op, Seen, WORDS, run};
+use crate::common::{explore, explore_briefly, rejects, rejects_each};
 use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Algorithm, CaptureError, Image, InProcess, Mutant, OnFull, Options};
 use stillframe_loom::{Point, Sink, SinkError, with_mutant};

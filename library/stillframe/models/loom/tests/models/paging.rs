@@ -2,9 +2,7 @@
 //! of two words in one table, consecutive images. Each program is explored whole, and each broken
 //! build must be found wrong.
 
-mod common;
-
-use common::{AMPLE, Faults, Look, Model, Op, Seen, explore, rejects_each, run};
+use crate::common::{AMPLE, Faults, Look, Model, Op, Seen, explore, rejects_each, run};
 use stillframe_loom::algorithms::page_table::{AsyncFork, Asynchronous, OnDemandFork, Tables};
 use stillframe_loom::{Algorithm, Image, InProcess, Mutant, OnFull};
 

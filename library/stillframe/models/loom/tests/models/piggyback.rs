@@ -2,11 +2,9 @@
 //! shows, and two consecutive images. Each program is explored whole; the printed version, the
 //! published one and a missing Release must be found wrong.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{Faults, Model, Op, WORDS, explore, rejects, rejects_each, run_with};
+use crate::common::{Faults, Model, Op, WORDS, explore, rejects, rejects_each, run_with};
 use stillframe_loom::algorithms::piggyback::Piggyback;
 use stillframe_loom::{Algorithm, BLOCK_WORDS, CaptureError, Image, Mutant, Options, Point};
 use stillframe_loom::{Sink, SinkError, Unit, with_mutant};

@@ -1,8 +1,6 @@
 //! Several images of Imprint at a time: 2 blocks of 2 words, frames after 2 records.
 
-mod common;
-
-use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects_each, run_with};
+use crate::common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects_each, run_with};
 use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Image, InProcess, Mutant, OnFull, Options};
 

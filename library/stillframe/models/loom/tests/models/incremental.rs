@@ -3,11 +3,9 @@
 //! three consecutive images, the first on a thread of its own. The writer learns of its end from
 //! the hand-over alone, so nothing else orders the two.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{AMPLE, Faults, Model, WORDS, explore, rejects};
+use crate::common::{AMPLE, Faults, Model, WORDS, explore, rejects};
 use loom::thread;
 use stillframe_loom::SinkError;
 use stillframe_loom::algorithms::hourglass::{Hourglass, HourglassCopy};

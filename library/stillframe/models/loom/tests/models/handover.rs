@@ -1,12 +1,10 @@
 //! The two edges of the hand-over, and the progress in between, alone: what one side did with
 //! plain data must happen before what the other side does.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use common::{AMPLE, Faults, Model, WORDS, explore, rejects};
+use crate::common::{AMPLE, Faults, Model, WORDS, explore, rejects};
 use loom::cell::UnsafeCell;
 use loom::thread;
 use stillframe_loom::algorithms::{imprint::Imprint, naive::Naive};

@@ -1,11 +1,9 @@
 //! The gate before an object: what readers did with it happens before what the writer does once
 //! nobody is within, and nobody comes in behind that.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use common::explore;
+use crate::common::explore;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;

@@ -1,5 +1,4 @@
 //! What the models share: programs of writes and begins, and how loom is run.
-#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,7 @@
 //! Growth while an image is captured, for every algorithm of the registry: a block, then half of
 //! another, whose unit, table and flags may lie beside those of the image.
 
-mod common;
-
-use common::{AMPLE, Faults, Model, Op, explore, rejects, run_with};
+use crate::common::{AMPLE, Faults, Model, Op, explore, rejects, run_with};
 use stillframe_loom::algorithms::page_table::AsyncFork;
 use stillframe_loom::{Algorithm, BLOCK_WORDS, Mutant, OnFull, Options, Unit};
 

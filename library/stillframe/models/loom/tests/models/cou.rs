@@ -1,9 +1,7 @@
 //! Copy-on-Update's latch: units of one word, two of them in a block, and of a whole block, so that
 //! torn units show; two consecutive images, each racing with the writer.
 
-mod common;
-
-use common::{Faults, Model, Op, Seen, WORDS, explore, rejects, run_with};
+use crate::common::{Faults, Model, Op, Seen, WORDS, explore, rejects, run_with};
 use stillframe_loom::algorithms::cou::{Bacou, Cou, CouReset};
 use stillframe_loom::{Algorithm, Image, Mutant, Options, Unit};
 

@@ -2,9 +2,9 @@
 //! snapshotter, over a page table that faults as the kernel's does (`os/fake_userfault.rs`). Two
 //! pages of two words.
 
-mod common;
-
-use common::{AMPLE, Faults, Look, Model, Op, Seen, WORDS, explore, rejects, rejects_each, run};
+use crate::common::{
+    AMPLE, Faults, Look, Model, Op, Seen, WORDS, explore, rejects, rejects_each, run,
+};
 use loom::thread;
 use stillframe_loom::algorithms::userfault::{Protected, UserFault};
 use stillframe_loom::{Algorithm, Image, InProcess, Mutant, OnFull, Options, Point, with_mutant};
