@@ -1,8 +1,6 @@
 //! Files that are cut, changed, hand-made or foreign: each gives an event or one clear sentence.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use stillframe_rdb::{Crc64, DecodeError, Decoder, Event, Value};
 

@@ -1,8 +1,6 @@
 //! What is written is read again, and takes the form on disk that Redis would give it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use stillframe_rdb::{
     Collection, Decoder, Element, Encoder, Event, Head, PayloadError, Uses, Value,

@@ -1,11 +1,9 @@
 //! The scanner: agrees with the decoder on what both read, counts the real Redis's files of every
 //! type, finds every flip and truncation, and holds nothing of what it reads.
 
-mod common;
-
 use std::io::Cursor;
 
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use stillframe_rdb::{Crc64, DecodeError, Summary, VALUE_TYPES, scan, scan_keys};
 

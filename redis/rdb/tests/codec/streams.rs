@@ -1,11 +1,9 @@
 //! Streams as this crate writes them, read by the real redis-server.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::noise;
-use common::server::Redis;
+use crate::common::noise;
+use crate::common::server::Redis;
 use stillframe_peers::{Peer, Random, are_here, rounds};
 use stillframe_rdb::{
     Encoder, Head, Id, StreamConsumer, StreamGroup, StreamHead, StreamValue, Value,
