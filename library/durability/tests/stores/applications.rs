@@ -247,7 +247,7 @@ fn a_log_without_a_checkpoint_is_refused_before_an_action_is_applied() {
 #[test]
 fn a_file_of_before_tags_is_adopted_or_refused() {
     let _watchdog = stillframe_peers::Watchdog::start();
-    let hex = include_str!("../src/checkpoint/version_3.hex");
+    let hex = include_str!("../../src/checkpoint/version_3.hex");
     let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
     let file: Vec<u8> = digits.chunks_exact(2).map(|it| (it[0] * 16 + it[1]) as u8).collect();
     let folder = tempdir().expect("a folder");
