@@ -1,15 +1,17 @@
-//! A checkpoint beside a view that began later: what is told and what is cancelled is the
-//! checkpoint.
+//! What goes on while the disk holds something up. A checkpoint beside a view that began later:
+//! what is told and what is cancelled is the checkpoint. A log: who waits for it need not for long.
 
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{CaptureError, OnFull};
 
 use super::must_find;
+use crate::ActStore;
 use crate::disk::{Disk, DiskFile, SimulatedDisk};
 use crate::error::Error;
 use crate::mutant::Mutant;
@@ -134,4 +136,25 @@ fn each_mistake_beside_a_newer_view_is_found() {
     for mutant in [Mutant::CancelsNewest, Mutant::StatsOfNewest] {
         must_find(mutant, a_newer_view_changes_nothing);
     }
+}
+
+#[test]
+fn a_wait_for_a_log_ends_in_time() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let disk = Gated::default();
+    let options = Options::words(1).disk(Arc::new(disk.clone()));
+    let mut store = ActStore::open("simulated", options).expect("sound");
+    disk.gate.shut(true);
+    let mut act = store.begin_act();
+    act.write(0, 7);
+    act.commit().expect("the log takes it");
+    let last = store.logged();
+    let log = store.log_handle().expect("it has one");
+    for limit in [Duration::ZERO, Duration::from_millis(1)] {
+        assert!(!log.is_durable_within(last, limit).expect("sound"), "the disk has it not");
+    }
+    disk.gate.shut(false);
+    assert!(log.is_durable_within(last, Duration::MAX).expect("sound"));
+    assert!(log.is_durable_within(last, Duration::ZERO).expect("sound"));
+    assert!(log.is_durable_within(last + 1, Duration::ZERO).is_err(), "there is none");
 }

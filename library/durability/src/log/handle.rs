@@ -1,6 +1,7 @@
 //! What waits for a log without writing it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::logger::Shared;
 use crate::error::Error;
@@ -28,5 +29,14 @@ impl LogHandle {
     /// [`Error`] if they never will be.
     pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
         self.shared.wait_durable(sequence)
+    }
+
+    /// As [`wait_durable`](Self::wait_durable), but waits no longer than `limit`; whether they are
+    /// durable.
+    ///
+    /// # Errors
+    /// [`Error`] if they never will be.
+    pub fn is_durable_within(&self, sequence: u64, limit: Duration) -> Result<bool, Error> {
+        self.shared.is_durable_within(sequence, limit)
     }
 }

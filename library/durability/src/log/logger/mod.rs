@@ -202,7 +202,7 @@ impl Shared {
             let started = Instant::now();
             self.work.notify_one(); // it may be waiting for more
             while is_full(state.held_bytes) && state.failed.is_none() {
-                state = self.wait_done(state);
+                state = self.wait_done(state, Duration::MAX);
             }
             state.stats.wait_time += started.elapsed();
         }
@@ -237,9 +237,15 @@ impl Shared {
 
     /// Hurries the records up to `sequence` to the disk, and returns when they are durable.
     pub(crate) fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
+        self.is_durable_within(sequence, Duration::MAX).map(drop)
+    }
+
+    /// The same, for so long at most; whether they are durable.
+    pub(crate) fn is_durable_within(&self, sequence: u64, limit: Duration) -> Result<bool, Error> {
         if self.durable() >= sequence {
-            return Ok(());
+            return Ok(true);
         }
+        let started = Instant::now();
         let mut state = self.lock();
         if sequence > state.last {
             return Err(Error::NoSuchRecord { sequence, last: state.last });
@@ -248,12 +254,16 @@ impl Shared {
         self.work.notify_one();
         loop {
             if self.durable() >= sequence {
-                return Ok(());
+                return Ok(true);
             }
             if let Some(failed) = &state.failed {
                 return Err(self.poisoned(failed));
             }
-            state = self.wait_done(state);
+            let left = limit.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            state = self.wait_done(state, left);
         }
     }
 
@@ -304,9 +314,14 @@ impl Shared {
         Error::LogFailed { durable: self.durable(), source: Arc::clone(source) }
     }
 
-    fn wait_done<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_done<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        limit: Duration,
+    ) -> MutexGuard<'a, State> {
         state.waiters += 1;
-        let mut state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let woken = self.done.wait_timeout(state, limit);
+        let mut state = woken.unwrap_or_else(PoisonError::into_inner).0;
         state.waiters -= 1;
         state
     }
