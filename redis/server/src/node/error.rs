@@ -68,6 +68,9 @@ pub enum ServeError {
     /// The data could not be saved, or the shutdown was aborted.
     #[error("the server goes on: its data could not be saved, or SHUTDOWN ABORT came; see its log")]
     NotSaved,
+    /// It was asked to stop while it loaded its data, by a client or by the program around it.
+    #[error("the server was stopped while it loaded its data")]
+    Stopped,
     /// The server's thread has panicked.
     #[error("the server has ended by a panic, which is a defect of it")]
     Died,

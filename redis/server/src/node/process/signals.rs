@@ -75,9 +75,11 @@ impl Signals {
         }
     }
 
-    /// Notes that the shutdown was aborted or failed: the next signal asks again.
+    /// Notes that the shutdown was aborted or failed: the next signal asks again. A request of who
+    /// has dropped the server stays.
     pub(super) fn forget(&self) {
-        self.asked.store(0, Ordering::Relaxed);
+        let forgotten = |asked| (asked != Signal::Last as usize).then_some(0);
+        let _ = self.asked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, forgotten);
         self.urgent.store(false, Ordering::Relaxed);
         if let Some(asker) = &self.on_refusal {
             let _ = asker.send(()); // nobody waits for it

@@ -6,8 +6,9 @@ mod log;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 pub use client::{Client, ClientError};
 use log::LogTo;
@@ -21,6 +22,9 @@ use crate::node::process::{Asker, Signal, Signals};
 use crate::{Config, DataView, DataViewError, ServeError};
 use stillframe_storage::{StorageError, dump};
 
+/// How often who starts a server is asked whether it is to go on.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
+
 /// What a server within a program does with a line of its log.
 pub type OnLog = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 
@@ -29,8 +33,9 @@ pub type OnLog = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 /// - It serves [`Connection`]s of its [`Handle`], and sockets if the settings name a port or a unix
 ///   socket. Several servers in one process share nothing.
 /// - Dropping it shuts it down: as on a signal, data is saved if the settings have a schedule; if
-///   that fails, the log has the reason. A process that ends without either is as one that was
-///   killed: the log of commands keeps what `appendfsync` promises.
+///   that fails, the log has the reason. That is not waited for where a
+///   [shutdown](Self::shutdown_within) was not waited for. A process that ends without either is as
+///   one that was killed: the log of commands keeps what `appendfsync` promises.
 /// - INFO's figures of the process (memory of the system, processor time) are the process's;
 ///   `used_memory`, `maxmemory` and all others are the server's own.
 pub struct Embedded {
@@ -38,6 +43,8 @@ pub struct Embedded {
     asker: Asker,
     refusals: Receiver<()>,
     thread: Option<JoinHandle<Result<(), ServeError>>>,
+    /// It was asked to stop, and nobody has heard the answer yet.
+    is_asked: bool,
 }
 
 /// Connects to a server in this process, from any thread.
@@ -104,7 +111,7 @@ impl Embedded {
     /// # Errors
     /// [`ServeError`]: as for a server of its own, or a setting is one of a whole process.
     pub fn start(config: Config) -> Result<Self, ServeError> {
-        Self::start_with(config, None)
+        Self::start_while(config, None, || true)
     }
 
     /// As [`start`](Self::start); lines of the log that `loglevel` wants go to a function, on the
@@ -114,10 +121,20 @@ impl Embedded {
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn start_logging(config: Config, on_log: OnLog) -> Result<Self, ServeError> {
-        Self::start_with(config, Some(on_log))
+        Self::start_while(config, Some(on_log), || true)
     }
 
-    fn start_with(mut config: Config, on_log: Option<OnLog>) -> Result<Self, ServeError> {
+    /// As [`start_logging`](Self::start_logging), or [`start`](Self::start) without a function. As
+    /// long as the data is loaded, `goes_on` is asked some 20 times a second; once it says no, the
+    /// server stops, and the directory is free when this returns.
+    ///
+    /// # Errors
+    /// [`ServeError::Stopped`]; else as for [`start`](Self::start).
+    pub fn start_while(
+        mut config: Config,
+        on_log: Option<OnLog>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Self, ServeError> {
         if let Some(name) = setting_of_process(&config) {
             return Err(ServeError::Embedded(name));
         }
@@ -144,14 +161,18 @@ impl Embedded {
         };
         let thread = Builder::new().name("stillframe".to_owned()).spawn(run);
         let thread = thread.map_err(ServeError::Events)?;
-        match is_ready.recv() {
-            Ok(ways) => {
-                let handle = Handle { ways, process: std::process::id() };
-                Ok(Self { handle, asker, refusals, thread: Some(thread) })
+        let answer = loop {
+            match is_ready.recv_timeout(LOOKS_EVERY) {
+                Err(RecvTimeoutError::Timeout) if goes_on() => {}
+                answer => break answer,
             }
-            // It ends before it serves only with an error.
-            Err(_) => Err(ended(thread).err().unwrap_or(ServeError::Died)),
+        };
+        if let Ok(ways) = answer {
+            let handle = Handle { ways, process: std::process::id() };
+            return Ok(Self { handle, asker, refusals, thread: Some(thread), is_asked: false });
         }
+        asker.ask(Signal::Last); // unless it has ended
+        Err(ended(thread).err().unwrap_or(ServeError::Stopped))
     }
 
     /// What connects to it.
@@ -176,26 +197,68 @@ impl Embedded {
         self.stop(Signal::Term)
     }
 
+    /// As [`shutdown`](Self::shutdown), but waits no longer than `limit`: `None` if the server has
+    /// not ended by then. It goes on ending; the next call waits for that.
+    ///
+    /// # Errors
+    /// As for [`shutdown`](Self::shutdown).
+    pub fn shutdown_within(&mut self, limit: Duration) -> Option<Result<(), ServeError>> {
+        match self.ask(Signal::Term) {
+            Ok(true) => match self.refusals.recv_timeout(limit) {
+                Err(RecvTimeoutError::Timeout) => None,
+                answer => Some(self.answered(answer.is_ok())),
+            },
+            Ok(false) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
     fn stop(&mut self, signal: Signal) -> Result<(), ServeError> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
+        if !self.ask(signal)? {
+            return Ok(());
+        }
+        let is_refused = self.refusals.recv().is_ok();
+        self.answered(is_refused)
+    }
+
+    /// Asks the server to stop; false if it has stopped.
+    fn ask(&mut self, signal: Signal) -> Result<bool, ServeError> {
+        if self.thread.is_none() {
+            return Ok(false);
+        }
         if std::process::id() != self.handle.process {
-            std::mem::forget(thread); // it is not in this process
+            std::mem::forget(self.thread.take()); // it is not in this process
             return Err(ServeError::Events(forked()));
         }
-        while self.refusals.try_recv().is_ok() {} // of SHUTDOWN ABORT, before
+        if self.is_asked && signal == Signal::Term {
+            return Ok(true);
+        }
+        if !self.is_asked {
+            while self.refusals.try_recv().is_ok() {} // of SHUTDOWN ABORT, before
+        }
         self.asker.ask(signal);
         self.handle.ways.porch.rouse();
-        if self.refusals.recv().is_ok() {
-            self.thread = Some(thread);
+        self.is_asked = true;
+        Ok(true)
+    }
+
+    fn answered(&mut self, is_refused: bool) -> Result<(), ServeError> {
+        self.is_asked = false;
+        if is_refused {
             return Err(ServeError::NotSaved);
         }
-        ended(thread)
+        self.thread.take().map_or(Ok(()), ended)
     }
 }
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        if let Err(error) = self.stop(Signal::Last) {
+        let ended = if self.is_asked {
+            self.ask(Signal::Last).map(drop) // who asked did not wait, and this does not
+        } else {
+            self.stop(Signal::Last)
+        };
+        if let Err(error) = ended {
             tracing::error!("{error}");
         }
     }

@@ -567,3 +567,47 @@ fn io_threads_do_not_matter() {
         assert_eq!(ask(&mut client, "INCR k"), format!("Integer({})", number + 1));
     }
 }
+
+#[test]
+fn who_waits_for_an_end_need_not_wait_on() {
+    let folder = folder();
+    let mut server = started(&folder, &["save \"3600 1\"", "shutdown-timeout 1000"]);
+    let mut client = server.handle().client().expect("a client");
+    // A replica that confirms nothing is waited for.
+    let mut replica = server.handle().connect().expect("a connection");
+    replica.write_all(b"PSYNC ? -1\r\n").expect("it is taken");
+    let mut bytes = [0; 4096];
+    while !ask(&mut client, "INFO replication").contains("state=online") {
+        replica.set_read_timeout(Some(Duration::from_millis(1)));
+        let _ = replica.read(&mut bytes);
+    }
+    assert_eq!(ask(&mut client, "SET k v"), "OK");
+    assert!(server.shutdown_within(Duration::ZERO).is_none());
+    assert!(server.shutdown_within(Duration::from_millis(1)).is_none());
+    assert!(!server.has_ended());
+    assert_eq!(ask(&mut client, "GET k"), "v");
+    drop(replica);
+    server.shutdown().expect("it ends");
+    assert!(server.shutdown_within(Duration::ZERO).is_some_and(|ended| ended.is_ok()));
+    let server = started(&folder, &[]);
+    assert_eq!(ask(&mut server.handle().client().expect("a client"), "GET k"), "v");
+}
+
+#[test]
+fn a_start_ends_when_its_program_says_so() {
+    let folder = folder();
+    let mut server = started(&folder, &["save \"3600 1\""]);
+    let mut client = server.handle().client().expect("a client");
+    (0..1000).for_each(|key| drop(ask(&mut client, &format!("SET {key} v"))));
+    server.shutdown().expect("it ends");
+    let slow = settings(&folder, &["key-load-delay 1000000"]);
+    let mut looks = 0;
+    let goes_on = || {
+        looks += 1;
+        looks < 3
+    };
+    let ended = Embedded::start_while(slow, None, goes_on).err();
+    assert!(matches!(ended, Some(ServeError::Stopped)), "{ended:?}");
+    let server = started(&folder, &[]); // the directory is free
+    assert_eq!(ask(&mut server.handle().client().expect("a client"), "DBSIZE"), "Integer(1000)");
+}
