@@ -1,12 +1,14 @@
-//! How checkpoints end, for threads that wait for one without holding the store: others read and
-//! write it meanwhile, and signals are looked at.
+//! How checkpoints, and what goes on behind a call, end: for threads that wait without holding the
+//! store and look at signals meanwhile.
 
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 
 use pyo3::prelude::*;
 use stillframe_durability as durability;
 
-use crate::errors::raise;
+use crate::errors::{Error, panicked, raise};
 use crate::view::SLICE;
 
 /// The end of the checkpoint that is under way, or of the next one.
@@ -63,6 +65,53 @@ impl End {
 impl End {
     pub(crate) fn is_told(&self) -> bool {
         lock(&self.0.ended).is_some()
+    }
+}
+
+/// Work on a thread of its own, which goes on when nobody waits for it any more.
+pub(crate) struct Behind<R>(Receiver<R>);
+
+impl<R: Send + 'static> Behind<R> {
+    /// Begins the work that `begun` is turned to; without a thread it is given back.
+    pub(crate) fn begin<T: Send + 'static>(
+        begun: T,
+        work: impl FnOnce(T) -> R + Send + 'static,
+    ) -> Result<Self, (T, PyErr)> {
+        let (hand, handed) = channel();
+        let (tell, told) = channel();
+        let work = move || {
+            if let Ok(begun) = handed.recv() {
+                let _ = tell.send(work(begun)); // nobody may wait any more
+            }
+        };
+        match Builder::new().name("behind-python".into()).spawn(work) {
+            Ok(_) => {}
+            Err(error) => return Err((begun, Error::new_err(format!("no thread: {error}")))),
+        }
+        let _ = hand.send(begun); // it is there
+        Ok(Self(told))
+    }
+
+    /// What came of it; `None` if nothing has for a moment.
+    pub(crate) fn wait(&mut self) -> Option<PyResult<R>> {
+        match self.0.recv_timeout(SLICE) {
+            Ok(done) => Some(Ok(done)),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(panicked())),
+        }
+    }
+}
+
+/// Waits by `wait` until it gives something; Ctrl-C ends the wait alone.
+pub(crate) fn patiently<R: Send>(
+    py: Python<'_>,
+    mut wait: impl FnMut() -> Option<PyResult<R>> + Send,
+) -> PyResult<R> {
+    loop {
+        if let Some(done) = py.detach(&mut wait) {
+            return done;
+        }
+        py.check_signals()?;
     }
 }
 

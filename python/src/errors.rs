@@ -45,6 +45,10 @@ pub(crate) fn raise(error: &durability::Error) -> PyErr {
     }
 }
 
+pub(crate) fn panicked() -> PyErr {
+    Error::new_err("a call panicked and left the store half-changed; open it again")
+}
+
 /// The error's text, with Python's names for what is to be done.
 fn in_python(error: &durability::Error) -> String {
     match error {

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use stillframe_server::{Config, Embedded, Handle, LogLevel, ServeError};
+use stillframe_server::{Config, Embedded, Handle, LogLevel, OnLog, ServeError};
 use stillframe_storage::StorageError;
 
 use crate::direct::Direct;
+use crate::ends::patiently;
 use crate::errors::{DiskFull, Error, Foreign, InUse, leaves_no_room, refuse_fork};
 use crate::own::Own;
 use crate::socket::Socket;
+use crate::view::SLICE;
 
 /// A server on a thread of its own.
 #[pyclass(frozen, module = "stillframe._stillframe")]
@@ -37,10 +39,15 @@ impl Server {
         for (name, values) in &settings {
             config.set(name, values).map_err(|error| Error::new_err(error.to_string()))?;
         }
-        let embedded = py.detach(|| match on_log {
-            Some(on_log) => Embedded::start_logging(config, Arc::new(logging(on_log))),
-            None => Embedded::start(config),
+        let mut interrupt = Ok(());
+        let embedded = py.detach(|| {
+            let on_log = on_log.map(|on_log| Arc::new(logging(on_log)) as OnLog);
+            Embedded::start_while(config, on_log, || {
+                interrupt = Python::attach(|py| py.check_signals());
+                interrupt.is_ok()
+            })
         });
+        interrupt?;
         let embedded = embedded.map_err(|error| raise(&error))?;
         let handle = embedded.handle();
         Ok(Self { embedded: Own::new(Mutex::new(Some(embedded))), handle })
@@ -64,19 +71,17 @@ impl Server {
         Ok(py.detach(|| lock(embedded).as_ref().is_none_or(Embedded::has_ended)))
     }
 
-    /// Saves if the settings say so, and ends. After an error the server goes on.
+    /// Saves if the settings say so, and ends. After an error the server goes on; after Ctrl-C it
+    /// goes on to end, and the next call waits for that.
     fn shutdown(&self, py: Python<'_>) -> PyResult<()> {
         let embedded = self.embedded.get()?;
-        py.detach(|| {
+        patiently(py, || {
             let mut slot = lock(embedded);
-            let Some(server) = slot.as_mut() else { return Ok(()) };
-            match server.shutdown() {
-                Err(error @ ServeError::NotSaved) => Err(raise(&error)),
-                ended => {
-                    *slot = None;
-                    ended.map_err(|error| raise(&error))
-                }
+            let ended = slot.as_mut().map_or(Some(Ok(())), |it| it.shutdown_within(SLICE))?;
+            if !matches!(ended, Err(ServeError::NotSaved)) {
+                *slot = None;
             }
+            Some(ended.map_err(|error| raise(&error)))
         })
     }
 }

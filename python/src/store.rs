@@ -15,20 +15,76 @@ use stillframe_durability::{
 };
 
 use crate::dirty::PAGE_BYTES;
-use crate::ends::{End, Ends};
-use crate::errors::{Error, raise};
+use crate::ends::{Behind, End, Ends, patiently};
+use crate::errors::{Error, panicked, raise};
 use crate::follow::Followed;
 use crate::guard::{Guard, Trace};
 use crate::memory::Memory;
 use crate::own::Own;
-use crate::view::{Branch, Reader, View, seconds};
+use crate::view::{Branch, Reader, SLICE, View, seconds};
 
 /// The layout of the words: see `stillframe/_layout.py`.
 const LAYOUT: u32 = 1;
 
 /// Words with checkpoints and a log.
 #[pyclass(frozen, module = "stillframe._stillframe")]
-pub(crate) struct Store(Own<Mutex<Option<Inner>>>);
+pub(crate) struct Store(Own<Mutex<Slot>>);
+
+enum Slot {
+    Open(Box<Inner>),
+    /// What `close` began, until somebody hears how it ended.
+    Closing(Closing),
+    Closed,
+}
+
+struct Closing {
+    ended: Behind<Result<(), (Box<Inner>, PyErr)>>,
+    /// It is given free where there is an interpreter.
+    followed: Vec<Followed>,
+}
+
+impl Slot {
+    fn inner(&mut self) -> PyResult<&mut Inner> {
+        match self {
+            Self::Open(inner) => Ok(inner),
+            Self::Closing(_) | Self::Closed => Err(raise(&durability::Error::Closed)),
+        }
+    }
+
+    /// Closes the store, which is open again if that fails; `None` if it takes longer.
+    fn close(&mut self, give_up: bool) -> Option<PyResult<()>> {
+        if let Self::Open(inner) = self {
+            if inner.store.in_act()
+                && let Err(error) = inner.end_act(false)
+            {
+                return Some(Err(error));
+            }
+            let followed = std::mem::take(&mut inner.followed);
+            let Self::Open(inner) = std::mem::replace(self, Self::Closed) else { return None };
+            match Behind::begin(inner, move |inner| inner.close(give_up)) {
+                Ok(ended) => *self = Self::Closing(Closing { ended, followed }),
+                Err((mut inner, error)) => {
+                    inner.followed = followed;
+                    *self = Self::Open(inner);
+                    return Some(Err(error));
+                }
+            }
+        }
+        let Self::Closing(closing) = self else { return Some(Ok(())) };
+        let ended = closing.ended.wait()?;
+        let followed = std::mem::take(&mut closing.followed);
+        *self = Self::Closed;
+        Some(match ended {
+            Ok(Err((mut inner, error))) => {
+                inner.followed = followed;
+                *self = Self::Open(inner);
+                Err(error)
+            }
+            Ok(Ok(())) => Ok(()),
+            Err(error) => Err(error),
+        })
+    }
+}
 
 struct Inner {
     store: DynamicStore,
@@ -109,6 +165,23 @@ impl Inner {
             return Err(Error::new_err("the act is undone: a mutation within it is still open"));
         }
         Ok(())
+    }
+
+    /// Ends the store; what failed leaves it as it was.
+    fn close(self: Box<Self>, give_up: bool) -> Result<(), (Box<Self>, PyErr)> {
+        let last = self.ends.clone();
+        let closed = || last.complete(Err(&durability::Error::Closed)); // to who waits still
+        if give_up {
+            drop(self);
+            closed();
+            return Ok(());
+        }
+        let Self { store, mutations, shadow, guard, followed, ends } = *self;
+        store.close().map(|()| closed()).map_err(|NotClosed { store, error }| {
+            let store = *store;
+            let inner = Self { store, mutations, shadow, guard, followed, ends };
+            (Box::new(inner), raise(&error))
+        })
     }
 
     fn check_point(&self) -> PyResult<()> {
@@ -232,14 +305,16 @@ impl Store {
         let told = ends.clone();
         let options = settings.options()?.on_checkpoint(move |ended| told.complete(ended));
         let is_logged = settings.log.is_some();
-        let store = py.detach(|| {
-            if is_logged {
+        let open = move |path: PathBuf| {
+            let opened = if is_logged {
                 DynamicStore::open_logged(path, options)
             } else {
                 DynamicStore::open(path, options)
-            }
-        });
-        let store = store.map_err(|error| raise(&error))?;
+            };
+            opened.map_err(|error| raise(&error))
+        };
+        let mut opened = Behind::begin(path, open).map_err(|(_, error)| error)?;
+        let store = patiently(py, || opened.wait())??;
         let (mut shadow, mut guard) = (None, None);
         if let Some(trace) = settings.debug {
             let mut words = vec![0; store.words()];
@@ -248,7 +323,7 @@ impl Store {
             guard = Some(Guard::new(live(&store)?, trace)?);
         }
         let inner = Inner { store, mutations: 0, shadow, guard, followed: Vec::new(), ends };
-        Ok(Self(Own::new(Mutex::new(Some(inner)))))
+        Ok(Self(Own::new(Mutex::new(Slot::Open(Box::new(inner))))))
     }
 
     /// Words of the state.
@@ -414,7 +489,10 @@ impl Store {
         let (handle, last) =
             self.with(py, |inner| Ok((inner.store.log_handle(), inner.store.logged())))?;
         let handle = handle.ok_or_else(|| raise(&durability::Error::NoLog))?;
-        py.detach(|| handle.wait_durable(last)).map_err(|error| raise(&error))
+        patiently(py, || match handle.is_durable_within(last, SLICE) {
+            Ok(is_durable) => is_durable.then_some(Ok(())),
+            Err(error) => Some(Err(raise(&error))),
+        })
     }
 
     /// The state of now.
@@ -549,32 +627,14 @@ impl Store {
     /// Whether it is open.
     fn is_open(&self, py: Python<'_>) -> PyResult<bool> {
         let store = self.0.get()?;
-        Ok(py.detach(|| store.lock().is_ok_and(|inner| inner.is_some())))
+        Ok(py.detach(|| store.lock().is_ok_and(|slot| matches!(*slot, Slot::Open(_)))))
     }
 
-    /// Ends it; what failed leaves it open. `give_up` takes no last checkpoint.
+    /// Ends it; what failed leaves it open. `give_up` takes no last checkpoint. Ctrl-C ends the
+    /// wait alone, and the next call waits on.
     fn close(&self, py: Python<'_>, give_up: bool) -> PyResult<()> {
         let store = self.0.get()?;
-        py.detach(|| {
-            let mut slot = store.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(mut inner) = slot.take() else { return Ok(()) };
-            if inner.store.in_act() {
-                inner.end_act(false)?;
-            }
-            let last = inner.ends.clone();
-            let closed = || last.complete(Err(&durability::Error::Closed)); // to who waits still
-            if give_up {
-                drop(inner);
-                closed();
-                return Ok(());
-            }
-            let Inner { store, mutations, shadow, guard, followed, ends } = inner;
-            store.close().map(|()| closed()).map_err(|NotClosed { store, error }| {
-                let store = *store;
-                *slot = Some(Inner { store, mutations, shadow, guard, followed, ends });
-                raise(&error)
-            })
-        })
+        patiently(py, || store.lock().unwrap_or_else(PoisonError::into_inner).close(give_up))
     }
 }
 
@@ -676,8 +736,8 @@ impl Store {
         py: Python<'_>,
         work: impl FnOnce(&mut Inner) -> PyResult<R>,
     ) -> PyResult<R> {
-        let mut inner = self.0.get()?.lock_py_attached(py).map_err(|_| panicked())?;
-        work(inner.as_mut().ok_or_else(|| raise(&durability::Error::Closed))?)
+        let mut slot = self.0.get()?.lock_py_attached(py).map_err(|_| panicked())?;
+        work(slot.inner()?)
     }
 
     /// Does work on the store, detached from the interpreter.
@@ -687,13 +747,6 @@ impl Store {
         work: impl FnOnce(&mut Inner) -> PyResult<R> + Send,
     ) -> PyResult<R> {
         let store = self.0.get()?;
-        py.detach(|| {
-            let mut inner = store.lock().map_err(|_| panicked())?;
-            work(inner.as_mut().ok_or_else(|| raise(&durability::Error::Closed))?)
-        })
+        py.detach(|| work(store.lock().map_err(|_| panicked())?.inner()?))
     }
-}
-
-fn panicked() -> PyErr {
-    Error::new_err("a call panicked and left the store half-changed; open it again")
 }

@@ -106,7 +106,7 @@ class Server:
 
     def close(self) -> None:
         """Saves if there is a schedule of saves, and ends. If that fails the error is raised and
-        the server goes on."""
+        the server goes on. Ctrl-C ends the wait alone: call it again."""
         self._raw.shutdown()
         self._end.detach()
 

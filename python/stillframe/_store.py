@@ -647,7 +647,7 @@ class Store:
         return number
 
     def wait_durable(self) -> None:
-        """Returns when all that is in the log is certain to survive."""
+        """Returns when all that is in the log is certain to survive. Ctrl-C ends the wait alone."""
         self._raw.wait_durable()
 
     def follow(self, name: str, array: npt.NDArray[Any]) -> bool:
@@ -703,7 +703,8 @@ class Store:
 
     def close(self, give_up: bool = False) -> None:
         """Waits for the checkpoint under way, takes a last one, and gives the directory free. What
-        failed is raised, and the store is as it was: close it again, or ``give_up``."""
+        failed is raised, and the store is as it was: close it again, or ``give_up``. Ctrl-C ends
+        the wait alone: the next call waits on, and nothing else is allowed meanwhile."""
         with self._alone:
             if not give_up and self._raw.is_open():
                 if self._open_runs or self._raw.in_act():

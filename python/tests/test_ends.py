@@ -1,4 +1,5 @@
-"""How a process ends that has servers, stores and threads open, and what a forked child may do.
+"""How a process ends that has servers, stores and threads open, what a forked child may do, and what
+Ctrl-C ends.
 
 Each program here ends by itself, within its time, without a signal.
 """
@@ -11,8 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import redis
 
 from stillframe import Server, Store
+from stopped import Program, ended
 
 ROUNDS = int(os.environ.get("STILLFRAME_KILLS", "5"))
 SECONDS = 120
@@ -209,3 +212,107 @@ if __name__ == "__main__":
     assert client.ping()
 """
     run(program, tmp_path)
+
+
+WAIT = """
+say("ready")
+hear()
+try:
+    {call}
+except KeyboardInterrupt:
+    say("interrupted")
+hear()
+{then}
+"""
+
+
+def interrupted(folder: Path, text: str, stops: str | None) -> None:
+    """Runs a program that waits for a thread which stands still, with Ctrl-C there, to its end."""
+    with Program(text, folder) as program:
+        program.says("ready")
+        if stops is None:
+            with program.next_stands_still():
+                program.interrupt()
+                program.says("interrupted")
+        else:
+            with program.stands_still(stops):
+                program.go()
+                program.interrupt()
+                program.says("interrupted")
+        program.go()
+        program.ends()
+
+
+def test_ctrl_c_ends_a_wait_for_the_end_of_a_server(tmp_path: Path) -> None:
+    begin = 'one = Server(folder, save="3600 1")\none.execute("SET", "key", 1)'
+    text = begin + WAIT.format(call="one.close()", then="one.close()")
+    interrupted(tmp_path, text, "stillframe")
+    with Server(tmp_path, save="") as server:
+        assert server.execute("GET", "key") == b"1"
+
+
+def test_ctrl_c_at_the_end_of_a_process_gives_up_the_end_of_its_server(tmp_path: Path) -> None:
+    begin = 'one = Server(folder, appendonly=True, appendfsync="always", save="3600 1")\n'
+    text = begin + 'one.execute("SET", "key", 1)\nsay("ready")\nhear()'
+    with Program(text, tmp_path) as program:
+        program.says("ready")
+        with program.stands_still("stillframe") as thread:
+            program.go()
+            program.interrupt()
+            ended(thread)
+    with Server(tmp_path, appendonly=True, save="") as server:
+        assert server.execute("GET", "key") == b"1"
+
+
+def test_ctrl_c_ends_a_wait_for_the_end_of_a_store(tmp_path: Path) -> None:
+    begin = 'one = Store.open(folder, {"a": ArraySpec("int64", (9,))})\none["a"][...] = 7\n'
+    then = """
+try:
+    one.point()
+except stillframe.Error as error:
+    assert "closed" in str(error), error
+one.close()
+"""
+    interrupted(tmp_path, begin + WAIT.format(call="one.close()", then=then), "snapshotter")
+    with Store.open(tmp_path) as store:
+        assert store.recovery()["checkpoint"] and (store["a"][...] == 7).all()
+
+
+def test_ctrl_c_ends_a_wait_for_the_log(tmp_path: Path) -> None:
+    begin = 'one = Store.open(folder, {"a": ArraySpec("int64", (9,))}, log="no")\n'
+    call, then = 'one["a"][0] = 7; one.wait_durable()', "one.wait_durable(); os._exit(0)"
+    interrupted(tmp_path, begin + WAIT.format(call=call, then=then), "logger")
+    with Store.open(tmp_path, log="no") as store:
+        assert store["a"][0] == 7
+
+
+def test_ctrl_c_ends_the_opening_of_a_store(tmp_path: Path) -> None:
+    begin = 'Store.open(folder, {"a": ArraySpec("int64", (9,))}).close()\n'
+    then = """
+while True:
+    try:
+        Store.open(folder).close()
+        break
+    except stillframe.InUse:  # as long as it is opened behind
+        pass
+"""
+    interrupted(tmp_path, begin + WAIT.format(call="Store.open(folder)", then=then), None)
+
+
+def test_ctrl_c_ends_the_load_of_a_server(tmp_path: Path) -> None:
+    with Server(tmp_path, save="3600 1") as server:
+        for key in range(1000):
+            server.execute("SET", key, 1)
+    call = "Server(folder, unixsocket=True, key_load_delay=1_000_000)"
+    then = 'with Server(folder, save="") as one:\n    assert one.execute("DBSIZE") == 1000'
+    with Program(WAIT.format(call=call, then=then), tmp_path) as program:
+        program.says("ready")
+        program.go()
+        path = tmp_path / "stillframe.sock"
+        while not path.exists():
+            assert program.child.poll() is None
+        assert redis.Redis(unix_socket_path=str(path)).info("persistence")["loading"] == 1
+        program.interrupt()
+        program.says("interrupted")
+        program.go()
+        program.ends()
