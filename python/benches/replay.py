@@ -15,6 +15,10 @@ Then another process loads what was saved, once it has imported what it needs. I
 column's sum is not zero, and else has to be, to the bit, the state at the step at which the save
 began. The last two save what changed since a checkpoint of the whole. A way whose packages are
 missing is left out, with a line.
+
+``--state optimizer`` has, in the place of the buffer, parameters and the two averages of torch's
+Adam, of which each step changes all: ``store`` announces the whole, and ``orbax`` is left out.
+Torn is what is not, to the bit, what as many steps make of the same beginning.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +45,8 @@ from stillframe import ArraySpec, Store
 
 COLUMNS = 128
 PAIRS = 64
-WARM_UP = 2000
+#: Steps before the save begins.
+WARM_UP = {"replay": 2000, "optimizer": 3}
 NEEDS = {
     "thread": [], "copy": [], "torch": ["torch.distributed.checkpoint"],
     "orbax": ["jax", "orbax.checkpoint"], "store": [], "follow": [],
@@ -50,6 +56,7 @@ NAMES = {
     "orbax": "jax, orbax", "store": "Store", "follow": "follow, snapshot",
 }
 Rows = npt.NDArray[np.int64]
+Shape = tuple[int, int]
 
 
 def memory(field: str) -> int:
@@ -82,14 +89,32 @@ class Steps:
         return self.rng.permutation(rows)[: 2 * PAIRS], np.concatenate([amount, -amount])
 
 
+class Adam:
+    """Torch's Adam on a buffer of three rows: the parameters, whose gradient is one, and averages."""
+
+    def __init__(self, buffer: npt.NDArray[Any]) -> None:
+        import torch
+
+        parameters, mean, square = (torch.from_numpy(row) for row in buffer)
+        parameters.grad = torch.ones_like(parameters)
+        self.optimizer = torch.optim.Adam([parameters], fused=True)
+        averages = {"step": torch.zeros(()), "exp_avg": mean, "exp_avg_sq": square}
+        self.optimizer.state[parameters] = averages
+
+    def step(self) -> None:
+        self.optimizer.step()
+
+
 class InThread:
     """``numpy.save`` in a thread, of the array itself or of a copy."""
 
     #: Bytes that it holds beside the array, also while nothing is saved.
     beside = 0
 
-    def __init__(self, shape: tuple[int, int], folder: Path, is_copied: bool) -> None:
-        self.buffer = np.zeros(shape, np.int64)
+    def __init__(
+        self, shape: Shape, folder: Path, is_copied: bool, dtype: type = np.int64
+    ) -> None:
+        self.buffer = np.zeros(shape, dtype)
         self.file, self.is_copied = folder / "replay.npy", is_copied
 
     def fill(self) -> None:
@@ -97,6 +122,12 @@ class InThread:
 
     def change(self, rows: Rows, amount: Rows) -> None:
         self.buffer[rows] += amount
+
+    def change_all(self, work: Callable[[], None]) -> None:
+        work()
+
+    def optimizer(self) -> Adam:
+        return Adam(self.buffer)
 
     def begin(self) -> None:
         image = self.buffer.copy() if self.is_copied else self.buffer
@@ -117,8 +148,8 @@ class InThread:
 class InTorch(InThread):
     """A tensor on the memory of the array; ``dcp.async_save`` copies it first, as it likes."""
 
-    def __init__(self, shape: tuple[int, int], folder: Path) -> None:
-        super().__init__(shape, folder, False)
+    def __init__(self, shape: Shape, folder: Path, dtype: type = np.int64) -> None:
+        super().__init__(shape, folder, False, dtype)
         import torch
         import torch.distributed.checkpoint as dcp
 
@@ -144,7 +175,7 @@ class InJax:
 
     beside = 0
 
-    def __init__(self, shape: tuple[int, int], folder: Path) -> None:
+    def __init__(self, shape: Shape, folder: Path) -> None:
         import jax
         import orbax.checkpoint as ocp
 
@@ -187,8 +218,8 @@ class InStore:
 
     beside = 0
 
-    def __init__(self, shape: tuple[int, int], folder: Path) -> None:
-        specs = {"replay": ArraySpec("int64", shape)}
+    def __init__(self, shape: Shape, folder: Path, dtype: type = np.int64) -> None:
+        specs = {"replay": ArraySpec(np.dtype(dtype).name, shape)}
         self.store = Store.open(folder / "store", specs, checkpoint_on_close=False)
         self.buffer = self.store["replay"].numpy()
 
@@ -200,6 +231,15 @@ class InStore:
     def change(self, rows: Rows, amount: Rows) -> None:
         self.store.scatter("replay", rows, self.buffer[rows] + amount)
         self.store.point()
+
+    def change_all(self, work: Callable[[], None]) -> None:
+        with self.store.mutate("replay"):
+            work()
+        self.store.point()
+
+    def optimizer(self) -> Adam:
+        with self.store.mutate("replay") as buffer:
+            return Adam(buffer)
 
     def begin(self) -> None:
         self.store.checkpoint(wait=False)
@@ -220,6 +260,9 @@ class Following(InStore):
 
     def fill(self) -> None:
         super().fill()
+        self.follow()
+
+    def follow(self) -> None:
         self.buffer = self.buffer.copy()
         self.store.follow("replay", self.buffer)
         self.beside = self.buffer.nbytes
@@ -227,54 +270,80 @@ class Following(InStore):
     def change(self, rows: Rows, amount: Rows) -> None:
         self.buffer[rows] += amount
 
+    def change_all(self, work: Callable[[], None]) -> None:
+        work()
+
+    def optimizer(self) -> Adam:
+        self.follow()
+        return Adam(self.buffer)
+
     def begin(self) -> None:
         self.store.snapshot()
         super().begin()
 
 
-def made(way: str, rows: int, folder: Path) -> Any:
+def made(way: str, args: argparse.Namespace) -> Any:
     ways: dict[str, Callable[..., Any]] = {
-        "thread": lambda *args: InThread(*args, is_copied=False),
-        "copy": lambda *args: InThread(*args, is_copied=True),
+        "thread": partial(InThread, is_copied=False), "copy": partial(InThread, is_copied=True),
         "torch": InTorch, "orbax": InJax, "store": InStore, "follow": Following,
     }
-    return ways[way]((rows, COLUMNS), folder)
+    if args.state == "optimizer":
+        shape = (3, int(args.gb * 1e9 / 4 / 3) // 1024 * 1024)
+        return ways[way](shape, args.dir, dtype=np.float32)
+    return ways[way]((int(args.gb * 1e9 / 8 / COLUMNS), COLUMNS), args.dir)
 
 
-def train(way: str, rows: int, folder: Path) -> dict[str, float]:
-    trained = made(way, rows, folder)
+def stepper(trained: Any, args: argparse.Namespace) -> Callable[[], None]:
+    """Begins the state; one more step."""
+    if args.state == "optimizer":
+        adam = trained.optimizer()
+        return lambda: trained.change_all(adam.step)
     trained.fill()
-    steps = Steps(rows)
-    for _ in range(WARM_UP):
-        trained.change(*steps.next())
+    steps = Steps(int(args.gb * 1e9 / 8 / COLUMNS))
+    return lambda: trained.change(*steps.next())
+
+
+def train(way: str, args: argparse.Namespace) -> dict[str, float]:
+    trained = made(way, args)
+    step = stepper(trained, args)
+    began, done = WARM_UP[args.state], 0
+    for _ in range(began):
+        step()
     if way == "follow":
         trained.store.snapshot()
     Path("/proc/self/clear_refs").write_text("5")  # forgets the peak of memory
-    before, began = memory("VmRSS"), steps.done
+    before = memory("VmRSS")
     started = time.perf_counter()
     trained.begin()
     longest = pause = time.perf_counter() - started
     while trained.is_saving():
         start = time.perf_counter()
-        trained.change(*steps.next())
+        step()
+        done += 1
         longest = max(longest, time.perf_counter() - start)
     took = time.perf_counter() - started
     peak = max(0, memory("VmHWM") - before) + trained.beside
     trained.end()
     return {
         "began": began, "pause_ms": pause * 1000, "longest_ms": longest * 1000,
-        "steps_per_s": (steps.done - began) / took, "save_s": took, "memory_gb": peak / 1e9,
+        "steps_per_s": done / took, "save_s": took, "memory_gb": peak / 1e9,
     }
 
 
-def resume(way: str, rows: int, folder: Path, began: int) -> dict[str, float | bool]:
+def resume(way: str, args: argparse.Namespace, began: int) -> dict[str, float | bool]:
     for name in NEEDS[way]:
         importlib.import_module(name)
     start = time.perf_counter()
-    found = made(way, rows, folder).load()
+    found = made(way, args).load()
     took = time.perf_counter() - start
+    expected = np.zeros_like(found)
+    if args.state == "optimizer":
+        adam = Adam(expected)
+        for _ in range(began):
+            adam.step()
+        return {"resume_s": took, "torn": not np.array_equal(found, expected)}
     torn = bool(found.sum(axis=0).any())
-    expected, steps = np.zeros_like(found), Steps(rows)
+    steps = Steps(len(found))
     fill(expected)
     for _ in range(began):
         at, amount = steps.next()
@@ -290,6 +359,7 @@ def run(way: str, args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for part in ("train", "resume"):
         command = [sys.executable, __file__, "--gb", str(args.gb), "--dir", str(args.dir)]
+        command += ["--state", args.state]
         command += ["--only", part, way, str(found.get("began", 0))]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
@@ -344,19 +414,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--gb", type=float, default=1.0)
+    parser.add_argument("--state", choices=WARM_UP, default="replay")
     parser.add_argument("--dir", type=Path, default=Path("replay-data"))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--ways", nargs="*", default=list(NAMES), choices=NAMES)
     parser.add_argument("--svg", type=Path, help="a file for the picture")
     parser.add_argument("--only", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    rows = int(args.gb * 1e9 / 8 / COLUMNS)
     if args.only:
         part, way, began = args.only
-        done = (train(way, rows, args.dir) if part == "train"
-                else resume(way, rows, args.dir, int(began)))
-        print(json.dumps(done))
+        print(json.dumps(train(way, args) if part == "train" else resume(way, args, int(began))))
         return
+    if args.state == "optimizer":
+        args.ways = [way for way in args.ways if way != "orbax"]
     missing = {way: name for way in args.ways for name in NEEDS[way]
                if importlib.util.find_spec(name.split(".")[0]) is None}
     for way, name in missing.items():
@@ -369,7 +439,7 @@ def main() -> None:
             rounds.append(run(way, args))
             print(f"{NAMES[way]}: {json.dumps(rounds[-1])}", file=sys.stderr)
     found = {way: median(rounds) for way, rounds in results.items()}
-    print(f"{args.gb:g} GB, medians of {args.rounds}\n\n"
+    print(f"{args.state} of {args.gb:g} GB, medians of {args.rounds}\n\n"
           "| way | image | longest step | steps a second | save | memory beside it | resume |\n|---|---|---|---|---|---|---|")
     for way, one in found.items():
         print(f"| {NAMES[way]} | {'**torn**' if one['torn'] else 'whole'} | "
