@@ -5,7 +5,8 @@ import os
 from huey import PriorityRedisHuey
 
 logging.disable(logging.CRITICAL)
-huey = PriorityRedisHuey("app", url=os.environ["REDIS_URL"])
+# The error of a try that is tried again is no result: who reads in between would get it.
+huey = PriorityRedisHuey("app", url=os.environ["REDIS_URL"], store_intermediate_errors=False)
 tries = []
 
 
