@@ -78,8 +78,9 @@ async def count():
     while True:
         await asked.incr("o")
 forever(lambda: asyncio.run(count()))
-while not server.execute("EXISTS", "n", "m", "o") == 3:
+while not (server.execute("EXISTS", "n", "m", "o") == 3 and plain.stats()["newest"]):
     time.sleep(0.001)
+store.wait_durable()
 server.execute("SET", "key", 1)
 """
 
