@@ -88,6 +88,19 @@ impl Greeting {
         if session.caller.db != 0 {
             greeting.add(&[b"SELECT", session.caller.db.to_string().as_bytes()]);
         }
+        let library = &session.library;
+        for (what, value) in [(&b"LIB-NAME"[..], &library.name), (b"LIB-VER", &library.version)] {
+            if !value.is_empty() {
+                greeting.add(&[b"CLIENT", b"SETINFO", what, value]);
+            }
+        }
+        for (what, is_on) in
+            [(&b"NO-EVICT"[..], session.spared), (b"NO-TOUCH", session.touches_nothing)]
+        {
+            if is_on {
+                greeting.add(&[b"CLIENT", what, b"ON"]);
+            }
+        }
         for (list, names) in session.caller.fieldsets.iter().flat_map(|lists| lists.iter()) {
             let words = [&b"HIMPORT"[..], b"PREPARE", list];
             greeting.add(&words.into_iter().chain(names).collect::<Vec<_>>());

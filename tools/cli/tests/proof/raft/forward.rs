@@ -39,8 +39,16 @@ fn a_session_at_a_follower_is_one_at_the_leader() {
     assert_eq!(client.info("raft_role"), "follower");
     client.ok("SELECT 3");
     client.ok("CLIENT SETNAME here");
+    client.ok("CLIENT SETINFO LIB-NAME library");
+    client.ok("CLIENT SETINFO LIB-VER 1.2");
+    client.ok("CLIENT NO-EVICT ON");
+    client.ok("CLIENT NO-TOUCH ON");
     client.ok("SET k v");
     assert_eq!(client.ask("GET k").text(), "v");
+    let told = client.ask("CLIENT INFO").text();
+    for part in [" flags=eT ", " lib-name=library ", " lib-ver=1.2"] {
+        assert!(told.contains(part), "{told}");
+    }
     assert_eq!(client.ask("CLIENT GETNAME").text(), "here");
     assert_eq!(client.info("raft_role"), "leader", "the connection is the leader's from now on");
     assert_eq!(servers[one].client().info_int("raft_forwarded_clients"), 1);
