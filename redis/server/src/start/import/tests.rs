@@ -264,7 +264,7 @@ fn a_directory_without_a_manifest_is_its_one_file() {
 
 #[test]
 fn a_file_of_valkey_is_imported() {
-    let hex = include_str!("../../../../rdb/tests/valkey_9.hex");
+    let hex = include_str!("../../../../rdb/tests/codec/valkey_9.hex");
     let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
     let bytes: Vec<u8> = digits.chunks_exact(2).map(|it| (it[0] * 16 + it[1]) as u8).collect();
     let (imported, held) = file(&bytes).expect("it is sound");
