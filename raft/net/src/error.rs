@@ -240,6 +240,9 @@ pub enum Error {
     /// The connection was not used.
     #[error("the connection was not used for long")]
     Idle,
+    /// This node has learnt its group or has got data, or the other has another certificate.
+    #[error("what its ends said when the connection began has changed")]
+    Outdated,
     /// A newer connection of the same node took the place.
     #[error("a newer connection took the place")]
     Replaced,
@@ -264,6 +267,11 @@ impl Error {
                 | Self::RefusedCertificate { .. }
                 | Self::Stranger { .. }
         )
+    }
+
+    /// Whether this end has closed the connection, though it works.
+    pub(crate) fn is_by_choice(&self) -> bool {
+        matches!(self, Self::Idle | Self::Outdated)
     }
 
     /// Whether the peer is away, or on its way: it stopped, starts, or the network is cut.

@@ -195,7 +195,7 @@ impl Task {
                 (state.connected, state.shown) = (false, None);
                 state.error = Some(Arc::clone(&error));
             });
-            if matches!(*error, Error::Idle) {
+            if error.is_by_choice() {
                 pauses = self.settings.limits.backoff();
                 continue;
             }
@@ -209,7 +209,7 @@ impl Task {
 
     /// Why the last attempt failed or the last connection ended, but by itself.
     fn settled_error(&self) -> Option<Arc<Error>> {
-        lock(&self.state).error.clone().filter(|error| !matches!(**error, Error::Idle))
+        lock(&self.state).error.clone().filter(|error| !error.is_by_choice())
     }
 
     /// Logs why there is no connection: once while the node is away, and once for each other
@@ -220,7 +220,7 @@ impl Task {
         let is_known = self.settled_error().is_some_and(|last| {
             last.is_absence() && error.is_absence() || last.to_string() == text
         });
-        let is_new = (connected || !is_known) && !matches!(**error, Error::Idle);
+        let is_new = (connected || !is_known) && !error.is_by_choice();
         if is_new && lane == Lane::Control {
             tracing::warn!("no connection to node {node} at {address}: {text}");
         } else {
@@ -334,9 +334,14 @@ impl<'t> Talk<'t> {
         Introduction::from_settings(self.settings) != self.said
     }
 
-    /// What is asked now is asked with data, which others remember: not by a handshake without.
-    fn hides_data(&self) -> bool {
-        !self.said.is_known_by_data && Introduction::from_settings(self.settings).is_known_by_data
+    /// The next request needs another handshake: others remember who asks with data, and the other
+    /// end may have been bound to another certificate.
+    fn is_outdated(&self) -> bool {
+        let now = Introduction::from_settings(self.settings);
+        let hides_data = now.is_known_by_data && !self.said.is_known_by_data;
+        let (node, shown) = self.peer;
+        let Settings { identity, mutation, .. } = self.settings;
+        hides_data || identity.check_shown(node, shown, *mutation).is_err()
     }
 
     fn mark_heard(&self) {
@@ -366,14 +371,8 @@ impl<'t> Talk<'t> {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut used = Instant::now();
         for id in 1.. {
-            if next.is_some() && self.hides_data() {
-                return Error::Idle;
-            }
-            // It may have been bound to another since it shook hands.
-            let (node, shown) = self.peer;
-            let Settings { identity, mutation, .. } = self.settings;
-            if let Err(error) = identity.check_shown(node, shown, *mutation) {
-                return error;
+            if next.is_some() && self.is_outdated() {
+                return Error::Outdated;
             }
             let sent = match next.take() {
                 Some(request) => {
@@ -391,8 +390,11 @@ impl<'t> Talk<'t> {
                     _ = beat.tick() => {
                         lock(&self.waiting).retain(|_, reply| !reply.is_closed());
                         let unused = used.elapsed() > self.settings.limits.idle;
-                        if unused && !self.has_waiting() || self.says_less() {
+                        if unused && !self.has_waiting() {
                             return Error::Idle;
+                        }
+                        if self.says_less() || self.is_outdated() {
+                            return Error::Outdated;
                         }
                         self.ping(&mut to, id).await
                     }

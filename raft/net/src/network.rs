@@ -202,7 +202,7 @@ impl Network {
     #[must_use]
     pub fn lost(&self) -> Vec<u64> {
         let lost = |state: &LaneState| {
-            let failed = state.error.as_ref().is_some_and(|error| !matches!(**error, Error::Idle));
+            let failed = state.error.as_ref().is_some_and(|error| !error.is_by_choice());
             state.lane == Lane::Control && !state.connected && failed
         };
         self.states().iter().filter(|state| lost(state)).map(|state| state.node).collect()

@@ -322,6 +322,39 @@ pub(super) async fn keys_stay(files: &Certificates) -> Result<(), String> {
     Ok(())
 }
 
+/// The next request after that is answered, by another connection.
+#[test]
+fn a_member_that_is_bound_to_another_key_is_called_anew() {
+    let _watchdog = stillframe_peers::Watchdog::start();
+    let test = "a_member_that_is_bound_to_another_key_is_called_anew";
+    let Some(files) = Certificates::new(test) else { return };
+    let use_pair = |pair: &str| {
+        for end in ["crt", "key"] {
+            let [from, to] = [pair, "home"].map(|name| files.path(&format!("{name}.{end}")));
+            std::fs::copy(from, to).expect("a file");
+        }
+    };
+    block_on(async {
+        let group = Some(Id::draw().expect("random bytes"));
+        let [home, caller] = [(); 2].map(|()| identity(standing(group, &starts(1))));
+        use_pair("node");
+        let tls = files.tls("home", "ca");
+        let alone =
+            Alone::start(Plan { tls: Some(tls.clone()), identity: home, ..Plan::calm() }).await;
+        let settings = alone.group.plan.settings(3).identity(caller.clone());
+        let network = Network::new(settings.tls(files.tls("node", "ca"))).expect("sound");
+        for pair in ["node", "second"] {
+            use_pair(pair);
+            tls.reload().expect("they are a pair");
+            let of = BTreeMap::from([(1, tls.bound(1))]);
+            caller.note(|it| it.bound = Bindings { at: it.bound.at + 1, of });
+            let answer = network.forward(1, &alone.member(), b"?", Duration::from_secs(30)).await;
+            answer.expect("it is answered");
+        }
+        alone.group.end().await;
+    });
+}
+
 #[test]
 fn a_member_that_is_bound_to_a_key_shows_no_other() {
     let _watchdog = stillframe_peers::Watchdog::start();

@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant};
 
 use super::load::{Counter, under_load};
+use super::secure::Bound;
 use super::slow::{Links, MB};
 use super::{Group, leader, wait_until_equal};
 use crate::support::{Client, Random, Reply, Server, Stop, rounds, wait_until};
@@ -34,18 +35,9 @@ struct Case {
 
 impl Case {
     fn begin() -> Self {
-        let timeout = if is_long() { "1000" } else { "4000" };
-        let flags = ["--raft-election-timeout", timeout, "--raft-log-min-size", "64mb"];
-        let mut group =
-            Group::with_members(4, 3, &[&flags[..], &["--raft-forward", "yes"]].concat());
-        let links = Links::start(&mut group, MB);
+        let (group, links) = slow_group();
         let servers = group.start_founders();
-        let leads = leader(&servers);
-        for server in &servers {
-            // It has heard of the leader, and its connections are there.
-            let mut client = server.client();
-            wait_until("it is served", || !matches!(client.ask("SET begun 1"), Reply::Error(_)));
-        }
+        let leads = served(&servers);
         Self { group, links, servers, leads }
     }
 
@@ -57,25 +49,48 @@ impl Case {
         &self.servers[(self.leads + which) % 3]
     }
 
-    /// Does something while all members are asked who leads.
     fn observe<T>(&self, name: &str, members: &[usize], act: impl FnOnce() -> T) -> T {
-        let (stop, leads) = (Stop::default(), self.leads as i64 + 1);
-        std::thread::scope(|scope| {
-            let _end = stop.at_the_end();
-            let servers = members.iter().map(|&member| &self.servers[member]);
-            let stop = &stop;
-            let watch = |server| scope.spawn(move || watch(server, leads, stop));
-            let watches: Vec<_> = servers.map(watch).collect();
-            let began = Instant::now();
-            let done = act();
-            let took = began.elapsed();
-            stop.now();
-            let slowest = watches.into_iter().map(|it| it.join().expect("the leader stays"));
-            let slowest = slowest.max().unwrap_or_default();
-            println!("| {name} | {:.1} s | {} ms |", took.as_secs_f64(), slowest.as_millis());
-            done
-        })
+        let members: Vec<&Server> = members.iter().map(|&member| &self.servers[member]).collect();
+        observe(name, self.leads, &members, act)
     }
+}
+
+/// A group that has not begun, and its links.
+fn slow_group() -> (Group, Links) {
+    let timeout = if is_long() { "1000" } else { "4000" };
+    let flags = ["--raft-election-timeout", timeout, "--raft-log-min-size", "64mb"];
+    let mut group = Group::with_members(4, 3, &[&flags[..], &["--raft-forward", "yes"]].concat());
+    let links = Links::start(&mut group, MB);
+    (group, links)
+}
+
+/// The leader, once each has heard of it, and its connections are there.
+fn served(servers: &[Server]) -> usize {
+    let leads = leader(servers);
+    for server in servers {
+        let mut client = server.client();
+        wait_until("it is served", || !matches!(client.ask("SET begun 1"), Reply::Error(_)));
+    }
+    leads
+}
+
+/// Does something while members are asked who leads.
+fn observe<T>(name: &str, leads: usize, members: &[&Server], act: impl FnOnce() -> T) -> T {
+    let (stop, leads) = (Stop::default(), leads as i64 + 1);
+    std::thread::scope(|scope| {
+        let _end = stop.at_the_end();
+        let stop = &stop;
+        let watch = |&server| scope.spawn(move || watch(server, leads, stop));
+        let watches: Vec<_> = members.iter().map(watch).collect();
+        let began = Instant::now();
+        let done = act();
+        let took = began.elapsed();
+        stop.now();
+        let slowest = watches.into_iter().map(|it| it.join().expect("the leader stays"));
+        let slowest = slowest.max().unwrap_or_default();
+        println!("| {name} | {:.1} s | {} ms |", took.as_secs_f64(), slowest.as_millis());
+        done
+    })
 }
 
 /// Asks a member again and again who leads, in which term; how long the slowest answer took.
@@ -272,4 +287,41 @@ fn the_lead_moves_though_data_is_on_its_way() {
     println!("| another leader, in the middle of a SET | {:.1?} |", began.elapsed());
     case.servers[leads] = case.group.start(leads);
     wait_until_equal(&case.servers);
+}
+
+/// A member has another key, and one is let go, while data is on its way.
+#[test]
+fn members_have_new_keys_and_go_while_data_is_on_its_way() {
+    let test = "members_have_new_keys_and_go_while_data_is_on_its_way";
+    let (group, _links) = slow_group();
+    let Some(own) = Bound::in_group(test, group) else { return };
+    let leads = served(&own.servers);
+    let [renewed, gone] = [1, 2].map(|behind| (leads + behind) % 3);
+    let (mut client, mut other) = (own.servers[leads].client(), own.servers[leads].client());
+    let large = vec![b'v'; size(40, 20)];
+    // Before the first of it has come.
+    client.send(&[b"SET", b"large", &large]);
+    wait_until("it waits", || other.info_int("mem_raft_log") > large.len() as i64 / 2);
+    let all: Vec<&Server> = own.servers.iter().collect();
+    let id = renewed as u64 + 1;
+    let before = own.bound(renewed, id);
+    observe("a new key", leads, &all, || {
+        own.certify(renewed, "renewed");
+        wait_until("it is used, as the leader knows", || {
+            let log = own.servers[renewed].log();
+            log.contains("the certificates of this node were read again")
+                && own.bound(leads, id) != before
+        });
+    });
+    assert!(other.info_int("mem_raft_log") > MB as i64, "data is still on its way");
+    let rest = [&own.servers[leads], &own.servers[renewed]];
+    observe("REMOVE", leads, &rest, || {
+        other.ok(&format!("STILLFRAME RAFT REMOVE {}", gone + 1));
+    });
+    assert!(other.info_int("mem_raft_log") > MB as i64, "data is still on its way");
+    wait_until("it hears that it was let go", || {
+        own.servers[gone].log().contains("this member was removed from its group")
+    });
+    assert_eq!(client.reply().text(), "OK");
+    wait_until_equal(rest);
 }

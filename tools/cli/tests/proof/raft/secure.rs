@@ -170,17 +170,21 @@ fn with_tls_a_member_listens_and_passes_clients_on_beyond_this_machine() {
 }
 
 /// Members whose files of certificates can be replaced.
-struct Bound {
-    group: Group,
+pub(super) struct Bound {
+    pub(super) group: Group,
     made: Certificates,
-    servers: Vec<Server>,
+    pub(super) servers: Vec<Server>,
 }
 
 impl Bound {
     fn new(test: &str) -> Option<Self> {
-        let made = Certificates::new(test, &[])?;
         let flags = ["--raft-log-keep-entries", "0", "--raft-election-timeout", "1000"];
-        let group = Group::with_members(4, 3, &flags);
+        Self::in_group(test, Group::with_members(4, 3, &flags))
+    }
+
+    /// In a group that has not begun.
+    pub(super) fn in_group(test: &str, group: Group) -> Option<Self> {
+        let made = Certificates::new(test, &[])?;
         let mut own = Self { group, made, servers: Vec::new() };
         for (member, who) in ["server", "second", "client"].into_iter().enumerate() {
             own.certify(member, who);
@@ -197,7 +201,7 @@ impl Bound {
     }
 
     /// Gives a member the certificate of `who`.
-    fn certify(&self, member: usize, who: &str) {
+    pub(super) fn certify(&self, member: usize, who: &str) {
         for (file, from) in [("cert", "crt"), ("key", "key")] {
             let from = self.made.path(&format!("{who}.{from}"));
             std::fs::copy(from, self.place(member, file)).expect("openssl made it");
@@ -223,7 +227,7 @@ impl Bound {
     }
 
     /// To what member `id` is bound, as a member keeps it.
-    fn bound(&self, member: usize, id: u64) -> Option<String> {
+    pub(super) fn bound(&self, member: usize, id: u64) -> Option<String> {
         self.line(member, &format!("bound {id} "))
     }
 
