@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::directory::{Id, Met, Starts};
 use crate::error::{Error, KeepError};
@@ -63,6 +63,7 @@ struct Shared {
     /// Held while the directory is written.
     keeps: Mutex<()>,
     went_back: watch::Sender<Option<String>>,
+    refused_key: Notify,
 }
 
 impl fmt::Debug for Identity {
@@ -110,7 +111,9 @@ impl Identity {
     ) -> Self {
         let (standing, keeps) = (Mutex::new(standing), Mutex::default());
         let (keep, went_back) = (Box::new(keep), watch::Sender::new(None));
-        Self(Some(Arc::new(Shared { standing, keep, is_direct, keeps, went_back })))
+        let refused_key = Notify::new();
+        let shared = Shared { standing, keep, is_direct, keeps, went_back, refused_key };
+        Self(Some(Arc::new(shared)))
     }
 
     /// Reads the standing, if there is one.
@@ -170,6 +173,14 @@ impl Identity {
         }
     }
 
+    /// Returns once a node was refused because the log has bound it to another key.
+    pub async fn refused_key(&self) {
+        match &self.0 {
+            Some(shared) => shared.refused_key.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// What this node says of itself to node `peer`.
     pub(crate) fn statement(&self, peer: u64) -> Statement {
         let statement = |standing: &Standing| Statement {
@@ -214,6 +225,9 @@ impl Identity {
     /// Whether what a node says of itself fits; remembers it if so.
     pub(crate) async fn meet(&self, peer: Peer<'_>, mutation: Mutation) -> Result<(), Error> {
         let judged = self.read(|standing| standing.judge(peer, mutation));
+        if let (Some(shared), Some(Err(Error::OtherKey { .. }))) = (&self.0, &judged) {
+            shared.refused_key.notify_one();
+        }
         let Some(found) = judged.transpose()?.filter(|found| *found != Found::default()) else {
             return Ok(());
         };

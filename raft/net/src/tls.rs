@@ -23,6 +23,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use stillframe_tls::{
     FileError, Named, SignedByAuthority, read_certificates, read_chain, read_key,
@@ -56,7 +57,7 @@ impl TlsFiles {
 const MEMBER: &str = "raft-member-";
 
 /// What of its certificate a member is bound to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Bound {
     /// The name of the member in it: any certificate with that name is good.
     Name,
@@ -72,7 +73,7 @@ impl Bound {
 }
 
 /// The certificates to which the members of a group are bound, by its log.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bindings {
     /// The index up to which the log has said so.
     pub at: u64,

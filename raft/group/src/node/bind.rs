@@ -7,10 +7,12 @@
 //!   the bindings with its next image. Afterwards none is taken in.
 //! - A member that is to have another key says so by connections with the old one, and uses the new
 //!   one once the log has it. A name in the new certificate needs no word.
+//! - Who was away meanwhile refuses that member, which may lead and be the one to tell: it asks the
+//!   others, whom it believes as it does a leader.
 
 use std::time::Duration;
 
-use stillframe_raft_net::{Bound, Tls};
+use stillframe_raft_net::{Bindings, Bound, Member, Tls};
 use tokio::time::timeout;
 
 use super::questions::Question;
@@ -20,6 +22,8 @@ use crate::types::Wire;
 
 /// How often the files of certificates are looked at.
 const FILES: Duration = Duration::from_secs(2);
+/// Pause before others are asked again for what they know of bindings.
+const LEARN: Duration = Duration::from_secs(1);
 /// Time for a binding to come into the log.
 const PROPOSAL: Duration = Duration::from_secs(2);
 
@@ -27,6 +31,11 @@ impl Running {
     /// What is in the log of this member's group, as far as it is applied here.
     fn bound(&self, id: u64) -> Option<Bound> {
         self.identity.read(|it| it.bound.of.get(&id).copied()).flatten()
+    }
+
+    /// What is in the log of all members, as far as it is known here.
+    pub(super) fn bindings(&self) -> Bindings {
+        self.identity.read(|it| it.bound.clone()).unwrap_or_default()
     }
 
     /// Whether the log has bound anybody.
@@ -100,6 +109,35 @@ impl Running {
             Some(Bound::Name) => Err(Error::Nameless { id: sender }),
             Some(Bound::Key(_)) => self.propose_binding(sender, Bound::Key(key)).await,
         }
+    }
+
+    /// Asks the others for later bindings whenever a member was refused for its key.
+    pub(super) async fn learn_bindings(self) {
+        loop {
+            self.identity.refused_key().await;
+            let known = self.raft.metrics().borrow().membership_config.membership().clone();
+            for (&id, member) in known.nodes().filter(|(id, _)| **id != self.id) {
+                if let Err(why) = self.learn_bindings_from(id, member).await {
+                    tracing::debug!("member {id} says nothing of bindings: {why}");
+                }
+            }
+            tokio::time::sleep(LEARN).await;
+        }
+    }
+
+    async fn learn_bindings_from(&self, id: u64, member: &Member) -> Result<(), Error> {
+        let theirs = self.ask(id, member, &Question::Bindings).await?;
+        let theirs: Bindings = postcard::from_bytes(&theirs)?;
+        if self.identity.read(|it| it.bound.at < theirs.at).unwrap_or_default() {
+            let kept = self.identity.change_soon(move |it| {
+                if it.bound.at < theirs.at {
+                    it.bound = theirs;
+                }
+            });
+            kept.await.map_err(Error::Unwritten)?;
+            tracing::info!("member {id} knows of later certificates of the members");
+        }
+        Ok(())
     }
 
     /// Uses certificates anew when their files have changed.

@@ -377,6 +377,7 @@ async fn take_part(parts: Parts, asked: Asked) -> Result<(), Error> {
     if let Some(tls) = tls {
         let pause = Duration::from_millis(settings.election_timeout_ms);
         tasks.push(tokio::spawn(node.clone().bind(tls.clone(), pause)));
+        tasks.push(tokio::spawn(node.clone().learn_bindings()));
         tasks.push(tokio::spawn(node.follow_certificates(tls)));
     }
     let _ = stop.await; // a loop that has gone says nothing

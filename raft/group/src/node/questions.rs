@@ -52,6 +52,8 @@ pub(super) enum Question {
     Renew([u8; 32]),
     /// As `MayStand`, of a candidate in this term; if you agree, make that vote durable first.
     Prepare(u64, Option<LogId<u64>>),
+    /// Say to what the log binds members, as far as you have applied it: `Bindings`.
+    Bindings,
 }
 
 /// What a member says to another that is about to stand for election.
@@ -81,7 +83,8 @@ impl Question {
             | Self::Found(_)
             | Self::HasMet(_)
             | Self::Renew(_)
-            | Self::Prepare(..) => false,
+            | Self::Prepare(..)
+            | Self::Bindings => false,
         }
     }
 
@@ -188,6 +191,7 @@ impl Running {
             }
             Question::Lacks => Ok(vec![u8::from(self.lacks(sender))]),
             Question::Binds => Ok(Vec::new()),
+            Question::Bindings => Ok(postcard::to_allocvec(&self.bindings())?),
             Question::Renew(key) => self.renew(sender, key).await.map(|()| Vec::new()),
             Question::HasMet(members) => Ok(vec![u8::from(self.has_met(&members))]),
             Question::Belonging => {
