@@ -54,7 +54,7 @@ fn damaged_snapshots_are_refused_and_leave_the_member_as_it_was() {
     block_on(async {
         let mut sent = leader(40, &mut random).await;
         let bytes = bytes_of(&mut sent.snapshot).await;
-        for round in 0..stillframe_peers::rounds(150, 5_000) {
+        for round in 0..stillframe_peers::rounds(75, 5_000) {
             let mut changed = bytes.clone();
             let what = match random.below(4) {
                 0 => {

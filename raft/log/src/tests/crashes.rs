@@ -67,7 +67,7 @@ fn recovers(disk: &SimulatedDisk, increments: bool, ledger: &mut Ledger) -> Resu
 fn lost_power_takes_nothing_acknowledged() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let mut random = Random::new("lost power");
-    for round in 0..stillframe_peers::rounds(120, 20_000) {
+    for round in 0..stillframe_peers::rounds(50, 20_000) {
         lives(&mut random, 4, 500).unwrap_or_else(|wrong| panic!("round {round}: {wrong}"));
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn fail_calls(random: &mut Random, lives: usize) -> Result<(), String
 fn a_failed_call_loses_nothing() {
     let _watchdog = stillframe_peers::Watchdog::start();
     let mut random = Random::new("failed call");
-    for round in 0..stillframe_peers::rounds(120, 20_000) {
+    for round in 0..stillframe_peers::rounds(50, 20_000) {
         fail_calls(&mut random, 3).unwrap_or_else(|wrong| panic!("round {round}: {wrong}"));
     }
 }
