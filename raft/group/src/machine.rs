@@ -51,7 +51,12 @@ pub(crate) struct Machine {
     identity: Identity,
     /// The number of the last snapshot that came in.
     incoming: u64,
+    /// Memory has an older dump than there is.
+    is_late: bool,
 }
+
+/// Puts a dump that came from another member in place.
+type Install = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 /// The way of a label to its image. The loop may take it away, and the image has none then.
 type LabelSender = Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
@@ -146,11 +151,26 @@ impl Machine {
             newest.keep(&files, &dump, label.clone())?;
         }
         let applied = Applied::from(label.unwrap_or_default());
-        let (waiting, incoming) = (None, 0);
-        let machine =
-            Self { events, log, files, dump, applied, waiting, newest, identity, incoming };
+        let (waiting, incoming, is_late) = (None, 0, false);
+        let machine = Self {
+            events,
+            log,
+            files,
+            dump,
+            applied,
+            waiting,
+            newest,
+            identity,
+            incoming,
+            is_late,
+        };
         machine.agree()?;
         Ok(machine)
+    }
+
+    /// The same; `is_late`: the loop has an older dump in memory, and loads this one first.
+    pub(crate) fn late(self, is_late: bool) -> Self {
+        Self { is_late, ..self }
     }
 
     /// The newest image, for figures.
@@ -266,9 +286,7 @@ impl Machine {
         );
         self.waiting = None; // an image with such effects counts for nobody
         let to = self.applied.label().next();
-        let loaded = self.events.ask_for(|done| Event::Reload { install: None, done }).await?;
-        let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
-        self.applied = Applied::from(label);
+        self.load(None).await?;
         while self.applied.label().next() < to {
             let from = self.applied.label().next();
             let entries = self.read(from, (from + ENTRIES_AT_ONCE).min(to)).await?;
@@ -277,6 +295,14 @@ impl Machine {
                 return Err(Error::Server(what));
             }
         }
+        Ok(())
+    }
+
+    /// Has the loop load the dump, once `install` has put it there.
+    async fn load(&mut self, install: Option<Install>) -> Result<(), Error> {
+        let loaded = self.events.ask_for(|done| Event::Reload { install, done }).await?;
+        let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
+        self.applied = Applied::from(label);
         Ok(())
     }
 
@@ -330,8 +356,8 @@ impl Machine {
         let copy = self.next_incoming();
         let check = move || -> Result<(String, Label), Error> {
             let (incoming, name, location) = data.received(copy, |incoming| {
+                incoming.keep(); // the log lets go of what is in it
                 let (name, location) = incoming.make_durable()?;
-                incoming.keep();
                 Ok((incoming.name(), name, location))
             })?;
             let place = Directory::existing(location)?;
@@ -358,10 +384,7 @@ impl Machine {
             renamed.map_err(|error| error.to_string())
         });
         self.waiting = None;
-        let reload = |done| Event::Reload { install: Some(install), done };
-        let loaded = self.events.ask_for(reload).await?;
-        let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
-        self.applied = Applied::from(label);
+        self.load(Some(install)).await?;
         if *self.applied.label() != said {
             let what = format!("{:?} was loaded in place of {said:?}", self.applied.label());
             return Err(Error::label(what));
@@ -400,15 +423,38 @@ impl Machine {
     }
 }
 
+/// The directories of snapshots that came in.
+fn incoming(files: &Directory) -> Result<Vec<String>, stillframe_durability::Error> {
+    let number = |name: &String| name.strip_prefix("state-")?.parse::<u64>().ok();
+    let names = files.names()?.into_iter();
+    Ok(names.filter(|name| number(name).is_some()).collect())
+}
+
 /// Removes what is left of snapshots that came in.
 pub(crate) fn remove_incoming(files: &Directory) -> Result<(), stillframe_durability::Error> {
-    for name in files.names()? {
-        let number = name.strip_prefix("state-").and_then(|number| number.parse::<u64>().ok());
-        if number.is_some() {
-            files.remove_all_below(&name)?;
+    incoming(files)?.iter().try_for_each(|name| files.remove_all_below(name))
+}
+
+/// Puts a snapshot that came in, and has the entries up to `purged`, in the place of the dump;
+/// returns its label. openraft lets go of those entries while the snapshot is checked and loaded:
+/// after a crash meanwhile neither log nor dump has them.
+pub(crate) fn finish_install(
+    files: &Directory,
+    dump: &str,
+    purged: u64,
+) -> Result<Option<Label>, Error> {
+    for name in incoming(files)? {
+        let place = Directory::existing(files.below(&name)?)?;
+        let checked = received::check(&place, DUMP); // not all of it may have come
+        if let Ok(label) = checked
+            && label.next() > purged
+        {
+            files.rename(&format!("{name}/{DUMP}"), dump)?;
+            files.sync()?;
+            return Ok(Some(label));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The entry for the label, without its bytes.
@@ -432,6 +478,10 @@ impl RaftStateMachine<Types> for Machine {
     async fn applied_state(
         &mut self,
     ) -> Result<(Option<LogId<u64>>, StoredMembership<u64, Member>), StorageError<u64>> {
+        if std::mem::take(&mut self.is_late) {
+            tracing::warn!("loading an image that came before this member ended");
+            self.load(None).await.map_err(failed)?;
+        }
         let Label { applied, membership, .. } = self.applied.label().clone();
         Ok((applied, membership))
     }

@@ -57,7 +57,8 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
-    /// The state was restored from an image that is older than the log.
+    /// The state was restored from an image that is older than the log, and no snapshot that came
+    /// in is newer.
     #[error(
         "the state has entries up to {applied}, and the log begins behind {purged}: what lies \
          between is lost here. Remove the node from the group and add it again with an empty \

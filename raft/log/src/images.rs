@@ -24,6 +24,13 @@ impl<C: RaftTypeConfig> Default for Label<C> {
     }
 }
 
+impl<C: RaftTypeConfig> Label<C> {
+    /// The index of the last entry.
+    pub(crate) fn index(&self) -> Option<u64> {
+        self.applied.as_ref().map(|applied| applied.index)
+    }
+}
+
 /// Is told how an image ended.
 pub(crate) type Ended = oneshot::Receiver<Result<(), String>>;
 

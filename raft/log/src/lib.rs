@@ -96,14 +96,6 @@ pub fn open<C: RaftTypeConfig, S: State>(
             manifest
         }
     };
-    let machine = StateMachine::open(root, manifest, state)?;
-    let (applied, purged) = (machine.applied(), log.purged());
-    let index = |id: &Option<openraft::LogId<C::NodeId>>| id.as_ref().map(|id| id.index);
-    if index(&applied) < index(&purged) {
-        let said = |id: Option<openraft::LogId<C::NodeId>>| {
-            id.map_or_else(|| "none".to_owned(), |id| id.to_string())
-        };
-        return Err(Error::StateBehindLog { applied: said(applied), purged: said(purged) });
-    }
+    let machine = StateMachine::open(root, manifest, state, log.purged())?;
     Ok((log, machine))
 }

@@ -68,25 +68,53 @@ impl<C: RaftTypeConfig, S: State> Debug for StateMachine<C, S> {
 }
 
 impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
-    /// The state in `root`.
+    /// The state in `root`, beside a log that has let go of the entries up to `purged`. openraft
+    /// lets go of them while it installs the snapshot that has them, so a crash may come between:
+    /// then the snapshot, which was durable before, becomes the state here.
+    ///
+    /// # Errors
+    /// [`Error::StateBehindLog`], and others.
     pub(crate) fn open(
         root: Directory,
-        manifest: Manifest,
+        mut manifest: Manifest,
         options: S::Options,
+        purged: Option<LogId<C::NodeId>>,
     ) -> Result<Self, Error> {
         let name = manifest::state(manifest.state);
-        for stale in manifest::states(&root)? {
-            if stale != manifest.state {
-                root.remove_all_below(&manifest::state(stale))?;
-            }
-        }
         if !root.holds(&name)? {
             root.create_below(&name)?;
             root.sync()?;
         }
         let images = Arc::new(Images::<C>::default());
-        let state = S::open(root.below(&name)?, &options, teller(&images))?;
-        let label = label_of::<C, S>(&state)?;
+        let read = |number| -> Result<(S, Label<C>), Error> {
+            let state = S::open(root.below(&manifest::state(number))?, &options, teller(&images))?;
+            let label = label_of::<C, S>(&state)?;
+            Ok((state, label))
+        };
+        let (mut state, mut label) = read(manifest.state)?;
+        let needed = purged.as_ref().map(|purged| purged.index);
+        if label.index() < needed {
+            let said = |id: &Option<LogId<C::NodeId>>| {
+                id.as_ref().map_or_else(|| "none".to_owned(), LogId::to_string)
+            };
+            let (applied, purged) = (said(&label.applied), said(&purged));
+            let behind = Error::StateBehindLog { applied, purged };
+            // Dropped first: there is not always memory for two.
+            drop(state);
+            let received = manifest::states(&root)?.into_iter();
+            let mut received = received.filter(|&number| number != manifest.state);
+            let found = received.find_map(|number| {
+                let (state, label) = read(number).ok()?; // not all of it may have come
+                (label.index() >= needed).then_some((number, state, label))
+            });
+            (manifest.state, state, label) = found.ok_or(behind)?;
+            manifest.publish(&root)?;
+        }
+        for stale in manifest::states(&root)? {
+            if stale != manifest.state {
+                root.remove_all_below(&manifest::state(stale))?;
+            }
+        }
         images.belong_to(state.images(), label.clone())?;
         let last = manifest.state;
         let inner = Inner { state: Some(state), label, manifest, last, applying: false };
@@ -102,11 +130,6 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
     pub fn read<T>(&self, look: impl FnOnce(&S) -> T) -> Result<T, Error> {
         let inner = self.lock()?;
         inner.state.as_ref().map(look).ok_or(Error::Installing)
-    }
-
-    /// The id of the last entry that was applied.
-    pub(crate) fn applied(&self) -> Option<LogId<C::NodeId>> {
-        self.lock().ok().and_then(|inner| inner.label.applied.clone())
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Inner<C, S>>, Error> {
@@ -141,11 +164,27 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
         Incoming::create(Arc::clone(&self.shared.root), number, S::is_image_file)
     }
 
-    /// Makes a snapshot that has come in the state.
+    /// Makes a snapshot that has come in the state. openraft lets go of the log before it
+    /// meanwhile: if the disk fails, the next start does it.
     fn install(
         &self,
         meta: &SnapshotMeta<C::NodeId, C::Node>,
         incoming: &mut Incoming,
+    ) -> Result<(), Error> {
+        if !self.shared.mutation.is(Mutant::DropsWhatMayCount) {
+            incoming.keep();
+        }
+        let installed = self.install_kept(meta, incoming);
+        if let Err(Error::Snapshot { .. }) = &installed {
+            incoming.give_up();
+        }
+        installed
+    }
+
+    fn install_kept(
+        &self,
+        meta: &SnapshotMeta<C::NodeId, C::Node>,
+        incoming: &Incoming,
     ) -> Result<(), Error> {
         let Shared { root, options, images, mutation, .. } = &*self.shared;
         let (id, location) = incoming.finish(!mutation.is(Mutant::InstallsUnsynced))?;
@@ -173,12 +212,7 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
             return Err(wrong(format!("it is of {applied:?} and {membership:?}")));
         }
         let manifest = Manifest { state: incoming.number() };
-        // If the next step fails, the manifest may name it all the same.
-        if !mutation.is(Mutant::DropsWhatMayCount) {
-            incoming.keep();
-        }
         manifest.publish(root)?;
-        incoming.keep();
         images.belong_to(state.images(), label.clone())?;
         let mut inner = self.lock()?;
         let before = std::mem::replace(&mut inner.manifest, manifest);

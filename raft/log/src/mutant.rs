@@ -13,7 +13,7 @@ stillframe::mutants! { pub when any(test, feature = "mutants");
     CutsTooMuch,
     /// A received snapshot becomes the state before its files are on the disk.
     InstallsUnsynced,
-    /// A snapshot goes when the manifest that names it could not be synced.
+    /// A snapshot goes when the disk fails while it is installed.
     DropsWhatMayCount,
     /// A start reads from the first segment that it finds.
     ReadsFirstSegment,

@@ -44,7 +44,7 @@ use self::propose::Queued;
 use crate::error::Error;
 use crate::events::Events;
 use crate::identity::{self, LOG};
-use crate::machine::{Machine, Newest, remove_incoming};
+use crate::machine::{Machine, Newest, finish_install, remove_incoming};
 use crate::mutant::{Mutant, Mutation};
 use crate::types::{Label, Types, reign_of};
 
@@ -83,17 +83,21 @@ struct Node {
     log: LogStore<Types>,
 }
 
-/// Refuses a log that was cut for a newer dump than there is.
-fn check_log(
+/// The label of the dump with which a member begins, and whether the one in memory is older: a log
+/// that was cut for a newer dump has that among those that came in, or is refused.
+fn newest_dump(
     log: &LogStore<Types>,
     files: &Directory,
     dump: &str,
-    label: Option<&Label>,
-) -> Result<(), Error> {
-    let next = label.map_or(0, Label::next);
-    match log.purged().map(|id| id.index).filter(|&purged| purged >= next) {
-        Some(purged) => Err(Error::DumpBehindLog { path: files.at(dump), purged }),
-        None => Ok(()),
+    label: Option<Label>,
+) -> Result<(Option<Label>, bool), Error> {
+    let next = label.as_ref().map_or(0, Label::next);
+    let Some(purged) = log.purged().map(|id| id.index).filter(|&purged| purged >= next) else {
+        return Ok((label, false));
+    };
+    match finish_install(files, dump, purged)? {
+        Some(label) => Ok((Some(label), true)),
+        None => Err(Error::DumpBehindLog { path: files.at(dump), purged }),
     }
 }
 
@@ -157,7 +161,6 @@ fn open(
     if has_dump && label.is_none() {
         return Err(Error::label("it has none"));
     }
-    remove_incoming(&files)?;
     if !files.holds(LOG)? {
         files.create_below(LOG)?;
         files.sync()?;
@@ -168,7 +171,8 @@ fn open(
         &Application::server(),
         LogOptions::default(),
     )?;
-    check_log(&log, &files, &dump, label.as_ref())?;
+    let (label, is_late) = newest_dump(&log, &files, &dump, label)?;
+    remove_incoming(&files)?;
     if found.is_none() && !log.is_blank() {
         return Err(identity::Member::missing(&files));
     }
@@ -183,6 +187,7 @@ fn open(
     let (sender, events) = mpsc::channel();
     let to_loop = Events::new(sender, wake);
     let machine = Machine::new(to_loop.clone(), log.clone(), files, dump, label, identity.clone())?;
+    let machine = machine.late(is_late);
     let (batches, proposed) = channel::unbounded_channel();
     let queued = Arc::new(watch::Sender::new(Queued::default()));
     let (commands, asked) = channel::unbounded_channel();

@@ -148,18 +148,28 @@ impl Incoming {
             return Err(wrong(format!("{} of its {whole} bytes have come", self.end)));
         }
         if syncs {
-            for part in &open.files {
-                part.file.sync().map_err(|error| wrong(error.to_string()))?;
-            }
-            self.directory.sync()?;
-            self.root.sync()?;
+            self.sync()?;
         }
         Ok((id(), self.root.below(&manifest::state(self.number))?))
     }
 
-    /// The files stay.
+    /// Makes what has come so far durable.
+    pub(super) fn sync(&self) -> Result<(), stillframe_durability::Error> {
+        for part in self.open.iter().flat_map(|open| &open.files) {
+            let failed = stillframe_durability::Error::file("syncing", self.directory.path());
+            part.file.sync().map_err(failed)?;
+        }
+        self.directory.sync().and_then(|()| self.root.sync())
+    }
+
+    /// The files stay: they may be all that is left of the entries in them.
     pub fn keep(&mut self) {
         self.is_kept = true;
+    }
+
+    /// The files go: they are no snapshot.
+    pub(crate) fn give_up(&mut self) {
+        self.is_kept = false;
     }
 }
 

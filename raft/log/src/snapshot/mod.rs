@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::error::Error;
+use crate::mutant::{Mutant, Mutation};
 use crate::state::Image;
 pub(crate) use head::Head;
 pub use incoming::Incoming;
@@ -37,6 +38,8 @@ pub struct SnapshotData {
     work: Option<JoinHandle<io::Result<Vec<u8>>>>,
     /// Files are not waited for on other threads.
     is_direct: bool,
+    /// What has come is durable, or about to be.
+    is_synced: bool,
 }
 
 #[derive(Debug)]
@@ -100,7 +103,14 @@ impl SnapshotData {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, position: 0, ahead: Vec::new(), work: None, is_direct: false }
+        Self {
+            source,
+            position: 0,
+            ahead: Vec::new(),
+            work: None,
+            is_direct: false,
+            is_synced: false,
+        }
     }
 
     /// The same, whose files are read and written where it is polled, if they are on a disk
@@ -219,8 +229,22 @@ impl AsyncWrite for SnapshotData {
         }
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_flush(cx)
+    /// Makes what has come durable: openraft lets go of the log before it once this is done.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        let this = &mut *self;
+        if let Source::Incoming(incoming) = &this.source
+            && !std::mem::replace(&mut this.is_synced, true)
+            && !Mutation::current().is(Mutant::InstallsUnsynced)
+        {
+            let incoming = Arc::clone(incoming);
+            let sync =
+                move || lock(&incoming).sync().map(|()| Vec::new()).map_err(io::Error::other);
+            if let Err(error) = this.begin(sync) {
+                return Poll::Ready(Err(error));
+            }
+        }
+        this.poll_work(cx)
     }
 }
 

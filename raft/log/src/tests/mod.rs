@@ -330,9 +330,16 @@ async fn install(
     let mut coming = bank.begin_receiving_snapshot().await.map_err(text)?;
     let done = send(&mut sent.snapshot, &mut coming, random).await;
     done.map_err(|error| error.to_string())?;
-    ledger.applied = ledger.applied.max(end);
+    (ledger.applied, ledger.purged) = (ledger.applied.max(end), ledger.purged.max(end));
+    // openraft has both done at once.
+    let purges_first = random.below(2) == 0;
+    if purges_first {
+        log.purge(id(end - 1)).await.map_err(text)?;
+    }
     bank.install_snapshot(&sent.meta, coming).await.map_err(text)?;
-    (ledger.image, ledger.durable, ledger.purged) = (end, end, end);
-    log.purge(id(end - 1)).await.map_err(text)?;
+    (ledger.image, ledger.durable) = (end, end);
+    if !purges_first {
+        log.purge(id(end - 1)).await.map_err(text)?;
+    }
     Ok(())
 }

@@ -274,6 +274,50 @@ fn a_directory_without_one_of_its_parts_is_refused_by_name() {
     assert_eq!(server.client().ask("DBSIZE"), Reply::Int(200));
 }
 
+/// A crash comes while a member checks and loads an image of another: its log is cut for that
+/// already, and the dump is an older one, or there is none.
+#[test]
+fn an_image_that_came_before_a_crash_is_loaded_by_the_next_start() {
+    let group = Group::with_members(1, 1, &["--raft-log-keep-entries", "0"]);
+    let server = group.start(0);
+    leader([&server]);
+    let (place, kept) = (folder(&group, 0), group.folder.path().join("kept"));
+    let (dump, older) = (place.join("dump.rdb"), group.folder.path().join("older.rdb"));
+    let mut client = server.client();
+    for round in 0..2 {
+        for number in 0..100 {
+            client.ok(&format!("SET k{round}:{number} v"));
+        }
+        client.ok("BGSAVE");
+        let last = client.info_int("raft_applied_index");
+        wait_until("the log is cut", || client.info_int("raft_purged_index") >= last);
+        if round == 0 {
+            fs::copy(&dump, &older).expect("it is there");
+        }
+    }
+    client.ok("SET behind v");
+    drop(server);
+    copy(&place, &kept);
+    for (has_older, is_whole) in [(true, true), (false, true), (true, false)] {
+        copy(&kept, &place);
+        let came = place.join("state-1");
+        fs::create_dir(&came).expect("there is none");
+        fs::rename(&dump, came.join("dump.rdb")).expect("it is there");
+        if has_older {
+            fs::copy(&older, &dump).expect("it is there");
+        }
+        if !is_whole {
+            let came = fs::File::options().write(true).open(came.join("dump.rdb"));
+            came.and_then(|came| came.set_len(500)).expect("it is there");
+            refused(&group, group.setup(0), 0, "add it again with an empty directory");
+            continue;
+        }
+        let server = group.start(0);
+        leader([&server]);
+        assert_eq!(server.client().ask("DBSIZE"), Reply::Int(201));
+    }
+}
+
 /// A member that follows loses the end of its log, while the leader has cut its own: it gets an
 /// image, and nobody panics.
 #[test]
