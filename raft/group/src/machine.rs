@@ -298,7 +298,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Has the loop load the dump, once `install` has put it there.
+    /// The loop loads the dump, once `install` has put it there.
     async fn load(&mut self, install: Option<Install>) -> Result<(), Error> {
         let loaded = self.events.ask_for(|done| Event::Reload { install, done }).await?;
         let label = loaded.map_or(Ok(Label::default()), |text| Label::decode(&text))?;
