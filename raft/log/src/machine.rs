@@ -17,7 +17,7 @@ use openraft::{
     StoredMembership,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use stillframe_durability::disk::Directory;
+use stillframe_durability::disk::{Directory, Location};
 use tokio::task::spawn_blocking;
 
 use crate::error::{About, Error};
@@ -86,11 +86,8 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
             root.sync()?;
         }
         let images = Arc::new(Images::<C>::default());
-        let read = |number| -> Result<(S, Label<C>), Error> {
-            let state = S::open(root.below(&manifest::state(number))?, &options, teller(&images))?;
-            let label = label_of::<C, S>(&state)?;
-            Ok((state, label))
-        };
+        let read =
+            |number| open_state::<C, S>(root.below(&manifest::state(number))?, &options, &images);
         let (mut state, mut label) = read(manifest.state)?;
         let needed = purged.as_ref().map(|purged| purged.index);
         if label.index() < needed {
@@ -203,8 +200,7 @@ impl<C: RaftTypeConfig, S: State> StateMachine<C, S> {
         }
         // Dropped first: there is not always memory for two.
         drop(self.lock()?.state.take());
-        let state = S::open(location, options, teller(images))?;
-        let label = label_of::<C, S>(&state)?;
+        let (state, label) = open_state::<C, S>(location, options, images)?;
         let said =
             Label { applied: meta.last_log_id.clone(), membership: meta.last_membership.clone() };
         if label != said {
@@ -254,9 +250,15 @@ fn noted<T: DeserializeOwned + Default, S: State>(state: &S, note: Note) -> Resu
     }
 }
 
-fn label_of<C: RaftTypeConfig, S: State>(state: &S) -> Result<Label<C>, Error> {
-    let applied = noted(state, Note::Applied)?;
-    Ok(Label { applied, membership: noted(state, Note::Membership)? })
+/// Opens a state, and reads what it has applied.
+fn open_state<C: RaftTypeConfig, S: State>(
+    location: Location,
+    options: &S::Options,
+    images: &Arc<Images<C>>,
+) -> Result<(S, Label<C>), Error> {
+    let state = S::open(location, options, teller(images))?;
+    let (applied, membership) = (noted(&state, Note::Applied)?, noted(&state, Note::Membership)?);
+    Ok((state, Label { applied, membership }))
 }
 
 impl<C, S> RaftStateMachine<C> for StateMachine<C, S>
