@@ -334,14 +334,16 @@ impl<'t> Talk<'t> {
         Introduction::from_settings(self.settings) != self.said
     }
 
-    /// The next request needs another handshake: others remember who asks with data, and the other
-    /// end may have been bound to another certificate.
-    fn is_outdated(&self) -> bool {
-        let now = Introduction::from_settings(self.settings);
-        let hides_data = now.is_known_by_data && !self.said.is_known_by_data;
+    /// What is asked now is asked with data, which others remember: not by a handshake without.
+    fn hides_data(&self) -> bool {
+        !self.said.is_known_by_data && Introduction::from_settings(self.settings).is_known_by_data
+    }
+
+    /// The other end has been bound to another certificate since it shook hands.
+    fn is_with_another(&self) -> bool {
         let (node, shown) = self.peer;
         let Settings { identity, mutation, .. } = self.settings;
-        hides_data || identity.check_shown(node, shown, *mutation).is_err()
+        identity.check_shown(node, shown, *mutation).is_err()
     }
 
     fn mark_heard(&self) {
@@ -371,7 +373,7 @@ impl<'t> Talk<'t> {
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut used = Instant::now();
         for id in 1.. {
-            if next.is_some() && self.is_outdated() {
+            if next.is_some() && (self.hides_data() || self.is_with_another()) {
                 return Error::Outdated;
             }
             let sent = match next.take() {
@@ -393,7 +395,7 @@ impl<'t> Talk<'t> {
                         if unused && !self.has_waiting() {
                             return Error::Idle;
                         }
-                        if self.says_less() || self.is_outdated() {
+                        if self.says_less() || self.is_with_another() {
                             return Error::Outdated;
                         }
                         self.ping(&mut to, id).await
